@@ -8,8 +8,6 @@ first use, so that ``import assignors`` is fast.
     find("classic", "sticky").assign({"t0": Topic("t0", 6)}, [Member("c1", ("t0",)), Member("c2", ("t0",))])
 """
 
-from __future__ import annotations
-
 from assignors.lazy import lazy
 
 TYPE_CHECKING = False  # type checkers assume True; importing typing would be slower than this module

@@ -8,8 +8,6 @@ For programs that read the diffs; each name loads its module on first use::
         print(record.diff.group_id, record.diff.cause.kind, record.diff.moved)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from assignors.lazy import lazy

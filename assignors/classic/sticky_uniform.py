@@ -9,8 +9,6 @@ at the floor that may still get one more is *exact*. Free partitions go round-ro
 has the floor, then one partition goes to each *exact* member.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,7 +78,7 @@ def _disown_mismatches(owned: Owned, racks: Racks) -> None:
                     owned.give_up(place, name, wrong)
 
 
-def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: _Quotas, ranks: dict[str, int]) -> None:
+def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: "_Quotas", ranks: dict[str, int]) -> None:
     for place in map_order(ids):  # Java copies the map: the order only differs if a bin is a tree
         size = owned.sizes[place]
         keep = quotas.keep(place, size)
@@ -134,7 +132,7 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
 
 
 def _assign_in_racks(
-    free: Free, racks: Racks, quotas: _Quotas, sizes: list[int]
+    free: Free, racks: Racks, quotas: "_Quotas", sizes: list[int]
 ) -> tuple[dict[str, list[tuple[int, int]]], Free]:
     """Assign free partitions to members in their racks; partitions with the fewest such members come first.
 
@@ -160,7 +158,7 @@ def _assign_in_racks(
 class _RackCircle:
     """Round-robin queue of the members below the floor, followed by members at the floor that may get one more."""
 
-    def __init__(self, racks: Racks, quotas: _Quotas, sizes: list[int]) -> None:
+    def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
         self._rack = racks.of_member
         self._quotas = quotas
         self._sizes = sizes
@@ -209,7 +207,7 @@ class _Quotas:
     exact: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, partitions: int, members: int) -> _Quotas:
+    def of(cls, partitions: int, members: int) -> "_Quotas":
         floor, extra = divmod(partitions, members)
         return cls(floor, floor + (extra > 0), extra)
 

@@ -9,8 +9,6 @@ Sets, as the Java class names them: deleted = previous − configured; lost = pr
 created = configured − previous − active; duplicated = work that more than one worker runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -135,7 +133,7 @@ def _kinds(
     workers: Mapping[str, Work],
     configured: Mapping[str, int],
     last_completed_generation: int | None,
-) -> tuple[_Kind[str], _Kind[Task]]:
+) -> "tuple[_Kind[str], _Kind[Task]]":
     # Java fills the HashMap memberConfigs, and then a second HashMap from it.
     running = {worker: workers[worker] for worker in in_hash_order(in_hash_order(list(workers)))}
     all_connectors = tuple(name for work in running.values() for name in work.connectors)

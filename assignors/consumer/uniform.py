@@ -15,8 +15,6 @@ to the least loaded subscribers. Then at most 16 passes over the topics move the
 subscriber to the least loaded one, until loads differ by at most one. O(partitions × log subscribers), and the passes.
 """
 
-from __future__ import annotations
-
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
@@ -208,7 +206,7 @@ def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
                 last_moved = position
 
 
-def _balance_topic(load: _Load, name: str, ranges: _Ranges) -> None:
+def _balance_topic(load: _Load, name: str, ranges: "_Ranges") -> None:
     """Move the topic's last partitions from the most to the least loaded member until these loads differ by one."""
     to_give: dict[int, list[int]] = {}
     while not ranges.balanced():

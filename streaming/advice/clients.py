@@ -97,10 +97,6 @@ def _option(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
     return _PREFIXES.get(client, "") + name, value
 
 
-class UnreadableConfiguration(BadInput):
-    """The file is not a client configuration."""
-
-
 class ClientConfiguration(NamedTuple):
     """Settings in a client's configuration file: each option's value and its name in the file, by its name in Java."""
 
@@ -161,7 +157,7 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
         client = client or sign or _SIGNS.get(plain)
         values[plain], names[plain] = value, name
     if not values:
-        raise UnreadableConfiguration(f"{source}: no setting found; write name=value lines, or YAML")
+        raise BadInput(f"{source}: no setting found; write name=value lines, or YAML")
     if client is None and STRATEGY in values and "Assignor" not in values[STRATEGY]:
         client = LIBRDKAFKA
     return ClientConfiguration(source, client or JAVA, values, names)
@@ -190,7 +186,7 @@ def _yaml(source: str, text: str) -> Iterator[tuple[str, str]]:
         for document in yaml.safe_load_all(text):
             yield from _leaves("", document)
     except yaml.YAMLError as problem:
-        raise UnreadableConfiguration(f"{source}: {problem}") from problem
+        raise BadInput(f"{source}: {problem}") from problem
 
 
 def _leaves(prefix: str, node: Any) -> Iterator[tuple[str, str]]:

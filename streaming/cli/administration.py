@@ -1,7 +1,5 @@
 """The commands ``broker``, ``config``, ``dlt`` and ``topics``: set-up of a deployment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +62,7 @@ config = typer.Typer(
 
 @config.command(epilog=example("rebalance-monitor config show --config monitor.toml"))
 @connected()
-def show(settings: Settings, *, as_json: AsJson = False) -> None:
+def show(settings: "Settings", *, as_json: AsJson = False) -> None:
     """Print all settings in force as TOML; secrets are masked."""
     from streaming.settings.config import as_toml
 
@@ -74,7 +72,7 @@ def show(settings: Settings, *, as_json: AsJson = False) -> None:
 
 @config.command(epilog=example("rebalance-monitor config check --config monitor.toml"))
 @connected()
-def check(settings: Settings) -> None:
+def check(settings: "Settings") -> None:
     """Read the settings and connect with them; print the first error."""
     from streaming.kafka.clients import check_reachable
 
@@ -91,7 +89,7 @@ dlt = typer.Typer(
 
 @dlt.command("list", epilog=example("rebalance-monitor dlt list --bootstrap-servers kafka:9092"))
 @connected()
-def list_(settings: Settings, *, as_json: AsJson = False) -> None:
+def list_(settings: "Settings", *, as_json: AsJson = False) -> None:
     """List dead letters with their places and reasons."""
     from streaming.kafka.dead_letters import read
 
@@ -102,7 +100,7 @@ def list_(settings: Settings, *, as_json: AsJson = False) -> None:
 @dlt.command(epilog=example("rebalance-monitor dlt resubmit 0:17 2:4", "rebalance-monitor dlt resubmit --all"))
 @connected()
 def resubmit(
-    settings: Settings,
+    settings: "Settings",
     places: Annotated[
         list[str] | None,
         typer.Argument(
@@ -125,7 +123,7 @@ def resubmit(
 
 @connected("rebalance-monitor topics --create --bootstrap-servers kafka:9092")
 def topics(
-    settings: Settings, *, create: bool = flag("--create", "Create missing topics."), as_json: AsJson = False
+    settings: "Settings", *, create: bool = flag("--create", "Create missing topics."), as_json: AsJson = False
 ) -> None:
     """Show the monitor's topics; with --create, create the missing ones.
 
@@ -140,7 +138,7 @@ def topics(
         raise typer.Exit(1)
 
 
-def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
+def dead_letter_table(letters: "Iterable[DeadLetter]") -> Table:
     """Return a table with one row per dead letter: its place, the reason, and its source."""
     rows = []
     for letter in letters:
@@ -151,7 +149,7 @@ def dead_letter_table(letters: Iterable[DeadLetter]) -> Table:
     return table((whole("place"), "reason", "message", "read from", "key"), rows)
 
 
-def topic_table(states: Iterable[MonitorTopic]) -> Table:
+def topic_table(states: "Iterable[MonitorTopic]") -> Table:
     """Return a table with one row per topic of the monitor."""
     rows = []
     for state in states:

@@ -1,7 +1,5 @@
 """The command ``demo``: real rebalances of real consumers on this machine, as diffs."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -91,7 +89,7 @@ class DemoView:
         self._print(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))
 
-    def diff(self, record: DiffRecord) -> None:
+    def diff(self, record: "DiffRecord") -> None:
         """Print a diff."""
         if self._write is not None:
             self._write(raw_json(record.value))
@@ -99,7 +97,7 @@ class DemoView:
         for line in diff_lines(record.diff):
             self._print(line)
 
-    def summary(self, summary: DemoSummary) -> None:
+    def summary(self, summary: "DemoSummary") -> None:
         """Print counts, the next step, and each assignment that differs from what the consumer's callbacks reported."""
         if self._write is None:
             for line in summary_lines(summary):
@@ -120,7 +118,7 @@ class DemoView:
         self._status.stop()
 
 
-def summary_lines(summary: DemoSummary) -> Iterator[Table | SafeText]:
+def summary_lines(summary: "DemoSummary") -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
     diffs, agreement = summary
     causes = Counter(diff.cause.kind for diff in diffs if diff.round == 1)

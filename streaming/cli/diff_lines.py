@@ -1,7 +1,5 @@
 """Diffs as lines for people, and texts for members, times and partitions in the lines. Only terminals get colour."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -255,7 +253,7 @@ class FeedPrinter:
             self._screen.print(line)
 
 
-def print_diffs(records: Iterable[DiffRecord], *, as_json: bool) -> None:
+def print_diffs(records: "Iterable[DiffRecord]", *, as_json: bool) -> None:
     """Print each diff as it arrives."""
     printer = FeedPrinter(as_json=as_json)
     for record in records:

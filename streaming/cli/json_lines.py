@@ -30,14 +30,10 @@ class MalformedJson(BadInput):
     """The line is no JSON object."""
 
 
-class NoInput(BadInput):
-    """Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null)."""
-
-
 def standard_input() -> BinaryIO:
     """Return standard input as bytes."""
     if sys.stdin is None:
-        raise NoInput
+        raise BadInput("Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).")
     return sys.stdin.buffer
 
 

@@ -1,7 +1,5 @@
 """Options that commands share, the decorators that add them, and the parsing of times and durations."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
@@ -114,7 +112,7 @@ class Session:
         return stop_on_signals()
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """The settings from defaults, the file, the environment and the options; later sources win."""
         from streaming.settings.config import load
 
@@ -137,7 +135,7 @@ def offline(*examples: str) -> Callable[[Command], Command]:
 def connected(*examples: str) -> Callable[[Command], Command]:
     """Decorate a command that reads from the cluster and then ends; its first parameter is the settings."""
 
-    def settings(*, config: Path | None, verbose: bool, **cluster: str | None) -> Settings:
+    def settings(*, config: Path | None, verbose: bool, **cluster: str | None) -> "Settings":
         from streaming.process.service import configure_logging
         from streaming.settings.config import load
 

@@ -1,7 +1,5 @@
 """Output of commands: JSON Lines or tables on standard output, and progress on standard error."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,17 +18,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class NoOutput(OutsideFailure):
-    """Standard output is closed; give it a file or a pipe."""
-
-
 TableShape = Literal["assignment", "comparison", "placement", "check"]
 
 
 def standard_output() -> BinaryIO:
     """Return standard output as bytes."""
     if sys.stdout is None:
-        raise NoOutput
+        raise OutsideFailure("Standard output is closed; give it a file or a pipe.")
     return sys.stdout.buffer
 
 
@@ -119,7 +113,7 @@ def _write_progress(text: str) -> None:
     sys.stderr.flush()
 
 
-def read_records(read: Callable[..., T], settings: Settings, group_id: str | None = None) -> T:
+def read_records(read: Callable[..., T], settings: "Settings", group_id: str | None = None) -> T:
     """Read topics for all groups or one group, with progress; records that do not parse are reported and left out."""
     with Progress("records read") as progress:
         return read(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)

@@ -1,7 +1,5 @@
 """The commands ``collect``, ``run`` and ``serve``: the long-running components."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 
@@ -43,14 +41,13 @@ def collect(
         from streaming.collect.metrics import PollMetrics
         from streaming.collect.polling.collector import PollingCollector
 
-        collector: PollingCollector | Collector = PollingCollector(settings, stop, PollMetrics(registry))
+        PollingCollector(settings, stop, PollMetrics(registry)).run()
     else:
         from streaming.collect.collector import Collector
         from streaming.collect.metrics import CollectMetrics
 
         metrics = CollectMetrics(registry, lag=settings.collect.lag_metrics)
-        collector = Collector(settings, stop, metrics=metrics)
-    collector.run()
+        Collector(settings, stop, metrics=metrics).run()
 
 
 @long_running("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")

@@ -1,7 +1,5 @@
 """Episode stories and freshness warnings that ``watch`` prints beside the diffs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -40,7 +38,7 @@ class StoryFollower(Closing):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: "Settings",
         *,
         as_json: bool,
         group: str | None,

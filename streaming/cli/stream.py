@@ -1,7 +1,5 @@
 """The command ``stream`` with its subcommands: the Spark job."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -164,7 +162,7 @@ def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.
 
 
 @contextmanager
-def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], None]]:
+def report_batches(*, every_batch: bool) -> "Iterator[Callable[[BatchReport], None]]":
     """Yield a function that reports a batch: a log line, a status line in a terminal, or nothing."""
     from streaming.process.terminal import SafeText, console
     from streaming.spark.progress import log_batch
@@ -176,7 +174,7 @@ def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], Non
     with screen.status(SafeText("starting Spark …")) as status:
         events = diffs = 0
 
-        def show(done: BatchReport) -> None:
+        def show(done: "BatchReport") -> None:
             nonlocal events, diffs
             events, diffs = events + done.events, diffs + done.diffs
             behind = f", {done.lag:,} behind" if done.lag else ""
@@ -185,7 +183,7 @@ def report_batches(*, every_batch: bool) -> Iterator[Callable[[BatchReport], Non
         yield show
 
 
-def state_table(states: Iterable[InspectedGroup]) -> Table:
+def state_table(states: "Iterable[InspectedGroup]") -> "Table":
     """Return a table with one row per group in a checkpoint."""
     from streaming.process.terminal import table
 

@@ -24,10 +24,6 @@ BACKLOG_BYTES: Final = 64 * 2**20
 _CHUNK_BYTES: Final = 2**20
 
 
-class LogUnreadable(OutsideFailure):
-    """A coordinator log can't be read."""
-
-
 class LogTail:
     """Reads bytes appended to a log file, which may be created later; ``within_line``: began in a line."""
 
@@ -63,13 +59,13 @@ class LogTail:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise LogUnreadable(f"--coordinator-log {self._path}: {error.strerror}") from error
+            raise OutsideFailure(f"--coordinator-log {self._path}: {error.strerror}") from error
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             is_folder = stat.S_ISDIR(status.st_mode)
             problem = "Is a directory" if is_folder else "not a regular file; name the file that the broker writes"
-            raise LogUnreadable(f"--coordinator-log {self._path}: {problem}")
+            raise OutsideFailure(f"--coordinator-log {self._path}: {problem}")
         self._file = os.fdopen(descriptor, "rb")
         self._file.seek(max(0, status.st_size - BACKLOG_BYTES))
         self.within_line = status.st_size > BACKLOG_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from streaming.collect.rebalances import REBALANCING_STATES, ListedGroup
 from streaming.kafka.clients import CLIENT_ID, Closing
@@ -66,8 +67,6 @@ class GroupStates(Closing):
             self._reported = trouble
 
     def _list(self) -> None:
-        from kafka import KafkaAdminClient
-
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
         timeouts = {
             "bootstrap_timeout_ms": _TIMEOUT_MS,
@@ -84,8 +83,6 @@ class GroupStates(Closing):
                 self._stopping.wait(_EVERY_SECONDS)
 
     def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
-        from kafka.errors import KafkaError
-
         groups: dict[str, ListedGroup] = {}
         trouble = None
         for broker in brokers:

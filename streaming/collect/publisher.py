@@ -87,10 +87,6 @@ class Superseded(OutsideFailure):
     """Another collector with the same group id has taken over; stop one of them, or give each its own group_id."""
 
 
-class NotPublished(OutsideFailure):
-    """The cluster rejects the collected events, or does not answer while the collector stops."""
-
-
 def written(topics: TopicSettings) -> tuple[str, ...]:
     """Return the names of the topics that a collector writes."""
     return topics.membership, topics.dead_letters
@@ -160,14 +156,14 @@ class Publisher:
         """Write a batch, and if ``place`` is set the offsets after it, in one transaction; return the written records.
 
         Raises:
-            NotPublished: the cluster refuses, or does not answer while the collector stops.
+            OutsideFailure: the cluster refuses, or does not answer while the collector stops.
         """
         items = list(items)
         batch = self._encode(items)
         while not self._write(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
-                raise NotPublished("the cluster did not take the last batch; it is read again at the next start")
+                raise OutsideFailure("the cluster did not take the last batch; it is read again at the next start")
             time.sleep(_RETRY_SECONDS)
             clients.same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
@@ -243,7 +239,7 @@ class Publisher:
                     self._begin()
                     return False
                 if not problem.txn_requires_abort():
-                    raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
+                    raise OutsideFailure(f"the cluster refuses what was collected: {problem.str()}") from error
             # The client has no metadata; after a restart of the only broker it may never receive metadata.
             has_no_metadata = isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._is_reachable():
@@ -266,7 +262,7 @@ class Publisher:
                 if not problem.retriable() or problem.txn_requires_abort():
                     raise
                 if self._stopping():
-                    raise NotPublished(f"the cluster does not answer: {problem.str()}") from error
+                    raise OutsideFailure(f"the cluster does not answer: {problem.str()}") from error
                 tries += 1
                 if tries > 1 and self._is_reachable():
                     raise _ClientLost(problem.str()) from error
@@ -291,4 +287,4 @@ class Publisher:
         if problem.fatal() and _RECORDS_LOST in problem.str():
             raise _ClientLost(problem.str()) from error
         if problem.fatal():
-            raise NotPublished(f"the cluster refuses what was collected: {problem.str()}") from error
+            raise OutsideFailure(f"the cluster refuses what was collected: {problem.str()}") from error

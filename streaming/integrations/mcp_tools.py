@@ -3,8 +3,6 @@
 The protocol is described at modelcontextprotocol.io; the server uses that project's SDK.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +15,7 @@ from assignors.errors import BadInput, MonitorError, OutsideFailure
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult
 
 _API: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
@@ -116,7 +114,7 @@ def _call(
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 
 
-def _server(api: ServiceApi) -> Server:
+def _server(api: ServiceApi) -> "Server":
     from anyio import to_thread
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
@@ -131,7 +129,7 @@ def _server(api: ServiceApi) -> Server:
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=tools)
 
-    async def call_tool(_: Any, params: Any) -> CallToolResult:
+    async def call_tool(_: Any, params: Any) -> "CallToolResult":
         failed, text = await to_thread.run_sync(_call, api, operations, params.name, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
 

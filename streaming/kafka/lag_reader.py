@@ -1,7 +1,5 @@
 """Reads the lag of groups over the last hours from the ``group.progress`` events of the membership topic."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Final
@@ -43,7 +41,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
     partitions: dict[str, dict[str, int | None]] = {}
     samples: tuple[tuple[int, int | None], ...] = ()
 
-    def add(self, sample: GroupProgress) -> GroupLag:
+    def add(self, sample: GroupProgress) -> "GroupLag":
         """Return the lag with one more sample; a sample that is not newer than the last one changes nothing."""
         if sample.timestamp <= self.timestamp:
             return self
@@ -56,7 +54,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
         samples = (*self.samples[1 - _MOST_SAMPLES :], (sample.timestamp, lag))
         return GroupLag(sample.timestamp, lag, partitions, samples)
 
-    def until(self, at_ms: int) -> GroupLag:
+    def until(self, at_ms: int) -> "GroupLag":
         """Return the lag as of ``at_ms``, without partitions, because only the newest sample's partitions are kept."""
         samples = tuple(sample for sample in self.samples if sample[0] <= at_ms)
         return GroupLag(*samples[-1], samples=samples) if samples else GroupLag()

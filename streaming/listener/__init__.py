@@ -11,8 +11,6 @@ The consumer's callbacks queue events and return; the listener's own thread send
 which may be another one, or unavailable. The application never sees its errors.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from assignors.lazy import lazy

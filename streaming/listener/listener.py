@@ -1,7 +1,5 @@
 """Wraps consumer classes: reporters queue events, and the thread of an outbox sends them."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import threading
@@ -42,7 +40,7 @@ def read_clocks() -> ClockReading:
 class Outbox:
     """Accepts events from any thread, and sends them from its own."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: "Settings") -> None:
         self._settings = settings
         self._waiting: deque[Event] = deque(maxlen=KEPT)
         #: The event that is given to the client library next.
@@ -58,7 +56,7 @@ class Outbox:
         self._missed = False
         self._reported = ""
 
-    def add(self, consumer: Reporter) -> None:
+    def add(self, consumer: "Reporter") -> None:
         """Report a consumer from now on, for as long as it exists."""
         with self._lock:
             self._consumers.add(consumer)
@@ -125,7 +123,7 @@ class Outbox:
             consumer.look()
             self._waiting.extend(events(consumer.membership, read_clocks()))
 
-    def _send(self, producer: EventProducer) -> None:
+    def _send(self, producer: "EventProducer") -> None:
         """Give the client library events, up to its limit."""
         while len(producer.client) < _IN_FLIGHT and (self._next or self._waiting):
             event = self._next = self._next or self._waiting.popleft()
@@ -261,7 +259,7 @@ class Listener:
     Raise InvalidSettings if a setting is wrong. Nothing is raised afterwards.
     """
 
-    def __init__(self, monitor: str | Settings, *, topic_prefix: str | None = None) -> None:
+    def __init__(self, monitor: "str | Settings", *, topic_prefix: str | None = None) -> None:
         if isinstance(monitor, str):
             from streaming.settings.config import load
 

@@ -4,10 +4,8 @@ A bucket holds many groups and a batch touches few. Each group stays packed unti
 groups are packed again. Every struct in a :class:`TrackedGroup` is written as an array.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -106,7 +104,7 @@ class Bucket:
             self._open[group_id] = group
         return group
 
-    def adopt(self, source: Bucket, group_id: str) -> None:
+    def adopt(self, source: Self, group_id: str) -> None:
         """Copy the bytes of a group from another bucket."""
         self._groups[group_id] = source._groups[group_id]
         if group_id in source.due:

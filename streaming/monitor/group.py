@@ -1,25 +1,21 @@
 """Application of one event to its group: ``apply(state, event) -> (state, outputs)``.
 
-===============================  =======================================  ==================================
-event                            derived group                            observed group
-===============================  =======================================  ==================================
-``member.joined``                new member: rebalance. Known member:     evidence
-                                 rebalance if its metadata changed.
-                                 Known instance id under a new member
-                                 id, same metadata: takes its place, no
-                                 diff
-``member.left``, ``.fenced``     rebalance without the member; unknown    evidence
-                                 member: nothing
-``member.subscription_changed``  rebalance if the set of topics changed   evidence
-``topic.partitions_changed``     rebalance if the count of a subscribed   evidence
-                                 topic changed
-``member.heartbeat``,            nothing                                  nothing
+===============================  ========================================================  ==========================
+event                            derived group                                             observed group
+===============================  ========================================================  ==========================
+``member.joined``                new member: rebalance. Known member: rebalance if its     evidence
+                                 metadata changed. Known instance id under a new member
+                                 id, same metadata: takes its place, no diff
+``member.left``, ``.fenced``     rebalance without the member; unknown member: nothing     evidence
+``member.subscription_changed``  rebalance if the set of topics changed                    evidence
+``topic.partitions_changed``     rebalance if the count of a subscribed topic changed      evidence
+``member.heartbeat``,            nothing                                                   nothing
 ``.assignment_acknowledged``     (reported group: see there)
-``group.observed``               the group is observed from now on        a new generation is a round
-``group.deleted``                diff of what was owned, tombstone        the same
-``group.quiet``,                 nothing: for the group's episode         nothing
+``group.observed``               the group is observed from now on                         a new generation is a round
+``group.deleted``                diff of what was owned, tombstone                         the same
+``group.quiet``,                 nothing: for the group's episode                          nothing
 ``partitions.stopped``
-===============================  =======================================  ==================================
+===============================  ========================================================  ==========================
 
 A group whose members report their own assignments is handled by :mod:`~streaming.monitor.reported` until a collector
 observes it. An event whose ``(ce_source, ce_id)`` was already applied changes nothing. Events are applied in the

@@ -4,8 +4,6 @@ Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monit
 added at the end, with a default. Any other change needs a new version of the blob.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Self
@@ -36,7 +34,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
     client_host: str | None = None
 
     @classmethod
-    def joining(cls, data: MemberJoined, template: MemberState | None = None) -> Self:
+    def joining(cls, data: MemberJoined, template: Self | None = None) -> Self:
         """Return a new member without partitions; equal lists of ``template`` are shared: comparisons are fast."""
         topics, assignors = data.topics, data.assignors
         if template is not None:
@@ -144,7 +142,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         """Return the member of this id, else the static member of this instance id."""
         return find_member(self.members, member_id, instance_id)
 
-    def rename(self, newcomers: Mapping[str, MemberState]) -> GroupState:
+    def rename(self, newcomers: Mapping[str, MemberState]) -> Self:
         """Return the group with new ids for rejoined static members; ``newcomers``: members by their old ids."""
         renames = {old: member.member_id for old, member in newcomers.items()}
         members = _renamed(self.members, newcomers)
@@ -158,7 +156,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             former = structs.replace(former, owned=owned)
         return structs.replace(self, members=members, last_owners=last_owners, former=former)
 
-    def with_names(self, seen: Iterable[MemberState]) -> GroupState:
+    def with_names(self, seen: Iterable[MemberState]) -> Self:
         """Return the group with its members' current names; the same object if none has changed."""
         members = _renamed(self.members, {member.member_id: member for member in seen})
         return self if members == self.members else structs.replace(self, members=members)

@@ -11,10 +11,11 @@ from typing import Any
 from confluent_kafka import Message, TopicPartition
 from prometheus_client import CollectorRegistry, Counter
 
+from assignors.errors import BadInput
 from streaming.kafka.topic_follower import TopicFollower
 from streaming.kafka.topic_reader import read_to_end
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
-from streaming.notify.requests import UnusableSecret, request
+from streaming.notify.requests import request
 from streaming.notify.sender import Refused, Sender
 from streaming.records.codec import ce_attributes
 from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode_episode, decode_incident, of_key
@@ -51,7 +52,7 @@ def read_secret(target: NotifyTarget) -> str:
     try:
         return target.secret_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableSecret(f"notify target {target.name}: secret_file {target.secret_file}: {error}") from error
+        raise BadInput(f"notify target {target.name}: secret_file {target.secret_file}: {error}") from error
 
 
 class TargetFollower:

@@ -28,10 +28,6 @@ _OPSGENIE_MESSAGE: Final = 130
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - this is not a secret
 
 
-class UnusableSecret(BadInput):
-    """The secret of a target is missing or malformed."""
-
-
 class Request(NamedTuple):
     """A POST with a JSON body."""
 
@@ -43,7 +39,7 @@ class Request(NamedTuple):
 def request(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
     """Return the request that sends a notification to a target; a signature has the time ``now_ms``."""
     if target.type in {"pagerduty", "opsgenie"} and not secret:
-        raise UnusableSecret(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
+        raise BadInput(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:
         case "slack":
             return _post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
@@ -140,7 +136,7 @@ def _signature(target: NotifyTarget, made: Request, secret: str) -> str:
     try:
         key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
     except binascii.Error as error:
-        raise UnusableSecret(
+        raise BadInput(
             f"notify target {target.name}: secret_file is not Base64; write {_SECRET_PREFIX} and Base64, as "
             "Standard Webhooks does"
         ) from error

@@ -1,7 +1,5 @@
 """Signals, the Prometheus port and the log of a long-running command."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-def serve_metrics(registry: CollectorRegistry, host: str, port: int | None) -> int | None:
+def serve_metrics(registry: "CollectorRegistry", host: str, port: int | None) -> int | None:
     """Serve ``GET /metrics`` from a thread until the process ends, and return the port; None disables metrics.
 
     ``port`` 0 selects a free port.

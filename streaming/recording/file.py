@@ -5,13 +5,11 @@ has a line number: first the header, then a record a line, last a footer with th
 replayed without a cluster.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Final, Literal, NamedTuple, TypeVar, cast
+from typing import IO, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -47,7 +45,7 @@ class RecordedSettings(Wire, frozen=True):
     max_bytes: dict[str, int]
 
     @classmethod
-    def of(cls, sinks: Sinks) -> RecordedSettings:
+    def of(cls, sinks: Sinks) -> Self:
         """Return the settings of a stream or a replay."""
         roles = {getattr(sinks, role): role for role in ROLES}
         max_bytes = {roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles}

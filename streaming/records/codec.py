@@ -4,13 +4,11 @@ Attributes are ``ce_*`` headers, and the value has only the data (CloudEvents Ka
 Times are in RFC 3339, UTC. They come from the data, never from a clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -86,7 +84,7 @@ class Record(NamedTuple):
     headers: RecordHeaders | None
 
     @classmethod
-    def of(cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> Record:
+    def of(cls, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> Self:
         """Return the record with all its headers; if several headers have the same name, the last one counts."""
         ce = dict(headers)
         attributes = (ce.get("ce_type"), ce.get("ce_id"), ce.get("ce_source"), ce.get("ce_time"))

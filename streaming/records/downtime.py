@@ -1,7 +1,5 @@
 """Arithmetic of downtime bounds: sums and maxima."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -19,7 +17,7 @@ class Stops(Struct, frozen=True, array_like=True, gc=False):
     total: Bounds
     longest: Bounds
 
-    def __add__(self, stops: Stops) -> Stops:
+    def __add__(self, stops: "Stops") -> "Stops":
         return Stops(
             add_bounds(self.count, stops.count),
             add_bounds(self.total, stops.total),

@@ -4,8 +4,6 @@ Listeners do not have queues. Each listener has a cursor into one shared, bounde
 behind the start of the list and continues from the history. All code of this module runs on the event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time
@@ -174,7 +172,7 @@ class Board:
             self._push(Frame(_event("gone", {"groups": gone})))
             self.wake()
 
-    def progress(self, status: FeedStatus) -> None:
+    def progress(self, status: "FeedStatus") -> None:
         """Set the feed's status; listeners receive a change at once."""
         before, self.status = self.status, status
         if before.parts != status.parts and not self._is_large():

@@ -3,8 +3,6 @@
 The module is pure, so a history rebuilt from the topics equals the history that was written live.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
@@ -48,7 +46,7 @@ class TopicRecord(Struct, frozen=True):
     happened: int = 0
 
 
-def round_of(record: TopicRecord) -> RoundSummary:
+def round_of(record: TopicRecord) -> "RoundSummary":
     """Return the summary of a record of the diff topic; raise UnusableRecord if it has no diff or no ``ce_id``."""
     if not record.id:
         raise UnusableRecord("header ce_id: missing")

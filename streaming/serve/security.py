@@ -1,7 +1,5 @@
 """Access control: tokens, trusted proxies, the guard around the application, security headers, and the access log."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import logging
@@ -66,7 +64,7 @@ class Guard:
     ``access_log``: log a line per request, once the request is answered or its client has gone.
     """
 
-    def __init__(self, app: ASGIApp, *, access: Access, loopback_only: bool, access_log: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, access: "Access", loopback_only: bool, access_log: bool = False) -> None:
         self._app, self._access = app, access
         self._loopback_only, self._access_log = loopback_only, access_log
 

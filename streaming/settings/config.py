@@ -1,7 +1,5 @@
 """All settings: defaults, overridden by a TOML file, the environment (``REBALANCE_MONITOR_…``) and the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -32,7 +30,7 @@ class TopicName:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, topics: TopicSettings, _: type[TopicSettings]) -> str:
+    def __get__(self, topics: "TopicSettings", _: "type[TopicSettings]") -> str:
         return f"{topics.prefix}{self._name}"
 
 
@@ -120,7 +118,7 @@ class CollectSettings(Section):
             )
         return self
 
-    def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> CollectSettings:
+    def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> Self:
         """Return the settings with these groups and source (None: unchanged), and with additional logs."""
         requested = {name: value for name, value in changes.items() if value}
         logs = [*self.coordinator_logs, *(coordinator_logs or ())]

@@ -12,11 +12,7 @@ from streaming.simulation.scenario import InvalidScenario, Scenario
 MAX_MEMBERS = 1000
 
 
-class UnknownScenario(BadInput):
-    """There is neither a file nor a built-in scenario of this name."""
-
-
-class ReadyScenario(NamedTuple):
+class BuiltinScenario(NamedTuple):
     """A built-in scenario for any number of members and partitions."""
 
     description: str
@@ -67,39 +63,39 @@ def _deploy(n: int, _: int) -> list[Entry]:
     return _joins(n) + _rolling_restart(n)
 
 
-BUILTIN_SCENARIOS: dict[str, ReadyScenario] = {
-    "rolling-restart": ReadyScenario("every member restarts, one after the other", 6, 12, _deploy),
-    "deploy-dynamic": ReadyScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
-    "deploy-static": ReadyScenario(
+BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
+    "rolling-restart": BuiltinScenario("every member restarts, one after the other", 6, 12, _deploy),
+    "deploy-dynamic": BuiltinScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
+    "deploy-static": BuiltinScenario(
         "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _rolling_restart(n)
     ),
-    "surge": ReadyScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
-    "blue-green": ReadyScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
-    "recreate": ReadyScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
-    "scale-out": ReadyScenario(
+    "surge": BuiltinScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
+    "blue-green": BuiltinScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
+    "recreate": BuiltinScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
+    "scale-out": BuiltinScenario(
         *("a quarter more members, one every ten seconds", 4, 12),
         lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"}),
     ),
-    "scale-in": ReadyScenario(
+    "scale-in": BuiltinScenario(
         *("a quarter of the members leaves, one every ten seconds", 4, 12),
         lambda n, _: (
             _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
         ),
     ),
-    "crash": ReadyScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
-    "long-gc": ReadyScenario(
+    "crash": BuiltinScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
+    "long-gc": BuiltinScenario(
         "one member pauses for longer than its session timeout", 3, 9, _single_event(pause=None, down_ms=70_000)
     ),
-    "flapping": ReadyScenario(
+    "flapping": BuiltinScenario(
         *("one member restarts every fifteen seconds", 3, 9),
         lambda n, _: _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
     ),
-    "partition-growth": ReadyScenario(
+    "partition-growth": BuiltinScenario(
         *("the topic gets half as many partitions again", 3, 8),
         lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
     ),
-    "two-bounces": ReadyScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
-    "classic-to-consumer": ReadyScenario(
+    "two-bounces": BuiltinScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
+    "classic-to-consumer": BuiltinScenario(
         *("from the classic to the consumer protocol, one member at each bounce", 3, 9),
         lambda n, _: _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer"),
     ),
@@ -111,7 +107,7 @@ def builtin_document(name: str, members: int | None = None, partitions: int | No
     scenario = BUILTIN_SCENARIOS.get(name)
     if scenario is None:
         problem = f"no file {name!r}, and no built-in scenario of that name"
-        raise UnknownScenario(f"SCENARIO: {problem}: {', '.join(BUILTIN_SCENARIOS)}")
+        raise BadInput(f"SCENARIO: {problem}: {', '.join(BUILTIN_SCENARIOS)}")
     members = scenario.members if members is None else members
     partitions = scenario.partitions if partitions is None else partitions
     for option, value, most in (("--members", members, MAX_MEMBERS), ("--partitions", partitions, MAX_PARTITIONS)):

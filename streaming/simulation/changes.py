@@ -192,10 +192,6 @@ _STRIDE = 5
 ROLLOUTS = ("surge", "blue-green", "recreate")
 
 
-class NoChange(BadInput):
-    """No change was requested, or more than one."""
-
-
 class RollingRestart(NamedTuple):
     """Restart of all members in the order of names: number of members at once, their downtime, and the pause (ms).
 
@@ -277,10 +273,10 @@ class RequestedChange(NamedTuple):
 
 
 def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode:
-    """Return the only option that requests a change; raise NoChange if there are none or several."""
+    """Return the only option that requests a change; raise BadInput if there are none or several."""
     changes = [change for change in options if change is not None]
     if len(changes) != 1:
-        raise NoChange("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
+        raise BadInput("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
     return changes[0]
 
 

@@ -17,10 +17,6 @@ from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenari
 _DAY_MS = 24 * 3600 * 1000
 
 
-class NeverSettles(BadInput):
-    """The group was not stable a day and its longest timeout after the scenario's last event."""
-
-
 def timing_of(scenario: Scenario) -> vocabulary.Timing:
     """Return the timing model with the scenario's timeouts, and heartbeats at least three times per timeout."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
@@ -66,7 +62,7 @@ def run_scenario(
     Raises:
         ImpossiblePair: the protocol does not support the assignor.
         InvalidScenario: an event can't happen under this protocol; the message names the event.
-        NeverSettles: the group does not become stable.
+        BadInput: the group does not become stable.
     """
     assignor = carried(protocol, assignor)
     if setup is None:
@@ -140,7 +136,7 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:
-            raise NeverSettles(f"{model.name}: the group is not at rest {patience_ms} ms after the last event")
+            raise BadInput(f"{model.name}: the group is not at rest {patience_ms} ms after the last event")
         for output in outputs:
             if isinstance(output, vocabulary.After):
                 heappush(queue, (output.event.at, number, output.event, None))

@@ -20,10 +20,6 @@ from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import uuid_of
 
 
-class ImpossibleChange(BadInput):
-    """The group can't be changed like this; the message names the option."""
-
-
 class ProtocolAssignor(NamedTuple):
     """A rebalance protocol and an assignor that it supports."""
 
@@ -116,7 +112,7 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
     """Return the group before and after the changes; partitions are not assigned yet."""
     if group.kind != "consumer":
         problem = f"its kind is {group.kind}; what-if knows the assignors of consumers alone"
-        raise ImpossibleChange(f"group {group.group_id}: {problem}")
+        raise BadInput(f"group {group.group_id}: {problem}")
     gone = {_find_member(group, name).member_id for name in changes.remove}
     topics = _topics(group, changes)
     stay = [member for member in group.members if member.member_id not in gone]
@@ -124,7 +120,7 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
         stay = [structs.replace(member, topics=tuple(changes.subscribe)) for member in stay]
     new, notes = _new_members(group, stay or group.members, changes)
     if not stay and not new:
-        raise ImpossibleChange("--remove: nobody is left; keep a member, or --add one")
+        raise BadInput("--remove: nobody is left; keep a member, or --add one")
     after, ids = group._replace(members=(*stay, *new), topics=topics), frozenset(member.member_id for member in new)
     return ChangedGroup(before=group, after=after, new=ids, notes=tuple(notes))
 
@@ -140,7 +136,7 @@ def _find_member(group: LiveGroup, name: str) -> LiveMember:
         return matches[0]
     listed = ", ".join(sorted(called[member.member_id] for member in matches or group.members)[:20])
     problem = f"{len(matches)} members are called so" if matches else "no member is called so"
-    raise ImpossibleChange(f"--remove {name}: {problem}; there are {listed}")
+    raise BadInput(f"--remove {name}: {problem}; there are {listed}")
 
 
 def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
@@ -148,15 +144,15 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
     for name in changes.subscribe or ():
         if name not in topics and name not in changes.partitions:
             problem = f"the monitor was not told how many partitions it has; say it with --partitions {name}=N"
-            raise ImpossibleChange(f"--subscribe {name}: {problem}")
+            raise BadInput(f"--subscribe {name}: {problem}")
     for name, count in changes.partitions.items():
         where = f"--partitions {name}={count}"
         topic = topics.get(name)
         if topic is None and name not in (changes.subscribe or ()):
-            raise ImpossibleChange(f"{where}: no member subscribes to {name}")
+            raise BadInput(f"{where}: no member subscribes to {name}")
         topic = topic or Topic(name, 0)
         if count < topic.partitions:
-            raise ImpossibleChange(f"{where}: it has {topic.partitions}, and Kafka takes none away")
+            raise BadInput(f"{where}: it has {topic.partitions}, and Kafka takes none away")
         racks = None if topic.racks is None else (*topic.racks, *[()] * (count - topic.partitions))
         topics[name] = Topic(name, count, racks, topic.topic_id)
     return {name: topic for name, topic in topics.items() if changes.subscribe is None or name in changes.subscribe}
@@ -169,7 +165,7 @@ def _new_members(
     if not changes.add:
         return [], notes
     if not similar:
-        raise ImpossibleChange(f"--add: group {group.group_id} has no members that new ones could be like")
+        raise BadInput(f"--add: group {group.group_id} has no members that new ones could be like")
     model, static = similar[0], all(member.names.group_instance_id for member in similar)
     if len({member.topics for member in similar}) > 1 and changes.subscribe is None:
         notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
@@ -180,7 +176,7 @@ def _new_members(
     for name in changes.add:
         rivals = [member for member in group.members if static or member.member_id == name]
         if any(name in (rival.member_id, rival.names.client_id, rival.names.group_instance_id) for rival in rivals):
-            raise ImpossibleChange(f"--add {name}: there is a member of this name; give another")
+            raise BadInput(f"--add {name}: there is a member of this name; give another")
         rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
         uuid = UUID(bytes=blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest())

@@ -16,10 +16,6 @@ _MOST_PARTITIONS = 1_000_000
 _SHOWN = 60
 
 
-class InvalidChange(BadInput):
-    """An option can't be read; the message names it."""
-
-
 class WhatIfQuery(NamedTuple):
     """A what-if query: the changes, and the protocol and assignor to show first."""
 
@@ -40,7 +36,7 @@ class WhatIfQuery(NamedTuple):
                 assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
             pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
             requested = f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}"
-            raise InvalidChange(f"{requested}: none of {pairs}")
+            raise BadInput(f"{requested}: none of {pairs}")
         return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
 
 
@@ -78,7 +74,7 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
             continue
         number = _number(word, _MOST_NEW)
         if number is None:
-            raise InvalidChange(f"--add {word[:_SHOWN]}: give a name, or how many, 1 to {_MOST_NEW}")
+            raise BadInput(f"--add {word[:_SHOWN]}: give a name, or how many, 1 to {_MOST_NEW}")
         free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
@@ -88,7 +84,7 @@ def _partitions(text: str) -> tuple[str, int]:
     topic, _, digits = text.rpartition("=")
     number = _number(digits, _MOST_PARTITIONS)
     if not topic or number is None:
-        raise InvalidChange(f"--partitions {text[:_SHOWN]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
+        raise BadInput(f"--partitions {text[:_SHOWN]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
     return topic, number
 
 

@@ -30,10 +30,6 @@ _LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".h
 QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-class ArchiveNotWritten(OutsideFailure):
-    """The archive of Python code can't be written."""
-
-
 def python() -> str:
     """Return the name of the Python interpreter that executors must have on their PATH."""
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -64,7 +60,7 @@ def write_python(file: Path) -> int:
                 archive.add(path, name, recursive=False)
         part.replace(file)
     except OSError as error:
-        raise ArchiveNotWritten(f"--output {file}: {error.strerror}") from error
+        raise OutsideFailure(f"--output {file}: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
     return len(contents)

@@ -5,8 +5,6 @@ Spark skips records without an error; with another number of buckets it does not
 names the cluster, topic, buckets and partitions. A checkpoint behind a URL (``s3a://…``) has no lock.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import os
@@ -153,7 +151,7 @@ class LocalCheckpoint:
 class RemoteCheckpoint:
     """A checkpoint behind a URL, whose metadata Spark reads and writes like its own files."""
 
-    def __init__(self, checkpoint: str, spark: SparkSession) -> None:
+    def __init__(self, checkpoint: str, spark: "SparkSession") -> None:
         self._checkpoint = checkpoint
         self._spark = spark
         self._location = f"{checkpoint.rstrip('/')}/{NAME}"
@@ -301,7 +299,7 @@ class OffsetsFile:
     shuffle_partitions: int
 
     @classmethod
-    def read(cls, checkpoint: Path, batch: int) -> OffsetsFile:
+    def read(cls, checkpoint: Path, batch: int) -> "OffsetsFile":
         """Read the offsets file of a batch."""
         file = checkpoint / "offsets" / str(batch)
         try:

@@ -5,8 +5,6 @@ into the JVM, and ends. The next start commits the running batch or runs it agai
 :mod:`streaming.spark.supervisor` decides what the job does next.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -97,7 +95,7 @@ class _StreamJob:
     def __init__(
         self,
         setup: Prepared,
-        spark: SparkSession,
+        spark: "SparkSession",
         stop: threading.Event,
         metrics: BatchMetrics,
         *,
@@ -145,7 +143,7 @@ class _StreamJob:
             log.warning("no broker answers, the query waits: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
 
-    def _start(self) -> StreamingQuery:
+    def _start(self) -> "StreamingQuery":
         from streaming.spark import query
 
         setup, supervisor = self._setup, self._supervisor
@@ -155,7 +153,7 @@ class _StreamJob:
         rows = query.writes(*sources, self._metadata.buckets, sinks, self._reports.accumulator)
         return query.start(rows, setup.settings, setup.options)
 
-    def _follow(self, query: StreamingQuery) -> bool:
+    def _follow(self, query: "StreamingQuery") -> bool:
         progress = ProgressReader(query)
         while not query.awaitTermination(_LOOK_SECONDS):
             self._add_batches(progress)

@@ -1,7 +1,5 @@
 """Reports of batches, from Spark's progress and the buckets' reports, as log lines and Prometheus metrics."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -62,7 +60,7 @@ class BatchReport(NamedTuple):
 class ProgressReader:
     """Reads a query's progress, which Spark keeps for the last hundred batches."""
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: "StreamingQuery") -> None:
         self._query = query
         self._last: StreamingQueryProgress | None = None
 
@@ -122,7 +120,7 @@ def log_batch(report: BatchReport) -> None:
 class BatchMetrics:
     """The driver's Prometheus metrics, updated after each batch."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: "CollectorRegistry") -> None:
         from prometheus_client import Counter, Gauge, Summary
 
         name = "rebalance_monitor_stream_{}".format

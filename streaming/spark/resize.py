@@ -6,8 +6,6 @@ offsets and query id. Two renames replace the old checkpoint; the next command t
 switch.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -141,7 +139,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
 
 
-def _write_state(spark: SparkSession, state: Mapping[int, bytes], staged: Path) -> None:
+def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged: Path) -> None:
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:

@@ -3,8 +3,6 @@
 Spark reads its own state as a table (``spark.read.format("statestore")``) with one row per bucket.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +70,7 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
                 yield InspectedGroup(number, name, bucket.size(name), bucket.get(name))
 
 
-def blobs(spark: SparkSession, checkpoint: str) -> dict[int, bytes]:
+def blobs(spark: "SparkSession", checkpoint: str) -> dict[int, bytes]:
     """Return the blob of each bucket after the checkpoint's last batch, by bucket number."""
     location = jvm_path(checkpoint)
     # This creates the StateStoreCoordinator, without which the reader of Spark 4.2.0 fails ("Cannot find endpoint").

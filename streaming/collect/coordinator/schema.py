@@ -6,8 +6,6 @@ more elements than it has bytes for, is refused with the field's name.
 Names, versions and order of fields are those of ``group-coordinator/src/main/resources/common/message``, Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
@@ -35,11 +33,11 @@ class MalformedMember(MalformedRecord):
     """A member's metadata in a group record, which the member's client wrote, is malformed."""
 
 
-def _integer(layout: str) -> Callable[[Reader, str], int]:
+def _integer(layout: str) -> "Callable[[Reader, str], int]":
     form = Struct(layout)
     size, unpack = form.size, form.unpack_from
 
-    def read(reader: Reader, what: str) -> int:
+    def read(reader: "Reader", what: str) -> int:
         at = reader.at
         if at + size > len(reader.data):
             raise MalformedRecord(f"{what}: the value ends after {len(reader.data)} bytes, inside this field")

@@ -4,8 +4,6 @@ The coordinator follows ``ClassicGroup``, ``ClassicGroupMember`` and ``GroupMeta
 follow ``AbstractCoordinator`` and ``ConsumerCoordinator``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -167,12 +165,12 @@ class Rules:
         del member
         return NOTHING
 
-    def assign(self, step: ClassicStep, order: Sequence[str]) -> Mapping[str, TopicPartitions]:
+    def assign(self, step: "ClassicStep", order: Sequence[str]) -> Mapping[str, TopicPartitions]:
         """Return the assignment of all known members; ``order``: their names in the order of the JoinGroup response."""
         step.update_snapshot()
         return step.client_side_shares(order)
 
-    def rejoins(self, step: ClassicStep, member: ClassicMember, share: TopicPartitions) -> bool:
+    def rejoins(self, step: "ClassicStep", member: ClassicMember, share: TopicPartitions) -> bool:
         """True if a member that owned partitions and now gets ``share`` rejoins at once."""
         del step, member, share
         return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.advice.clients import UnreadableConfiguration, parse_configuration
+from assignors.errors import BadInput
+from streaming.advice.clients import parse_configuration
 from streaming.advice.history import GroupHistory
 from tests.support.advice import deploy, history, rules
 from tests.support.built_diffs import DiffBuilder
@@ -70,9 +71,9 @@ def test_spring_property_names_are_understood() -> None:
 
 
 def test_files_without_configuration() -> None:
-    with pytest.raises(UnreadableConfiguration, match=r"a\.properties: no setting found"):
+    with pytest.raises(BadInput, match=r"a\.properties: no setting found"):
         parse_configuration("a.properties", "# nothing\n")
-    with pytest.raises(UnreadableConfiguration, match=r"a\.yaml: "):
+    with pytest.raises(BadInput, match=r"a\.yaml: "):
         parse_configuration("a.yaml", "a: [")
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from assignors.errors import OutsideFailure
 from streaming.cli import doctor
 from streaming.cli.doctor import AssignmentCode, CheckResult
-from streaming.collect.broker_reasons import LogUnreadable
 from streaming.kafka.jars import NoJava
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
@@ -114,6 +114,6 @@ def test_log_that_can_not_be_used_is_reported(tmp_path: Path, text: str, problem
 
 def test_non_log_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(LogUnreadable, match="not a regular file"):
+    with pytest.raises(OutsideFailure, match="not a regular file"):
         doctor._coordinator_log(tmp_path / "fifo")
     assert "no such file" in doctor._coordinator_log(tmp_path / "gone").text

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
+from assignors.errors import OutsideFailure
 from streaming.collect.broker_log.group_reasons import GroupReasons
-from streaming.collect.broker_reasons import BrokerReasons, LogTail, LogUnreadable, add_reasons
+from streaming.collect.broker_reasons import BrokerReasons, LogTail, add_reasons
 from streaming.records.events import Event, Evidence, GroupDeleted, GroupObserved
 from tests.support.broker_logs import read_lines
 
@@ -175,7 +176,7 @@ def test_a_closed_tail_keeps_no_file_open(tmp_path: Path) -> None:
 
 
 def test_directory_is_rejected_as_log(tmp_path: Path) -> None:
-    with pytest.raises(LogUnreadable, match=r"--coordinator-log .*: Is a directory"):
+    with pytest.raises(OutsideFailure, match=r"--coordinator-log .*: Is a directory"):
         LogTail(tmp_path)
 
 
@@ -184,7 +185,7 @@ def test_a_fifo_and_a_device_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")
     for path in (fifo, link):
-        with pytest.raises(LogUnreadable, match="not a regular file"):
+        with pytest.raises(OutsideFailure, match="not a regular file"):
             LogTail(path)
 
 
@@ -194,5 +195,5 @@ def test_a_fifo_that_replaces_the_log_is_refused(tmp_path: Path) -> None:
     tail = LogTail(log)
     log.unlink()
     os.mkfifo(log)
-    with pytest.raises(LogUnreadable, match="not a regular file"):
+    with pytest.raises(OutsideFailure, match="not a regular file"):
         read(tail)

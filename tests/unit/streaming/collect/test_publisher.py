@@ -15,7 +15,7 @@ from streaming.collect import publisher
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import RejectedRecord
-from streaming.collect.publisher import NotPublished, Publisher, Superseded
+from streaming.collect.publisher import Publisher, Superseded
 from streaming.collect.source import ResumePoint
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.producer import EventProducer
@@ -230,7 +230,7 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
         (KafkaError(KafkaError.PRODUCER_FENCED, "old"), Superseded, "Another collector"),
         (
             KafkaError(KafkaError._FATAL, "no more", True),
-            NotPublished,
+            OutsideFailure,
             "the cluster refuses what was collected: no more",
         ),
         (
@@ -282,7 +282,7 @@ def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> 
 def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
     taking = Publisher(SETTINGS, "group", lambda: True)
     kafka.fail("commit", error)
-    with pytest.raises(NotPublished, match=r"the cluster does not answer|it is read again at the next start"):
+    with pytest.raises(OutsideFailure, match=r"the cluster does not answer|it is read again at the next start"):
         taking.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka)) == ([], {})
 

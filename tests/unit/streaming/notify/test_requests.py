@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from assignors.errors import BadInput
 from streaming.notify.notification import Notification
-from streaming.notify.requests import UnusableSecret, request
+from streaming.notify.requests import request
 from streaming.settings.notify import NotifyTarget
 
 OPEN = Notification(
@@ -107,5 +108,5 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
     ],
 )
 def test_unusable_secrets_are_refused(kind: str, secret: str, message: str) -> None:
-    with pytest.raises(UnusableSecret, match=message):
+    with pytest.raises(BadInput, match=message):
         sent(kind, OPEN, secret)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
-from streaming.simulation.what_if_query import InvalidChange, parse_query
+from streaming.simulation.what_if_query import parse_query
 
 
 @pytest.fixture
@@ -16,13 +17,13 @@ _LONG = "9" * 5000
 
 @pytest.mark.parametrize("word", [_LONG, "0", "0" * 5000, "10001", "٣", "３", "१०"])
 def test_counts_of_new_members_are_ascii_and_bounded(empty: LiveGroup, word: str) -> None:
-    with pytest.raises(InvalidChange, match=r"^--add .{1,60}: give a name, or how many, 1 to 10000$"):
+    with pytest.raises(BadInput, match=r"^--add .{1,60}: give a name, or how many, 1 to 10000$"):
         parse_query(empty, add=[word])
 
 
 @pytest.mark.parametrize("text", [f"t={_LONG}", "t=0", "t=1000001", "t=٣", "t=", "=3", "t=-1", "t=+3", "t= 3"])
 def test_partition_counts_are_ascii_and_bounded(empty: LiveGroup, text: str) -> None:
-    with pytest.raises(InvalidChange, match=r"^--partitions .{1,60}: give TOPIC=N, N from 1 to 1000000$"):
+    with pytest.raises(BadInput, match=r"^--partitions .{1,60}: give TOPIC=N, N from 1 to 1000000$"):
         parse_query(empty, partitions=[text])
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assignors.errors import BadInput
+from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import archives
-from streaming.spark.archives import ArchiveNotWritten
 from streaming.spark.session import SessionOptions
 from streaming.spark.start import StreamOptions
 
@@ -70,7 +69,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
 def test_an_archive_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"--output .*monitor.zip: the name must end in .tar.gz"):
         archives.write_python(tmp_path / "monitor.zip")
-    with pytest.raises(ArchiveNotWritten, match=r"--output .*No such file or directory"):
+    with pytest.raises(OutsideFailure, match=r"--output .*No such file or directory"):
         archives.write_python(tmp_path / "nowhere" / "monitor.tar.gz")
     assert list(tmp_path.iterdir()) == []
 
