@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pyspark
 
-from streaming.kafka.jars import fetch, spark_connector
 from streaming.kafka.security import java_packages
 from streaming.settings.connection import KafkaSettings
-from streaming.spark.session import connector_jars
+from streaming.spark.session import kafka_connector
 
-wanted = [spark_connector(pyspark.__version__)]
+packages: tuple[str, ...] = ()
 if find_spec("aws_msk_iam_sasl_signer") is not None:
-    fetch(wanted, progress=None)
-    wanted += java_packages(KafkaSettings.model_construct(sasl_mechanism="AWS_MSK_IAM"))
-for jar in connector_jars(fetch(wanted, progress=None)):
+    kafka_connector()
+    packages = java_packages(KafkaSettings.model_construct(sasl_mechanism="AWS_MSK_IAM"))
+for jar in kafka_connector(packages):
     shutil.copy(jar, Path(pyspark.__file__).parent / "jars")
