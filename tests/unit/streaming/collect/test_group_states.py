@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import kafka
 import pytest
 from kafka.errors import NodeNotReadyError
 
@@ -58,7 +57,7 @@ class AdminClient:
 def client(monkeypatch: pytest.MonkeyPatch) -> type[AdminClient]:
     AdminClient.groups, AdminClient.members = {1: [], 2: []}, {}
     AdminClient.away, AdminClient.requests = set(), []
-    monkeypatch.setattr(kafka, "KafkaAdminClient", AdminClient)
+    monkeypatch.setattr(group_states, "KafkaAdminClient", AdminClient)
     monkeypatch.setattr(group_states, "_EVERY_SECONDS", 0.01)
     return AdminClient
 
