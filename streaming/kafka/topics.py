@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.episodes.incidents import Thresholds
+from streaming.kafka import clients
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, answer_of, check_reachable, confluent_config
 from streaming.kafka.metadata import identify
@@ -148,7 +149,7 @@ def _describe(
                 state.max_message_bytes = int(config["max.message.bytes"].value)
             states.append(state)
     except KafkaException as error:
-        raise OutsideFailure(f"the cluster does not describe its topics: {error.args[0].str()}") from error
+        raise clients.ClusterUnavailable(f"the cluster does not describe its topics: {error.args[0].str()}") from error
     return states
 
 

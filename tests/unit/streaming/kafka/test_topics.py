@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka import topics
 from streaming.kafka.access import NotAllowed
+from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
     create_topics,
@@ -147,7 +148,7 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
 def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN, "no idea"))
-    with pytest.raises(OutsideFailure, match="the cluster does not describe its topics: no idea"):
+    with pytest.raises(ClusterUnavailable, match="the cluster does not describe its topics: no idea"):
         describe_topics(SETTINGS)
 
 
