@@ -16,7 +16,7 @@ from streaming.collect.cluster_view import ClusterView
 from streaming.collect.counts import CountsPublisher, Published
 from streaming.collect.publisher import Publisher, written
 from streaming.kafka.access import refusal, require
-from streaming.kafka.clients import ClusterUnavailable
+from streaming.kafka.clients import ClusterUnavailable, may_pass, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
@@ -73,22 +73,38 @@ class BaseCollector(ABC):
 
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
         self._settings, self._stop = settings, stop
+        self._begun = False
         self._renewal = Renewal(settings.kafka)
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
-        """Collect until ``stop`` is set; raise errors that the collector can't repair."""
-        kafka = self._settings.kafka
-        try:
-            self._begin()
-            while not self._stop.is_set():
+        """Collect until ``stop`` is set; once begun, wait whenever the cluster does not answer.
+
+        Raises NotAllowed if the cluster refuses a request, and ClusterUnavailable if it does not answer at the start.
+        """
+        while not self._stop.is_set():
+            try:
                 self._begin()
-            _log.info("stopped")
-        except KafkaException as error:
-            raise refusal(error.args[0], self._settings, "collect") or ClusterUnavailable(
-                f"bootstrap_servers {kafka.bootstrap_servers}: {error.args[0].str()}; "
-                "started again, the collector goes on where it stopped"
-            ) from error
+            except (KafkaException, ClusterUnavailable) as error:
+                problem = self._lasting_error(error)
+                if problem is not None:
+                    raise problem from error
+                _log.warning("the cluster does not answer (%s): waiting, then going on from what was published", error)
+                wait_reachable(self._settings.kafka, self._stop)
+        _log.info("stopped")
+
+    def _lasting_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
+        """Return the error to end with; None if the collector can go on as soon as the cluster answers again."""
+        if isinstance(error, ClusterUnavailable):
+            return None if self._begun else error
+        problem = error.args[0]
+        denied = refusal(problem, self._settings, "collect")
+        if denied is None and self._begun and may_pass(problem):
+            return None
+        return denied or ClusterUnavailable(
+            f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {problem.str()}; "
+            "started again, the collector goes on where it stopped"
+        )
 
     def _begin(self) -> None:
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced."""
@@ -100,6 +116,7 @@ class BaseCollector(ABC):
         self._membership = MembershipTopicWatch(settings)
         self._heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by=self.by)
         self._counts_source = f"kafka://{self._cluster}/metadata"
+        self._begun = True
         self._collect()
 
     def _count(self, published: Published) -> None:

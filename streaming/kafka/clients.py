@@ -37,6 +37,8 @@ _AGAIN_SECONDS = 0.2
 _QUIET_SECONDS = 60.0
 #: The errors that a broker returns while no coordinator is ready for a group.
 _NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+#: The errors of librdkafka itself while it has no connection to a broker, or no answer.
+_NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD"})
 _REMEMBERED_TEXTS = 1000
 _VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
 
@@ -141,6 +143,11 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
             raise ClusterUnavailable(security.silent(reason or last.str(), settings, timeout))
 
 
+def may_pass(error: KafkaError) -> bool:
+    """True if the same request may succeed later: no broker or no coordinator has answered it."""
+    return error.retriable() or error.name() in _NO_ANSWER | _NO_COORDINATOR
+
+
 def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
     """Return the result of an AdminClient request, or raise a copy of its error.
 
@@ -187,7 +194,7 @@ def _open(servers: str) -> str | None:
 def committed_offsets(
     consumer: confluent_kafka.Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
 ) -> list[TopicPartition]:
-    """Return the consumer group's committed offsets; wait while the coordinator moves or loads the group.
+    """Return the consumer group's committed offsets; wait while no coordinator answers for the group.
 
     Raises KafkaException for any other error, or if ``stopping()`` returned true before the coordinator answered.
     """
@@ -195,7 +202,7 @@ def committed_offsets(
         try:
             return consumer.committed(partitions, timeout=timeout)  # type: ignore[no-any-return] # untyped
         except KafkaException as error:
-            if error.args[0].name() not in _NO_COORDINATOR or stopping():
+            if not may_pass(error.args[0]) or stopping():
                 raise
             _log.warning("committed offsets: %s; trying again", error.args[0].str())
             time.sleep(_AGAIN_SECONDS)

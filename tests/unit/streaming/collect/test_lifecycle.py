@@ -42,9 +42,12 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 class OneCollector(BaseCollector):
     by = "offsets"
 
-    def __init__(self, stop: threading.Event, collect: Callable[[], None]) -> None:
+    def __init__(self, stop: threading.Event, collect: Callable[[], None], begun: bool = False) -> None:
         super().__init__(SETTINGS, stop)
-        self._begin = collect
+        self._call, self._begun = collect, begun
+
+    def _begin(self) -> None:
+        self._call()
 
     def _collect(self) -> None:
         raise NotImplementedError
@@ -52,7 +55,7 @@ class OneCollector(BaseCollector):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
-    stop, begun = threading.Event(), []
+    stop, begun = threading.Event(), list[None]()
 
     def collect() -> None:
         begun.append(None)
@@ -80,6 +83,24 @@ def test_a_client_error_is_one_line(
 
     with pytest.raises(error, match=message):
         OneCollector(threading.Event(), collect).run()
+
+
+@pytest.mark.parametrize(
+    "error", [ClusterUnavailable("no answer"), KafkaException(KafkaError(KafkaError._TIMED_OUT, "Local: Timed out"))]
+)
+def test_a_begun_collector_waits_for_its_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    MemoryKafka(monkeypatch)
+    stop, begun = threading.Event(), list[None]()
+
+    def collect() -> None:
+        begun.append(None)
+        if len(begun) == 2:
+            stop.set()
+        else:
+            raise error
+
+    OneCollector(stop, collect, begun=True).run()
+    assert len(begun) == 2
 
 
 TOPIC = SETTINGS.topics.membership
