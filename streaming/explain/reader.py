@@ -113,6 +113,7 @@ class LogReader:
                 if len(self._counts.examples) < _EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
+            self._counts.nameless += len(self._waiting) == _WAITING  # the oldest event is dropped
             self._waiting.append(self._counted(event, number))
         else:
             for waiting in [*self._waiting]:

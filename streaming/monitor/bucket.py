@@ -17,7 +17,8 @@ from streaming.monitor.outputs import AssignmentOutput, EpisodeOutput, IncidentO
 from streaming.records.codec import Record, read
 from streaming.records.events import RETIRED_TYPES, Annotation, AssignmentAcknowledged, MemberHeartbeat
 
-_RETIRED = {name.encode() for name in RETIRED_TYPES}
+#: Values of ``ce_type`` in records that :func:`process` skips.
+RETIRED = {name.encode() for name in RETIRED_TYPES}
 
 
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
@@ -30,7 +31,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        if record.type not in _RETIRED:
+        if record.type not in RETIRED:
             groups.setdefault(record.key, []).append(record)
     writes: list[Write] = []
     for run in groups.values():

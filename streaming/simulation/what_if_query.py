@@ -102,7 +102,7 @@ def _number(text: str, most: int) -> int | None:
 def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None) -> dict[str, Any]:
     """Return the JSON document that ``what-if --json`` prints."""
     before, after = change.before, change.after
-    names = {**before.names, **{member: after.names[member] for member in change.new}}
+    added, names = [member.member_id for member in after.members if member.member_id in change.new], after.names
     staying = {member.member_id for member in after.members}
     return {
         "groupId": before.group_id,
@@ -112,8 +112,8 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
         "generation": before.number if before.protocol == "classic" else None,
         "groupEpoch": None if before.protocol == "classic" else before.number,
         "timestamp": before.timestamp,
-        "names": names,
-        "added": [member.member_id for member in after.members if member.member_id in change.new],
+        "names": before.names | {member_id: names[member_id] for member_id in added},
+        "added": added,
         "removed": [member.member_id for member in before.members if member.member_id not in staying],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],

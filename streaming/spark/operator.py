@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pyspark import AccumulatorParam, TaskContext
 
-from streaming.monitor.bucket import expire, process
+from streaming.monitor.bucket import RETIRED, expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks, Write
 from streaming.records import codec
@@ -114,7 +114,8 @@ def step(
     topics = [write.topic for write in writes]
     size = sum(len(record.value) for record in records if record.value)
     due = min(bucket.due.values(), default=0)
-    report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), size)
+    retired = sum(record.type in RETIRED for record in records)
+    report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), size, retired)
     return writes, changed, report
 
 

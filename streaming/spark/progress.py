@@ -18,6 +18,7 @@ _COUNTERS: Final = {
     "events": ("input_records", "Membership events read."),
     "diffs": ("diffs", "Diffs written."),
     "dead_letters": ("dead_letters", "Records sent to the dead-letter topic."),
+    "retired": ("retired_records", "Records skipped because their event type no longer exists."),
 }
 #: Field of a report → the name and text of its gauge.
 _GAUGES: Final = {
@@ -36,6 +37,7 @@ class BucketReport(NamedTuple):
     diffs: int = 0
     dead_letters: int = 0
     bytes: int = 0
+    retired: int = 0
 
 
 class BatchReport(NamedTuple):
@@ -53,6 +55,7 @@ class BatchReport(NamedTuple):
     bytes: int = 0
     diffs: int = 0
     dead_letters: int = 0
+    retired: int = 0
     lag: int | None = None
     state_bytes: int | None = None
 
@@ -99,6 +102,7 @@ def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = 
         bytes=sum(bucket.bytes for bucket in buckets),
         diffs=sum(bucket.diffs for bucket in buckets),
         dead_letters=sum(bucket.dead_letters for bucket in buckets),
+        retired=sum(bucket.retired for bucket in buckets),
         lag=max((int(lag) for lag in lags if lag is not None), default=None),
         state_bytes=sum(operator["memoryUsedBytes"] for operator in operators) if operators else None,
     )

@@ -79,6 +79,14 @@ def test_message_without_a_group_in_a_log_of_several() -> None:
     assert [event.group_id for event in events(poll + lines[0])] == ["g", "g"]
 
 
+def test_all_messages_without_a_group_are_counted() -> None:
+    counts = Counts()
+    reader = LogReader("x.log", NEWEST_MS, counts)
+    poll = RDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
+    assert [*reader.read(poll.encode() * 250), *reader.finish()] == []
+    assert (counts.understood, counts.nameless) == (250, 250)
+
+
 def test_answers_to_stale_heartbeats_are_ignored() -> None:
     assert not events(f"{JAVA}Attempt to heartbeat with stale Generation{{}} failed due to UNKNOWN_MEMBER_ID, ignoring")
 

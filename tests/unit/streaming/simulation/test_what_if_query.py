@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from assignors.errors import BadInput
-from streaming.simulation.live_group import LiveGroup
-from streaming.simulation.what_if_query import parse_query
+from streaming.simulation.live_group import LiveGroup, LiveMember
+from streaming.simulation.what_if import apply_change
+from streaming.simulation.what_if_query import parse_query, what_if_document
 
 
 @pytest.fixture
@@ -30,3 +31,11 @@ def test_partition_counts_are_ascii_and_bounded(empty: LiveGroup, text: str) -> 
 def test_counts_and_names_of_new_members(empty: LiveGroup) -> None:
     assert parse_query(empty, add=["2", "new-1", "x"]).changes.add == ("new-1", "new-2", "x")
     assert parse_query(empty, partitions=["a=b=24"]).changes.partitions == {"a=b": 24}
+
+
+def test_documents_name_new_members_in_the_order_of_options(empty: LiveGroup) -> None:
+    group = empty._replace(members=(LiveMember(member_id="a"),))
+    change = apply_change(group, parse_query(group, add=["x", "5", "y"]).changes)
+    document = what_if_document(change, [], None)
+    assert list(document["names"].values()) == ["a", "x", "new-1", "new-2", "new-3", "new-4", "new-5", "y"]
+    assert list(document["names"])[1:] == document["added"]

@@ -108,11 +108,16 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
         row(log.join("c1", session_timeout_ms=500), 0, 1),
         row(log.beat("c1"), 0, 2),
         (0, 3, b"k", b"poison", *[None] * 4, "[]"),
+        (0, 4, b"k", b"{}", b"group.changed", *[None] * 4),
     ]
     run(rows, state, reports)
     run([TICK], state, reports)
     size = sum(len(record[3]) for record in rows)
-    assert reports.lines == [(7, BucketReport(0)), (7, BucketReport(1_500, 1, 1, size)), (7, BucketReport(1_500))]
+    assert reports.lines == [
+        (7, BucketReport(0)),
+        (7, BucketReport(1_500, 1, 1, size, retired=1)),
+        (7, BucketReport(1_500)),
+    ]
 
 
 def test_soonest_timer_of_several_groups_counts() -> None:

@@ -26,7 +26,7 @@ PROGRESS = {
         {"description": "KafkaV2[Subscribe[rebalance.ticks]]", "numInputRows": 2, "metrics": {}},
     ],
 }
-BUCKETS = [BucketReport(0, diffs=3), BucketReport(7, 1, 1, bytes=700), BucketReport(0, bytes=33)]
+BUCKETS = [BucketReport(0, diffs=3, retired=1), BucketReport(7, 1, 1, bytes=700), BucketReport(0, bytes=33)]
 
 
 class Query:
@@ -89,6 +89,7 @@ def test_batches_add_up_without_the_ticks() -> None:
         "input_records_total": 20,
         "diffs_total": 8,
         "dead_letters_total": 2,
+        "retired_records_total": 2,
         "lag_records": 3,
         "state_bytes": 4096,
         "last_trigger_timestamp_seconds": 1767323045,
