@@ -1,4 +1,4 @@
-"""Error budget: the part of a service level's downtime that a group's episodes have not used."""
+"""Error budget of a group: the downtime that its service level allows, minus the downtime of its episodes."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
 
 
 def _is_within(cost: Bounds, objective: int) -> bool | None:
-    """Return whether a cost meets its objective; None if the bounds of the cost leave that open."""
+    """Return whether a cost meets its objective; None if its bounds allow both answers."""
     if cost[0] > objective:
         return False
     return True if cost[1] is not None and cost[1] <= objective else None

@@ -1,6 +1,6 @@
-"""Matching of episodes with the cluster incidents that explain these episodes.
+"""Matching of episodes with cluster incidents, such as a broker's restart, that explain the episodes.
 
-Readers of the topics match them, not the stream, as the stored state of a group depends only on the group's events.
+Readers of the topics do the matching. The stream can't, as a group's stored state depends on that group's events alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ _EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
 
 
 def explain_episodes(records: Iterable[EpisodeRecord], incidents: Iterable[IncidentRecord]) -> list[EpisodeRecord]:
-    """Return the episodes; an episode that a cluster incident explains gets that incident as its cause."""
+    """Return the episodes with their cause set to the cluster incident that explains them, if there is one."""
     of_group: dict[str, list[Incident]] = {}
     for incident in incidents:
         for group_id in incident.incident.groups if incident.incident.scope == "cluster" else ():

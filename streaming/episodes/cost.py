@@ -1,6 +1,6 @@
 """Cost of an episode in messages: how many messages were delayed, for how long, and when the group had caught up.
 
-Samples of ``group.progress`` give committed and end offsets at some moments; offsets only grow between them. The
+Samples of ``group.progress`` have committed and end offsets at some moments; offsets only grow between samples. The
 bounds of an outage (:mod:`streaming.episodes.downtime`) say when the partition stopped (``S``) and resumed (``R``):
 
 ================  ==============================================  ===============================================
@@ -36,12 +36,12 @@ PROGRESS: Final = "progress"
 #: The most samples kept per partition. Beyond that every second sample is dropped, which only widens the bounds.
 MOST_SAMPLES: Final = 32
 #: The number of samples per partition that are kept after an episode.
-_KEPT: Final = 4
+_KEPT_SAMPLES: Final = 4
 #: An end offset is at most this much older than its sample, ms: the duration of a request.
-_AGE_MS: Final = 500
+_REQUEST_MS: Final = 500
 
-_NONE: Final[Bounds] = (0, 0)
-_UNKNOWN: Final[Bounds] = (0, None)
+_ZERO_BOUNDS: Final[Bounds] = (0, 0)
+_UNKNOWN_BOUNDS: Final[Bounds] = (0, None)
 
 
 class Sample(Struct, frozen=True, array_like=True, gc=False):
@@ -62,7 +62,7 @@ class OffsetSamples(Struct, array_like=True, gc=False):
 
     at: int = 0
     samples: dict[str, dict[int, tuple[Sample, ...]]] = field(default_factory=dict)
-    peak: Bounds = _NONE
+    peak: Bounds = _ZERO_BOUNDS
     past: dict[str, dict[int, tuple[Bounds, Bounds]]] = field(default_factory=dict)
     followed: int = 0
 
@@ -83,7 +83,7 @@ Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
 def add_samples(progress: OffsetSamples | None, at: int, partitions: Offsets) -> OffsetSamples | None:
-    """Return the stored samples with those of one more moment added; None if the new samples are out of date."""
+    """Return the stored samples of offsets with newer ones added; None if the new samples are out of date."""
     current = progress or OffsetSamples()
     if at <= current.at:
         return None
@@ -120,8 +120,8 @@ def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ..
     return (*series, sample)
 
 
-def rewound(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
-    """Return texts like ``t 0 from 500 to 100`` for partitions whose committed offset is lower than before."""
+def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
+    """Return a text such as ``t 0 from 500 to 100`` for each partition whose committed offset has decreased."""
     rewinds: list[str] = []
     for topic, by_partition in before.samples.items() if before is not None else ():
         for number, series in by_partition.items():
@@ -133,27 +133,27 @@ def rewound(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
     return rewinds
 
 
-def over(progress: OffsetSamples | None) -> OffsetSamples | None:
-    """Return the samples to keep after an episode: the last samples of each partition."""
+def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
+    """Return the last samples of each partition, which are stored after an episode has ended."""
     if progress is None:
         return None
     samples = {
-        topic: {number: series[-_KEPT:] for number, series in by_partition.items()}
+        topic: {number: series[-_KEPT_SAMPLES:] for number, series in by_partition.items()}
         for topic, by_partition in progress.samples.items()
     }
     return OffsetSamples(progress.at, samples, followed=progress.followed)
 
 
-def settle(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the samples with the cost of past outages added: outages that ended before a round began new ones."""
+def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
+    """Return the samples with the cost of outages that ended before a rebalance round began new outages."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}
-    for topic, number, outage in before.each():
+    for topic, number, outage in before.tracked():
         now = outage_of(after, topic, number)
         if outage.rounds and now is not None and now.first != outage.first:
-            outage_cost = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, 0)
-            delayed, worst = past.get(topic, {}).get(number, (_NONE, _NONE))
+            outage_cost = outage_cost_bounds(progress.samples.get(topic, {}).get(number, ()), outage, 0)
+            delayed, worst = past.get(topic, {}).get(number, (_ZERO_BOUNDS, _ZERO_BOUNDS))
             total = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
             past.setdefault(topic, {})[number] = total
     return structs.replace(progress, past=past)
@@ -166,13 +166,13 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
     """
     if progress is None or outages is None or not progress.samples:
         return None, False
-    stopped = [item for item in outages.each() if item[2].rounds and item[2].started_at is None]
+    stopped = [item for item in outages.tracked() if item[2].rounds and item[2].started_at is None]
     if not (stopped or progress.past or outages.missed):
         return None, False
-    delayed, worst = (_UNKNOWN, _UNKNOWN) if outages.missed else (_NONE, _NONE)
+    delayed, worst = (_UNKNOWN_BOUNDS, _UNKNOWN_BOUNDS) if outages.missed else (_ZERO_BOUNDS, _ZERO_BOUNDS)
     caught_up, resumed, catching_up, is_known = 0, 0, False, not outages.missed
     for topic, number, outage in stopped:
-        outage_cost = cost_of(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
+        outage_cost = outage_cost_bounds(progress.samples.get(topic, {}).get(number, ()), outage, opened_at)
         delayed, worst = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
         if outage_cost.caught_up_at is not None:
             caught_up = max(caught_up, outage_cost.caught_up_at)
@@ -198,19 +198,19 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
     )
 
 
-def cost_of(samples: Sequence[Sample], outage: Outage, opened_at: int) -> PartitionCost:
+def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int) -> PartitionCost:
     """Return the cost of one outage of a partition; ``opened_at``: start of its episode, ms."""
     if not samples or samples[-1].committed is None:
-        return PartitionCost(_UNKNOWN, _UNKNOWN, None, is_known=False)
+        return PartitionCost(_UNKNOWN_BOUNDS, _UNKNOWN_BOUNDS, None, is_known=False)
     stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
     until = resumed if resumed is not None else outage.stopped_after
-    start = None if until is None or (last := _last_by(samples, until)) is None else last.committed
-    end = None if outage.resumed_before is None else _end_after(samples, outage.resumed_before + _AGE_MS)
+    start = None if until is None or (last := _last_sample_until(samples, until)) is None else last.committed
+    end = None if outage.resumed_before is None else _end_offset_after(samples, outage.resumed_before + _REQUEST_MS)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # no message was pending, and no message has been produced since
     least = worst_least = 0
     if stopped is not None and resumed is not None:
-        oldest, newest = _end_after(samples, stopped + _AGE_MS), _last_by(samples, resumed)
+        oldest, newest = _end_offset_after(samples, stopped + _REQUEST_MS), _last_sample_until(samples, resumed)
         if oldest is not None and newest is not None and newest.end > oldest:
             least = newest.end - oldest
             shown = next(sample.at for sample in samples if sample.end > oldest)
@@ -235,7 +235,7 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
         commits = (sample.at for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
         if (consumed := next(commits, None)) is None:
             return None
-        worst = max(worst, consumed - before.at + _AGE_MS)
+        worst = max(worst, consumed - before.at + _REQUEST_MS)
     return worst
 
 
@@ -247,13 +247,13 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     """
     least = outage.resumed_after if outage.resumed_after is not None else opened_at
     since = least if outage.resumed_before is None else outage.resumed_before
-    target = _end_after(samples, since + _AGE_MS)
+    target = _end_offset_after(samples, since + _REQUEST_MS)
     began = opened_at if outage.stopped_after is None else outage.stopped_after
-    lag = 0 if (last := _last_by(samples, began)) is None else _lag(last)
+    lag = 0 if (last := _last_sample_until(samples, began)) is None else _lag(last)
     for sample in samples:
         committed = sample.committed or 0
         has_resumed = outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
-        is_current = sample.at >= since + _AGE_MS  # an older end offset may lack messages that were delayed
+        is_current = sample.at >= since + _REQUEST_MS  # an older end offset may lack messages that were delayed
         has_reached = (is_current and _lag(sample) <= lag) or (target is not None and committed >= target)
         if sample.at >= since and has_resumed and has_reached:
             return sample.at
@@ -264,9 +264,9 @@ def _lag(sample: Sample) -> int:
     return 0 if sample.committed is None else max(0, sample.end - sample.committed)
 
 
-def _last_by(samples: Sequence[Sample], at: int) -> Sample | None:
+def _last_sample_until(samples: Sequence[Sample], at: int) -> Sample | None:
     return next((sample for sample in reversed(samples) if sample.at <= at), None)
 
 
-def _end_after(samples: Sequence[Sample], at: int) -> int | None:
+def _end_offset_after(samples: Sequence[Sample], at: int) -> int | None:
     return next((sample.end for sample in samples if sample.at >= at), None)

@@ -93,11 +93,11 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
         return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
     what = "Rebalances again and again"
     if len(ids) == 1:
-        what += f" because of {who}: {repetition_text(kinds.repeated(storm.members[0]))}"
+        what += f" because of {who}: {repetition_text(kinds.repetition_of(storm.members[0]))}"
     elif ids:
         what += f" because of {who}"
-    elif episode.unprovoked:
-        what += f": {count(episode.unprovoked, 'rebalance')} without a membership change"
+    elif episode.unexplained:
+        what += f": {count(episode.unexplained, 'rebalance')} without a membership change"
     else:
         what += f": {count(len(episode.absent), 'member')} joined and departed again"
     if any(exceeds_poll_interval(item.reason) for item in why):
@@ -194,7 +194,7 @@ def detect_lost_records(
 
 def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
     """Return the time after which a rebalance counts as stuck, ms: configured, or a multiple of the usual duration."""
-    if len(lasted_ms) < waiting.FEWEST_TOOK:
+    if len(lasted_ms) < waiting.FEWEST_DURATIONS:
         return limits.rebalance_stuck_ms
     usual = max(_USUAL_TIMES * waiting.usual_ms(lasted_ms), _LEAST_STUCK_MS)
     return min(usual, limits.rebalance_stuck_ms)

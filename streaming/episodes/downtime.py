@@ -1,4 +1,4 @@
-"""Downtime: how long partitions had no consumer, as bounds from the evidence of a group's rounds.
+"""Downtime: bounds of the time in which partitions had no consumer, from evidence about a group's rebalances.
 
 A partition that a round takes away is *down* from the moment when its owner stopped until another consumer (or the
 same one) resumed. Evidence gives four moments, which bound the stop and the resumption:
@@ -75,7 +75,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
-    """Members' reports before their round: when a partition was given up, and when it was got in round ``number``."""
+    """Times at which members revoked a partition and got it in round ``number``, reported before that round."""
 
     stopped: int | None = None
     number: int | None = None
@@ -96,7 +96,7 @@ class Outages(Struct, array_like=True, gc=False):
     followed: int = 0
     missed: int = 0
 
-    def each(self) -> list[tuple[str, int, Outage]]:
+    def tracked(self) -> list[tuple[str, int, Outage]]:
         """Return all tracked partitions as (topic, partition, outage)."""
         return [
             (topic, partition, outage)
@@ -104,8 +104,8 @@ class Outages(Struct, array_like=True, gc=False):
             for partition, outage in outages.items()
         ]
 
-    def credit(self, source: str) -> None:
-        """Add a source to those that the downtime's bounds come from."""
+    def add_source(self, source: str) -> None:
+        """Add a source of evidence for the downtime's bounds."""
         if source not in self.sources:
             self.sources = (*self.sources, source)
 
@@ -134,7 +134,7 @@ class AssignmentChange(NamedTuple):
     starts: bool = False
 
 
-def copied(outages: Outages | None) -> Outages | None:
+def copy_outages(outages: Outages | None) -> Outages | None:
     """Return a copy of the outages that does not share containers with the original."""
     if outages is None:
         return None
@@ -145,16 +145,16 @@ def copied(outages: Outages | None) -> Outages | None:
     )
 
 
-def over(outages: Outages | None) -> Outages | None:
-    """Return the outages to keep after the episode: only members' reports about the next round."""
+def outages_after_end(outages: Outages | None) -> Outages | None:
+    """Return the outages without partitions, after the end of an episode: only reports about the next round remain."""
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
-def cut(outages: Outages | None) -> Outages | None:
-    """Return the outages for an episode that follows without a quiet time: also partitions not yet consumed."""
-    if outages is None or (next_outages := over(outages)) is None:
+def outages_for_next(outages: Outages | None) -> Outages | None:
+    """Return the outages with which the next episode begins if it follows at once: partitions not consumed yet."""
+    if outages is None or (next_outages := outages_after_end(outages)) is None:
         return None
-    for topic, partition, outage in outages.each():
+    for topic, partition, outage in outages.tracked():
         if outage.started_at is not None and outage.resumed_before is None:
             waits = Outage(outage.number, outage.first, rounds=0, is_owned=True, started_at=outage.started_at)
             next_outages.partitions.setdefault(topic, {})[partition] = waits
@@ -175,7 +175,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
             longest_ms=stops.longest,
             stops=stops.count,
         )
-        for topic, partition, outage in outages.each()
+        for topic, partition, outage in outages.tracked()
         if (stops := stops_of(outage)) != NO_STOPS
     ]
     if not partitions and not outages.missed:
@@ -224,19 +224,19 @@ def _proved_part_ms(outage: Outage) -> int:
     return max([0, *(end - start for start, end in spans if start is not None and end is not None)])
 
 
-def play(outages: Outages | None, change: AssignmentChange) -> Outages:
-    """Apply the changes of a round in place, and return the outages."""
+def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
+    """Apply the assignment changes of a rebalance round to the outages, in place, and return the outages."""
     outages = outages or Outages()
     for holding, stayed in ((change.taken, True), (change.orphaned, False)):
         for topic, partition in partitions_of(holding):
             is_pending = partition in change.pending.get(topic, ())
             consumed_at = change.at if is_pending else None
             _stop(outages, topic, partition, change.number, holder_stayed=stayed, consumed_at=consumed_at)
-    leave(outages, change.away, change.number)
+    apply_temporary_leave(outages, change.away, change.number)
     if change.at is not None:
         prove_unconsumed(outages, change.at, change.pending)
         if change.taken or change.orphaned or change.away:
-            outages.credit(RECORDS)
+            outages.add_source(RECORDS)
     for topic, partition in partitions_of(change.assigned):
         _assign(outages, topic, partition, change)
     outages.number = change.number
@@ -315,14 +315,14 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
     early = outages.early.get(topic, {}).get(partition)
     if early is not None and early.number == change.number:
         outage = structs.replace(outage, reported_start=early.started)
-        outages.credit(LISTENER)
+        outages.add_source(LISTENER)
     outages.partitions[topic][partition] = outage
 
 
 def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
     """Record that at a moment (ms) no member consumed the partitions without an owner, except the ``pending`` ones."""
     changed = False
-    for topic, partition, outage in outages.each():
+    for topic, partition, outage in outages.tracked():
         if outage.is_owned or partition in pending.get(topic, ()):
             continue
         stopped = at if outage.stopped_before is None else outage.stopped_before
@@ -347,7 +347,7 @@ def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> di
     return {topic: reports for topic, reports in ahead.items() if reports}
 
 
-def leave(outages: Outages, away: Holding, number: int) -> bool:
+def apply_temporary_leave(outages: Outages, away: Holding, number: int) -> bool:
     """Record that static members left temporarily and keep their assignment; return whether a bound changed."""
     changed = False
     for topic, partition in partitions_of(away):

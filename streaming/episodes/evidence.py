@@ -1,4 +1,4 @@
-"""Bounds of downtime that evidence other than rounds proves: snapshots, witness records and members' callbacks.
+"""Bounds of downtime from group snapshots, offset commits, the coordinator's log and members' rebalance callbacks.
 
 :mod:`streaming.episodes.downtime` defines the moments that bound an outage; this module reads them from evidence.
 """
@@ -17,10 +17,10 @@ from streaming.records.events import Holding
 #: Member epoch of a static KIP-848 member that has left temporarily.
 AWAY_EPOCH: Final = -2
 #: Events other than rounds that are evidence of downtime.
-Evidence = events.GroupObserved | events.PartitionsStopped | events.AssignmentAcknowledged
+DowntimeEvidence = events.GroupObserved | events.PartitionsStopped | events.AssignmentAcknowledged
 
 
-def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
+def apply_evidence(outages: Outages, data: DowntimeEvidence, protocol: str) -> bool:
     """Apply an event's evidence of downtime to the outages, in place; return whether a bound changes."""
     match data:
         case events.GroupObserved():
@@ -34,9 +34,9 @@ def learn(outages: Outages, data: Evidence, protocol: str) -> bool:
 def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
     """Apply a snapshot of a KIP-848 group that has no new round; return whether a bound changes."""
     number = view.group_epoch or 0
-    changed = downtime.leave(outages, away_of(view.members), number)
-    changed = downtime.prove_unconsumed(outages, view.timestamp, pending_of(view.members)) or changed
-    if any(not outage.is_owned for _, _, outage in outages.each()):
+    changed = downtime.apply_temporary_leave(outages, away_partitions(view.members), number)
+    changed = downtime.prove_unconsumed(outages, view.timestamp, pending_partitions(view.members)) or changed
+    if any(not outage.is_owned for _, _, outage in outages.tracked()):
         # A static member that rejoins under the same id does not cause a round.
         present = collect_lists(member.assigned for member in view.members if member.member_epoch != AWAY_EPOCH)
         for topic, partition in downtime.partitions_of(present):
@@ -45,17 +45,17 @@ def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
                 outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=number)
                 changed = True
     if changed:
-        outages.credit(downtime.RECORDS)
+        outages.add_source(downtime.RECORDS)
     return changed
 
 
-def away_of(members: Iterable[events.ObservedMember]) -> Holding:
+def away_partitions(members: Iterable[events.ObservedMember]) -> Holding:
     """Return the partitions of static members that left temporarily (KIP-848)."""
     return collect_lists(member.assigned for member in members if member.member_epoch == AWAY_EPOCH)
 
 
-def pending_of(members: Iterable[events.ObservedMember]) -> Holding:
-    """Return the partitions that members must give up but still consume."""
+def pending_partitions(members: Iterable[events.ObservedMember]) -> Holding:
+    """Return the partitions that members must revoke but still consume."""
     return collect_lists(member.pending_revocation for member in members)
 
 
@@ -65,7 +65,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
     changed = False
     for stop in record.stops:
         is_general = stop.partitions is UNSET
-        tracked = [(topic, partition) for topic, partition, _ in outages.each()]
+        tracked = [(topic, partition) for topic, partition, _ in outages.tracked()]
         for topic, partition in tracked if stop.partitions is UNSET else downtime.partitions_of(stop.partitions):
             outage = narrowed = downtime.outage_of(outages, topic, partition)
             if outage is None:
@@ -78,7 +78,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
                 outages.partitions[topic][partition] = narrowed
                 changed = True
     if changed:
-        outages.credit(record.source)
+        outages.add_source(record.source)
     return changed
 
 
@@ -127,12 +127,12 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
         for topic, partition in downtime.partitions_of(assigned):
             changed = _apply_gain(outages, topic, partition, report) or changed
     if changed:
-        outages.credit(downtime.LISTENER)
+        outages.add_source(downtime.LISTENER)
     return changed
 
 
 def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> bool:
-    """Apply a member's report that it gave a partition up in the last round or in the next round."""
+    """Apply a member's report that it revoked a partition in the last or the next rebalance round."""
     outage = downtime.outage_of(outages, topic, partition)
     is_next = outage is None or not outage.rounds
     if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
@@ -145,7 +145,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
 
 
 def _apply_gain(outages: Outages, topic: str, partition: int, report: events.AssignmentAcknowledged) -> bool:
-    """Apply a member's report that it got a partition in the last round or in a future round."""
+    """Apply a member's report that it was assigned a partition in the last or a later rebalance round."""
     at, number = report.timestamp, report.generation
     outage = downtime.outage_of(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number

@@ -1,4 +1,4 @@
-"""Fold of notes into episodes, in place (:func:`take`), and the quiet time that ends an episode (:func:`quiet`).
+"""Grouping of rebalance rounds into episodes (:func:`apply_note`), and the end of an episode (:func:`end_if_quiet`).
 
 Reports between two rounds change the open episode, too: rebalances in progress, samples of offsets, reset offsets.
 
@@ -18,7 +18,7 @@ from msgspec import UNSET, structs
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
 from streaming.episodes.incidents import MOST_LISTED
-from streaming.episodes.notes import BounceNote, RoundNote, changed_topics
+from streaming.episodes.notes import BounceNote, RoundNote, topic_change
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
 from streaming.records import events
@@ -32,39 +32,39 @@ QUIET_MS: Final = 120_000
 MOST_ROUNDS: Final = 256
 #: The most reasons that an episode lists, apart from those about how a member departed.
 MOST_EVIDENCE: Final = 16
-_MORE_EVIDENCE: Final = 48
+_MOST_DEPARTURE_EVIDENCE: Final = 48
 
-_GROWTH: Final = "topic.partitions_changed"
-_SUBSCRIPTION: Final = "member.subscription_changed"
-_DELETED: Final = "group.deleted"
+_PARTITIONS_CHANGED: Final = "topic.partitions_changed"
+_SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
+_GROUP_DELETED: Final = "group.deleted"
 #: Kinds of causes and evidence that explain why a group rebalanced without a membership change.
-_REASONS: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _DELETED, _SUBSCRIPTION})
+_OTHER_CAUSES: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _GROUP_DELETED, _SUBSCRIPTION_CHANGED})
 #: The most rounds of a classic rebalance: cooperative rebalances take two, a third corrects an uneven result (KIP-429).
 _MOST_FOLLOW_UPS: Final = 3
 #: The most rebalances of one episode that new partition counts explain.
-_MOST_GROWTH: Final = 3
-_UNSEEN: Final = "first observation"
+_MOST_PARTITION_CHANGES: Final = 3
+_FIRST_OBSERVATION: Final = "first observation"
 
 
 #: The newest episode (the same object if unchanged), and the episode that has ended.
 EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
 
 
-def quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
-    """End the open episode, unless a later note than ``after`` came (id of the last note before the quiet time)."""
-    if state is None or not state.open or state.stuck or state.mark != after:
+def end_if_quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
+    """End the open episode at the end of the quiet time, unless a note came after the note with the id ``after``."""
+    if state is None or not state.open or state.stuck or state.last_note_id != after:
         return state, None
     if state.waiting or state.awaited:
         return structs.replace(state, stuck=True), None
     if cost_of_episode(state)[1]:
         return state, None  # the timer fires again
-    return over(state), state
+    return state_after_end(state), state
 
 
-def take(
+def apply_note(
     state: EpisodeState | None, note: RoundNote | BounceNote, quiet_ms: int
 ) -> tuple[EpisodeState, EpisodeState | None]:
-    """Apply a round or a static bounce in place; return the newest episode, and the episode that the note ended.
+    """Apply a rebalance round, or rejoins of static members; return the newest episode, and the episode that ended.
 
     The state is changed in place, as a copy per round would cost more than the round.
     """
@@ -73,63 +73,63 @@ def take(
         state = open_episode(state or EpisodeState(0), note.timestamp, note.before, first)
     elif (
         state.rebalancing is None
-        and note.timestamp > rests_at(state, quiet_ms)
+        and note.timestamp > quiet_time_end(state, quiet_ms)
         and (first is None or first.diff.round == 1)
     ):
         closed = state
-        state = open_episode(over(state), note.timestamp, note.before, first)
-    elif _begins_another(state, note) or (not state.round_count and kinds.is_reset(state)):
+        state = open_episode(state_after_end(state), note.timestamp, note.before, first)
+    elif _begins_next_episode(state, note) or (not state.round_count and kinds.is_reset(state)):
         # Open waits continue in the new episode.
         closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
-            open_episode(over(state), note.timestamp, note.before, first),
+            open_episode(state_after_end(state), note.timestamp, note.before, first),
             waiting=state.waiting,
             awaited=state.awaited,
-            called=state.called,
-            began=state.began,
-            outages=downtime.cut(state.outages),
+            awaited_names=state.awaited_names,
+            waiting_since=state.waiting_since,
+            outages=downtime.outages_for_next(state.outages),
             rebalancing=state.rebalancing,
         )
     if state.rebalancing is not None and first is not None and first.diff.protocol == "classic":
         waiting.end_rebalance(state, note.timestamp)  # the round has a new generation; one epoch has several rounds
     if isinstance(note, BounceNote):
-        members.bounce(state.present, note)
+        members.apply_bounce(state.present, note)
         state.protocol, state.kind, state.assignor, state.after = note.protocol, note.kind, note.assignor, note.before
         state.bounces += len(note.renamed)
     else:
         _apply_round(state, note)
     # Reports of rebalances have the collector's clock, which may be ahead.
     state.last_at = max(state.last_at, note.timestamp) if state.rebalancing_at else note.timestamp
-    state.mark, state.stuck = note.id, False
+    state.last_note_id, state.stuck = note.id, False
     if note.change is not None:
-        before = state.outages if state.progress is None else downtime.copied(state.outages)
-        state.outages = downtime.play(state.outages, note.change)
+        before = state.outages if state.progress is None else downtime.copy_outages(state.outages)
+        state.outages = downtime.apply_change(state.outages, note.change)
         if state.progress is not None:
-            state.progress = cost.settle(state.progress, before, state.outages)
+            state.progress = cost.keep_past_cost(state.progress, before, state.outages)
     return state, closed
 
 
-def learn(state: EpisodeState, data: evidence.Evidence) -> bool:
+def apply_evidence(state: EpisodeState, data: evidence.DowntimeEvidence) -> bool:
     """Apply evidence of downtime to the episode, in place; return whether the episode's record changes."""
     if state.outages is None:
         state.outages = Outages()
-    return evidence.learn(state.outages, data, state.protocol) and state.open
+    return evidence.apply_evidence(state.outages, data, state.protocol) and state.open
 
 
-def _begins_another(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
-    """Return whether a departure begins a new operation, as the open episode's operation has ended."""
+def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> bool:
+    """Return whether a departure begins another episode, because the open episode's operation is complete."""
     if isinstance(note, RoundNote) and not (note.gone and note.diff.round == 1):
         return False
     if state.before == 0 and not state.departures:
         return bool(state.present)
     # A migration lasts until the group is quiet.
-    migrates = state.started_with not in (None, state.protocol)
+    migrates = state.protocol_before not in (None, state.protocol)
     returned = max(state.departures, state.bounces)
     if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
         return False
     for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
         history = state.present.get(old)
-        if history is not None and members.alternate((*history.identities, note.names.get(new, MemberNames()))):
+        if history is not None and members.alternates((*history.identities, note.names.get(new, MemberNames()))):
             return False  # two processes share the instance id
     back, _, went, _ = members.changes(state.present, state.absent)
     if any(member.how not in ("left", "gone") for member in back):
@@ -153,16 +153,16 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
     if first is not None and not last.number and _first_seen(first):
         first_seen = first.diff.number
         # In a new group each join makes at most one generation.
-        may_be_new = not first.midway and 1 < first_seen <= before + len(first.joined) + 1
+        may_be_new = not first.existed_before and 1 < first_seen <= before + len(first.joined) + 1
         known_before = before if may_be_new else None
     return structs.replace(
-        over(last),
+        state_after_end(last),
         number=last.number + 1,
         open=True,
         opened_at=at,
         last_at=0,
-        started_with=last.protocol if last.number else None,
-        started_by=last.assignor if last.number else None,
+        protocol_before=last.protocol if last.number else None,
+        assignor_before=last.assignor if last.number else None,
         before=known_before,
         first_seen=first_seen,
         may_be_new=may_be_new,
@@ -175,7 +175,9 @@ def _first_seen(note: RoundNote) -> bool:
     evidence = note.diff.cause.evidence
     if any(item.kind == events.GROUP_CREATED for item in evidence):
         return False
-    return note.midway or any(item.source == "comparison" and _UNSEEN in item.reason for item in evidence)
+    return note.existed_before or any(
+        item.source == "comparison" and _FIRST_OBSERVATION in item.reason for item in evidence
+    )
 
 
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
@@ -187,58 +189,58 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         state.before = note.after
     else:
         _apply_members(state, note)
-        state.remade = state.remade or note.remade
-        state.unprovoked += first and _is_unprovoked(state, note)
+        state.changes_tasks = state.changes_tasks or note.changes_tasks
+        state.unexplained += first and _is_unprovoked(state, note)
     for topic, partitions in note.moved.items():
         moved = state.moved.setdefault(topic, set())
         twice = moved.intersection(partitions)
         if twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
-            state.again.setdefault(topic, set()).update(twice)
+            state.moved_twice.setdefault(topic, set()).update(twice)
         moved.update(partitions)
     if first or cause.kind not in state.causes:  # a follow-up round may have a cause with more evidence
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     for item in cause.evidence:
         about_departure = item.kind is not None and exceeds_poll_interval(item.reason)
-        room = _MORE_EVIDENCE if about_departure else MOST_EVIDENCE
+        room = _MOST_DEPARTURE_EVIDENCE if about_departure else MOST_EVIDENCE
         if len(state.evidence) < room and item not in state.evidence:
             state.evidence = (*state.evidence, item)
-    if cause.kind == _GROWTH and diff.round == 1:
-        topics = changed_topics(cause)
-        state.topics = topics if state.causes[_GROWTH] == 1 or topics == state.topics else ""
+    if cause.kind == _PARTITIONS_CHANGED and diff.round == 1:
+        topics = topic_change(cause)
+        state.topics = topics if state.causes[_PARTITIONS_CHANGED] == 1 or topics == state.topics else ""
     if note.gone:
         state.racks = tuple(sorted({*state.racks, note.rack}))
-        state.zone = note.rack if note.is_rack_empty and state.racks == (note.rack,) else ""
+        state.lost_rack = note.rack if note.is_rack_empty and state.racks == (note.rack,) else ""
     state.protocol, state.kind, state.assignor = diff.protocol, diff.kind or "consumer", diff.assignor or state.assignor
     listed = state.rounds if state.round_count < MOST_ROUNDS else state.rounds.partition("\n")[2]
     state.rounds = f"{listed}\n{note.id}" if listed else note.id
     state.round_count += 1
     state.after = note.after
-    state.deleted = cause.kind == _DELETED
+    state.deleted = cause.kind == _GROUP_DELETED
     if state.deleted:
         state.rebalancing = None
     state.waiting = _waiting(state, diff) if diff.unassigned and note.after else ()
     if state.awaited and not note.after:
         state.awaited = ()
-    if state.waiting or state.began:
-        waiting.measure(state, note.timestamp)
+    if state.waiting or state.waiting_since:
+        waiting.record_wait(state, note.timestamp)
 
 
 def _apply_members(state: EpisodeState, note: RoundNote) -> None:
     if note.joined or note.gone:
-        state.absent = members.follow(state.present, state.absent, note, state.rebalances)
+        state.absent = members.apply_membership(state.present, state.absent, note, state.rebalances)
         state.departures += len(note.gone)
         state.away = max(state.away, (state.before or 0) - (note.before - len(note.gone)))
     elif note.diff.round == 1:
-        members.rejoin(state.present, note, state.rebalances)
+        members.apply_requests(state.present, note, state.rebalances)
 
 
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
     """Return whether a rebalance has no membership change and no other usual reason."""
     cause = note.diff.cause
     kinds = {cause.kind, *(item.kind for item in cause.evidence)}
-    if note.joined or note.gone or not note.after or note.remade or kinds & _REASONS:
+    if note.joined or note.gone or not note.after or note.changes_tasks or kinds & _OTHER_CAUSES:
         return False
-    return _GROWTH not in kinds or state.causes.get(_GROWTH, 0) > _MOST_GROWTH
+    return _PARTITIONS_CHANGED not in kinds or state.causes.get(_PARTITIONS_CHANGED, 0) > _MOST_PARTITION_CHANGES
 
 
 def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
@@ -249,8 +251,8 @@ def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
     return (Waiting(since=since, reason=reason, partitions=diff.unassigned, until=until),)
 
 
-def rests_at(state: EpisodeState, quiet_ms: int) -> int:
-    """Return when the episode ends if no further note comes, ms: one quiet time after its last note.
+def quiet_time_end(state: EpisodeState, quiet_ms: int) -> int:
+    """Return the time (ms) at which the episode ends if no round follows: one quiet time after its last note.
 
     After a wait with a known end, the quiet time begins at that end.
     """
@@ -260,27 +262,27 @@ def rests_at(state: EpisodeState, quiet_ms: int) -> int:
     return max(state.last_at, until) + quiet_ms
 
 
-def over(state: EpisodeState) -> EpisodeState:
-    """Return the state to keep after an episode has ended."""
+def state_after_end(state: EpisodeState) -> EpisodeState:
+    """Return the fields of an ended episode that the group's next episode needs."""
     return EpisodeState(
         number=state.number,
         last_at=state.last_at,
-        mark=state.mark,
+        last_note_id=state.last_note_id,
         protocol=state.protocol,
         assignor=state.assignor,
         kind=state.kind,
         after=state.after,
-        took=state.took,
-        outages=downtime.over(state.outages),
-        lasted=state.lasted,
-        progress=cost.over(state.progress),
+        wait_durations_ms=state.wait_durations_ms,
+        outages=downtime.outages_after_end(state.outages),
+        rebalance_durations_ms=state.rebalance_durations_ms,
+        progress=cost.samples_after_end(state.progress),
     )
 
 
-def take_rebalancing(
+def apply_rebalancing(
     last: EpisodeState, mark: str, data: events.GroupRebalancing, names: Mapping[str, MemberNames], quiet_ms: int
 ) -> EpisodeStep:
-    """Apply a rebalance in progress, or its end. ``mark``: id of the note. ``names``: names of the group's members.
+    """Apply a report of a rebalance in progress, or of its end. ``names``: names of the group's members.
 
     A report older than the last note is ignored, unless the note is a step of a rebalance in a group with epochs.
     """
@@ -296,15 +298,18 @@ def take_rebalancing(
         return last, None
     elif not state.open:
         state = open_episode(state, data.since, len(names))
-    elif data.since > rests_at(state, quiet_ms):
+    elif data.since > quiet_time_end(state, quiet_ms):
         closed = state
-        state = open_episode(over(state), data.since, len(names))
+        state = open_episode(state_after_end(state), data.since, len(names))
     state.rebalancing, state.rebalancing_at = now, data.timestamp
     state.stuck = False
     state.last_at = max(state.last_at, data.since if now is not None else data.timestamp)
-    state.mark = mark
+    state.last_note_id = mark
     if now is not None:
-        state.called = {**state.called, **{member_id: names[member_id] for member_id in awaited if member_id in names}}
+        state.awaited_names = {
+            **state.awaited_names,
+            **{member_id: names[member_id] for member_id in awaited if member_id in names},
+        }
     return state, closed
 
 
@@ -320,19 +325,19 @@ def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalanci
     )
 
 
-def take_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
+def apply_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
     """Return the state with samples of the group's offsets added; ``state`` itself if the samples are out of date."""
     if (progress := cost.add_samples(state.progress, at, partitions)) is None:
         return state
-    return structs.replace(state, progress=progress if state.open else cost.over(progress))
+    return structs.replace(state, progress=progress if state.open else cost.samples_after_end(progress))
 
 
-def take_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
+def apply_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
     """Apply a reset of committed offsets in a group without members: open an episode, or add evidence to it."""
     closed = None
-    if state.open and at > rests_at(state, quiet_ms):
-        closed, state = state, over(state)
+    if state.open and at > quiet_time_end(state, quiet_ms):
+        closed, state = state, state_after_end(state)
     if not state.open:
         state = open_episode(state, at, 0)
     evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, why)
-    return structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), mark=mark), closed
+    return structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), last_note_id=mark), closed

@@ -44,7 +44,7 @@ _SHORT_STORY: Final = 1000
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
-    """A detected condition; once stored, the newest incident of its kind and subject in a group.
+    """An incident of a group or of the cluster, as the checkpoint has it: the newest one of its kind and subject.
 
     Attributes:
         what: the condition, as a sentence without its full stop.
@@ -77,7 +77,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
-    """A group's incidents by :func:`incident_key`, the newest for each key. A function of the log alone.
+    """A group's newest incident of each :func:`incident_key`, computed from the membership log alone.
 
     ``overruns``: when each member last exceeded max.poll.interval.ms, ms.
     """
@@ -191,6 +191,6 @@ def incident_record(group_id: str, stored: StoredIncident) -> Incident:
 
 
 def shorten_incident(incident: Incident) -> Incident:
-    """Return a too large record without its members, partitions, groups, pauses and evidence."""
+    """Return a record below the size limit: without members, partitions, groups, pauses and evidence."""
     incident = structs.replace(incident, story=incident.story[:_SHORT_STORY], pauses=UNSET)
     return structs.replace(incident, member_ids=[], names={}, partitions={}, groups=[], evidence=[])

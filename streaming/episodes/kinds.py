@@ -1,4 +1,4 @@
-"""Classification of episodes by the evidence in their rounds (:func:`judge`).
+"""Classification of episodes (:func:`classify`), such as ``crash`` or ``scale-out``, by the evidence in their rounds.
 
 Without evidence the kind is ``unknown``. docs/explanation/episodes.md defines each kind.
 """
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from streaming.episodes.downtime import LISTENER, RECORDS
 from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
-from streaming.episodes.members import MemberChanges, MemberHistory, alternate, changes, share_an_owner
+from streaming.episodes.members import MemberChanges, MemberHistory, alternates, changes, share_an_owner
 from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
@@ -18,20 +18,20 @@ from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
 #: By default this many rebalances without progress in one episode are a storm.
 STORM_TURNS: Final = 3
 #: A storm without a triggering member needs this many more rebalances, as one change of a cooperative group takes two.
-_UNNAMED: Final = 2
+_MORE_WITHOUT_MEMBER: Final = 2
 #: If members that joined within the episode depart, at least this multiple of the threshold is a storm.
-_VISITS: Final = 2
-_RESUBSCRIBED: Final = "member.subscription_changed"
+_VISIT_FACTOR: Final = 2
+_SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _REPLACED_EARLY: Final = (
     "the sessions ended after the members were back: it is unknown if they crashed together or in turn"
 )
-_GLIMPSED: Final = "polling does not show how many members were away at once"
+_NO_GAPS_POLLED: Final = "polling does not show how many members were away at once"
 _UNEXPLAINED_LEAVE: Final = (
     "left without a client reason and came back from the same host: "
     "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
 )
-_TOGETHER: Final = (
+_ALL_EXPIRED_TOGETHER: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
 )
@@ -49,14 +49,14 @@ class Storm(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The kind of an episode, and why the evidence does not prove that kind (``""``: the evidence proves it)."""
+    """The kind of an episode, and the reason why the kind is not certain (``""``: it is certain)."""
 
     kind: EpisodeKind
     why: str = ""
 
 
 def _is_migration(state: EpisodeState) -> bool:
-    return state.started_with is not None and state.started_with != state.protocol and state.round_count > 0
+    return state.protocol_before is not None and state.protocol_before != state.protocol and state.round_count > 0
 
 
 def is_reset(state: EpisodeState) -> bool:
@@ -65,7 +65,7 @@ def is_reset(state: EpisodeState) -> bool:
 
 
 def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
-    """Return the storm of an episode, or None. ``threshold``: how many rebalances without progress are a storm."""
+    """Return the episode's storm of rebalances without progress; None if there are fewer than ``threshold``."""
     if state.rebalances + state.bounces < threshold:
         return None
     shared = _members_sharing_instance(state, threshold)
@@ -75,8 +75,8 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
     visits = len({member.rebalance for member in state.absent if not member.founder})
-    endless = state.unprovoked >= threshold + _UNNAMED and 2 * state.unprovoked > state.rebalances
-    crowded = visits >= _VISITS * threshold and 3 * visits > state.rebalances
+    endless = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
+    crowded = visits >= _VISIT_FACTOR * threshold and 3 * visits > state.rebalances
     return Storm() if endless or crowded else None
 
 
@@ -88,7 +88,7 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
     rejoined = [member for member in state.present.values() if member.rejoins >= threshold]
     if state.protocol != "classic" or not rejoined:
         return None
-    shared = [member for member in rejoined if alternate(member.identities)]
+    shared = [member for member in rejoined if alternates(member.identities)]
     if shared:
         return Storm(_worst_first(shared), instance=True)
     few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
@@ -116,20 +116,20 @@ def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
     return tuple(sorted(members, key=lambda member: -member.departures_and_requests))
 
 
-def repeated(worst: MemberHistory) -> Repeated:
+def repetition_of(worst: MemberHistory) -> Repeated:
     """Return how often a member triggered a rebalance, and the usual time between two of them."""
     gaps = sorted(after - before for before, after in pairwise(worst.times))
     period = max(0, gaps[len(gaps) // 2]) if gaps else None
     return Repeated(member_id=worst.now, times=worst.departures_and_requests, period_ms=period)
 
 
-def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
+def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
     """Return the kind of an episode so far, its storm if there is one, and its members by their changes.
 
     ``storm_turns``: rebalances without progress that make a storm.
     """
     repetition, seen = storm(state, storm_turns), changes(state.present, state.absent)
-    verdict = _judge(state, repetition, seen)
+    verdict = _classify(state, repetition, seen)
     if verdict.kind in ("crash", "zone-lost"):
         if (state.kind, state.protocol) == ("streams", "classic"):
             verdict = Verdict("unknown", STREAMS_STAYS)
@@ -140,7 +140,7 @@ def judge(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict,
     return verdict, repetition, seen
 
 
-def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
+def _classify(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
     if _is_migration(state):
         return Verdict("protocol-migration")
     if repetition is not None:
@@ -151,42 +151,42 @@ def _judge(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -
             return Verdict("offsets-reset")
         return Verdict("unknown", "the rebalance has brought no new generation")
     if not state.before and not state.bounces:
-        return _judge_start(state, seen)
+        return _classify_start(state, seen)
     if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
-        return _judge_first_seen(state, seen)
-    if None not in (state.started_by, state.assignor) and state.started_by != state.assignor:
+        return _classify_first_seen(state, seen)
+    if None not in (state.assignor_before, state.assignor) and state.assignor_before != state.assignor:
         return Verdict("assignor-change")
-    return _judge_member_changes(state, seen) if any(seen) else _judge_unchanged_members(state)
+    return _classify_member_changes(state, seen) if any(seen) else _classify_unchanged_members(state)
 
 
-def _judge_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if state.after:
         at = f"first seen at generation {state.first_seen}: earlier generations have no record"
         return Verdict("first-start", at if state.may_be_new else "")
     if not state.deleted and not seen.passed:
         return Verdict("unknown", "the group has no members, and had none when the episode began")
-    return _judge_emptied_group(state, seen.passed)
+    return _classify_emptied_group(state, seen.passed)
 
 
-def _judge_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if not state.after:
         return Verdict("unknown", "the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}" if state.first_seen > 0 else "first seen without a generation"
     if seen.came:
         return Verdict("scale-out", f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
-        return _judge_unchanged_members(state)
+        return _classify_unchanged_members(state)
     return Verdict("unknown", f"{at}: earlier events are unknown")
 
 
-def _judge_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return per kind
-    if state.causes.get(_RESUBSCRIBED) or any(item.kind == _RESUBSCRIBED for item in state.evidence):
+def _classify_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR0911 - one return per kind
+    if state.causes.get(_SUBSCRIPTION_CHANGED) or any(item.kind == _SUBSCRIPTION_CHANGED for item in state.evidence):
         # The leader may request the rebalance first, when its metadata shows new topics.
         return Verdict("subscription-change")
     if state.causes.get("topic.partitions_changed"):
         kinds: dict[str, EpisodeKind] = {"added": "topic-added", "deleted": "topic-deleted"}
         return Verdict(kinds.get(state.topics, "partition-growth"))
-    if state.remade:
+    if state.changes_tasks:
         return Verdict("connector-change")
     if application_reasons(state.evidence):
         return Verdict("app-requested")
@@ -201,35 +201,35 @@ def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == RECORDS) for item in state.evidence)
 
 
-def _judge_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one per kind
+def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one per kind
     if any(member.how == "overran" for member in state.histories):
         return Verdict("poll-timeout")
     if not state.after and seen.went:
-        return _judge_emptied_group(state, (*seen.went, *seen.passed))
+        return _classify_emptied_group(state, (*seen.went, *seen.passed))
     if seen.back and len(seen.back) >= len(seen.went):
-        return _judge_full_restart(state, seen)
+        return _classify_full_restart(state, seen)
     if seen.went:
-        return _judge_exchange(state, seen) if seen.came else _judge_departures(state, seen.went)
+        return _classify_exchange(state, seen) if seen.came else _classify_departures(state, seen.went)
     if seen.came:
         return Verdict("scale-out")
     if any(member.how == "lost" for member in seen.passed):
-        return _judge_crash(seen.passed)
+        return _classify_crash(seen.passed)
     return Verdict("unknown", "members joined and departed again")
 
 
-def _judge_emptied_group(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
+def _classify_emptied_group(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
     has_shut_down = state.deleted or all(member.how == "left" for member in departed)
-    return Verdict("shutdown") if has_shut_down else _judge_crash(departed)
+    return Verdict("shutdown") if has_shut_down else _classify_crash(departed)
 
 
-def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
     back = seen.back
-    moved = _judge_coordinator_move(state, seen)
+    moved = _classify_coordinator_move(state, seen)
     if moved is not None:
         return moved
     lost = [member for member in back if member.how == "lost"]
     if lost:
-        return _judge_crashes_with_return(state, back, lost)
+        return _classify_crashes_with_return(state, back, lost)
     if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
         # Under KIP-848 each process generates its member id once, so these are the same processes.
         if all(member.how == "left" for member in back):
@@ -239,11 +239,11 @@ def _judge_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
     why = _unproven(state, seen)
     if (deployed := _deployment_strategy(state, seen)) is not None:
         return Verdict(deployed, why)
-    return Verdict("restart", why) if len(back) == 1 else _judge_several_restarts(state, why)
+    return Verdict("restart", why) if len(back) == 1 else _classify_several_restarts(state, why)
 
 
 def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
-    """Return the deployment strategy by which all members were replaced, if the order of joins and leaves shows it."""
+    """Return the deployment strategy that replaced all members, such as ``surge``; None if it is unknown."""
     back = seen.back
     others = seen.went or seen.came or any(member.how != "left" or member.has_same_address for member in back)
     if len(back) != state.before or others or any(item.source == POLLING for item in state.evidence):
@@ -261,18 +261,18 @@ def _joined_before_departures(came: Sequence[MemberHistory], went: Sequence[Memb
     return max(member.joined_at for member in came) < min(member.times[-1] for member in went)
 
 
-def _judge_several_restarts(state: EpisodeState, why: str) -> Verdict:
+def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
     glimpsed = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
-        return Verdict("rolling-restart", why or (_GLIMPSED if glimpsed else ""))
+        return Verdict("rolling-restart", why or (_NO_GAPS_POLLED if glimpsed else ""))
     if glimpsed:
-        return Verdict("unknown", _GLIMPSED)
+        return Verdict("unknown", _NO_GAPS_POLLED)
     if any(item.source == LISTENER and item.kind is None for item in state.evidence):
         why = why or "members' own reports may be late: it is uncertain how many were away at once"
     return Verdict("restart", why)
 
 
-def _judge_crashes_with_return(
+def _classify_crashes_with_return(
     state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
 ) -> Verdict:
     whole = len(back) > 1 and len(back) == state.before
@@ -283,12 +283,12 @@ def _judge_crashes_with_return(
     if whole and 2 * state.away <= len(back) and state.rebalances > 1:
         return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
     if whole and len(lost) == len(back) and all(member.has_same_address for member in back):
-        return Verdict("unknown", _TOGETHER)
-    return _judge_crash(back)
+        return Verdict("unknown", _ALL_EXPIRED_TOGETHER)
+    return _classify_crash(back)
 
 
 def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
-    """Return what the evidence does not prove about replaced members; ``""`` if it proves everything."""
+    """Return the reason why replaced members may not have been restarted; ``""`` if it is certain that they were."""
     if any(member.by in UNSURE for member in seen.back):
         return "members were matched by names that other members may share"
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
@@ -301,7 +301,7 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
     return ""
 
 
-def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
+def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
     """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
     other_process = any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back)
     if other_process or seen.went or seen.came or not _moved(state):
@@ -311,9 +311,9 @@ def _judge_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict
     return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
 
 
-def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if any(member.how == "lost" for member in seen.went):
-        return _judge_departures(state, seen.went)
+        return _classify_departures(state, seen.went)
     replaced = len(seen.went) == state.before and all(member.how == "left" for member in seen.went)
     if replaced and not state.away and share_an_owner(seen.came) and _joined_before_departures(seen.came, seen.went):
         return Verdict("fleet-replaced")
@@ -321,15 +321,15 @@ def _judge_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
     return Verdict("unknown", why)
 
 
-def _judge_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Verdict:
+def _classify_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Verdict:
     if all(member.how == "left" for member in went):
         return Verdict("scale-in")
-    if state.zone and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
+    if state.lost_rack and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
         return Verdict("zone-lost")
-    return _judge_crash(went)
+    return _classify_crash(went)
 
 
-def _judge_crash(departed: Sequence[MemberHistory]) -> Verdict:
+def _classify_crash(departed: Sequence[MemberHistory]) -> Verdict:
     hows = {member.how for member in departed}
     if "lost" not in hows:
         return Verdict("unknown", "no evidence shows whether the members left or crashed")

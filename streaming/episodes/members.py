@@ -21,19 +21,19 @@ from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON
 
 #: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not depart.
-How = Literal["", "left", "lost", "overran", "gone"]
+DepartureManner = Literal["", "left", "lost", "overran", "gone"]
 
 #: The number of departures and rejoins per member whose times are kept: enough to compute the usual time between two.
-_TIMES: Final = 16
+_MOST_TIMES: Final = 16
 #: The number of identities that are kept per static member.
-_IDENTITIES: Final = 8
+_MOST_IDENTITIES: Final = 8
 #: A rebalance request this soon after the member's last departure or request is not counted, ms.
 _REPEATED_MS: Final = 1000
 #: The most members that joined and departed within the episode and are kept one by one.
 MOST_PASSED: Final = 256
 _UNKNOWN_MEMBER: Final = MemberNames()
 #: Causes whose members may neither have joined nor departed.
-_REQUESTS = frozenset({"member.joined", "member.subscription_changed"})
+_REQUEST_CAUSES = frozenset({"member.joined", "member.subscription_changed"})
 #: Reason of rejoins of classic members in KIP-848 groups: they rejoin for every epoch, without requesting a rebalance.
 _CLASSIC_REJOIN = "using the classic protocol"
 
@@ -58,7 +58,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     first_identity: MemberNames
     identity: MemberNames
     founder: bool
-    how: How = ""
+    how: DepartureManner = ""
     closed: bool = False
     by: str = ""
     departures_and_requests: int = 0
@@ -86,7 +86,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MemberChanges(NamedTuple):
-    """The members of an episode by their change, without unchanged members.
+    """The members that returned, joined or departed in an episode.
 
     ``back``: departed and returned, or were replaced by other members. ``came``: new members. ``went``: departed
     members that were in the group when the episode began. ``passed``: joined and departed within the episode.
@@ -98,13 +98,13 @@ class MemberChanges(NamedTuple):
     passed: tuple[MemberHistory, ...]
 
 
-def alternate(identities: Iterable[MemberNames]) -> bool:
-    """Return whether an identity occurs again after a different one, as if two processes shared an instance id."""
+def alternates(identities: Iterable[MemberNames]) -> bool:
+    """Return whether identities alternate, as they do if two processes share an instance id."""
     runs = [names for names, _ in groupby(identities)]
     return len(runs) > len({*runs})
 
 
-def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How, bool]:
+def departure_manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[DepartureManner, bool]:
     """Return how a member departed, as far as the round's cause proves it, and whether its client was closed.
 
     A cause ``member.left`` needs evidence, as collectors use it for any departed member. In a ``derived`` group the
@@ -130,10 +130,10 @@ def manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[How,
     return ("lost" if named and cause.kind == "member.fenced" and "group.observed" not in kinds else "gone"), False
 
 
-def requesters(cause: Cause) -> dict[str, None]:
-    """Return the members that requested a rebalance by joining, rejoining or changing their subscription."""
+def requesting_members(cause: Cause) -> dict[str, None]:
+    """Return the ids of members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: list[str] = []
-    if cause.kind in _REQUESTS:
+    if cause.kind in _REQUEST_CAUSES:
         following = {
             member_id for item in cause.evidence if _CLASSIC_REJOIN in item.reason for member_id in item.member_ids
         }
@@ -144,28 +144,28 @@ def requesters(cause: Cause) -> dict[str, None]:
     return dict.fromkeys(ids)
 
 
-def follow(
+def apply_membership(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Apply the joins and departures of a round: change ``present`` in place, and return the new ``absent``."""
+    """Apply joins and departures of a rebalance round to ``present``, in place; return the absent members."""
     departed: list[MemberHistory] = []
     for member_id in note.gone:
         history = present.pop(member_id, None) or _founder_history(member_id, note.names)
-        how, closed = manner(note.diff.cause, member_id, derived=note.derived)
+        how, closed = departure_manner(note.diff.cause, member_id, derived=note.derived)
         history = _triggered(_with_turn(history, note.timestamp), rebalance)
         closes, departures = history.closes + closed, history.departures + 1
         departed.append(structs.replace(history, how=how, closed=closed, closes=closes, departures=departures))
     absent = (*absent, *departed)
     if note.joined:
-        absent = _arrive(present, absent, note, rebalance)
-    if note.diff.round == 1 and note.diff.cause.kind in _REQUESTS:
-        rejoin(present, note, rebalance)
+        absent = _match_arrivals(present, absent, note, rebalance)
+    if note.diff.round == 1 and note.diff.cause.kind in _REQUEST_CAUSES:
+        apply_requests(present, note, rebalance)
     return _without_oldest(absent)
 
 
-def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
-    """Apply a rebalance that present members requested: they rejoined, or changed their subscription."""
-    for member_id in requesters(note.diff.cause):
+def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
+    """Count the rebalance for members that requested it by rejoining or by changing their subscription."""
+    for member_id in requesting_members(note.diff.cause):
         if member_id in note.joined or member_id in note.gone:
             continue
         history = present.get(member_id) or _founder_history(member_id, note.names)
@@ -175,7 +175,7 @@ def rejoin(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -
         present[member_id] = _triggered(history, rebalance)
 
 
-def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
+def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
     """Apply a static bounce: static members rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
@@ -186,19 +186,19 @@ def bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
             identity=who,
             by=identity.BY_INSTANCE if history.founder else "",
             rejoins=history.rejoins + 1,
-            identities=(*(history.identities or (history.identity,)), who)[-_IDENTITIES:],
+            identities=(*(history.identities or (history.identity,)), who)[-_MOST_IDENTITIES:],
         )
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the episode's members by their change; members that no exact key matches are matched as sets."""
+    """Return the members that returned, joined or departed; those without an exact key are matched as sets."""
     went = [member for member in absent if member.founder]
     passed = tuple(member for member in absent if not member.founder)
     came = [member for member in present.values() if not member.founder]
     back = [member for member in present.values() if member.founder and member.by and member.how]
     if went and came:
         pairs = _pairs(went, came)
-        back += [_merged(gone, new, by) for gone, new, by in pairs]
+        back += [_merged_history(gone, new, by) for gone, new, by in pairs]
         taken = {id(member) for gone, new, _ in pairs for member in (gone, new)}
         went = [member for member in went if id(member) not in taken]
         came = [member for member in came if id(member) not in taken]
@@ -218,7 +218,7 @@ def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> Member
 
 
 def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
-    times = (*history.times[1 - _TIMES :], timestamp)
+    times = (*history.times[1 - _MOST_TIMES :], timestamp)
     return structs.replace(history, departures_and_requests=history.departures_and_requests + 1, times=times)
 
 
@@ -228,10 +228,10 @@ def _triggered(history: MemberHistory, rebalance: int) -> MemberHistory:
     return structs.replace(history, rebalances=history.rebalances + 1, rebalance=rebalance)
 
 
-def _arrive(
+def _match_arrivals(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
-    """Match new members with absent ones of the same identity, and return the members that are still absent."""
+    """Match joined members with absent members of the same identity; return the members that are still absent."""
     arrivals = {member_id: note.names.get(member_id, _UNKNOWN_MEMBER) for member_id in note.joined}
     places: dict[tuple[str, str], list[int]] = {}
     for place, history in enumerate(absent):
@@ -270,7 +270,7 @@ def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[M
                 if key is not None:
                     sides.setdefault(key, ([], []))[side].append(member)
         for gone, new in sides.values():
-            for pair in _matched(gone, new, by):
+            for pair in _matched_pairs(gone, new, by):
                 pairs.append((*pair, by))
                 taken.update(map(id, pair))
     return pairs
@@ -282,10 +282,13 @@ def _keys(history: MemberHistory) -> dict[str, str]:
     return dict([*identity.exact_keys(history.now, who), *owners])
 
 
-def _matched(
+def _matched_pairs(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Pair departed and new members with the same key; members that joined before the departure need more evidence."""
+    """Yield pairs of a departed and a joined member that have the same key.
+
+    A member that joined before the departure needs more evidence.
+    """
     whole_set = len(went) == len(came) and by in identity.OF_SETS
     free = sorted(came, key=lambda member: member.joined_at)
     for gone in sorted(went, key=lambda member: member.times[-1]):
@@ -306,14 +309,14 @@ def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bo
     return (by == identity.BY_POD and len(replica_sets) > 1) or (whole_set and not same_host)
 
 
-def _merged(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
+def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
     return structs.replace(
         gone,
         now=new.now,
         identity=new.identity,
         by=by,
         departures_and_requests=gone.departures_and_requests + new.departures_and_requests,
-        times=tuple(sorted((*gone.times, *new.times)))[-_TIMES:],
+        times=tuple(sorted((*gone.times, *new.times)))[-_MOST_TIMES:],
         closes=gone.closes + new.closes,
         joined_at=new.joined_at,
         rebalances=gone.rebalances + new.rebalances,

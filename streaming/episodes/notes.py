@@ -1,4 +1,4 @@
-"""Notes, the input of episodes: rounds, rejoined static members, and waits."""
+"""Notes: the input of episodes, about rebalance rounds, rejoined static members, and waits."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ from streaming.records.episodes import Waiting
 from streaming.records.events import Holding
 
 #: Evidence of new partition counts: ``orders: 4 → 0 partitions``.
-_COUNTS: Final = re.compile(r": (\d+) → (\d+) partitions")
+_COUNT_CHANGE: Final = re.compile(r": (\d+) → (\d+) partitions")
 
 
 class RoundNote(Struct, frozen=True, gc=False):
-    """Note of one round.
+    """Note of one rebalance round, from which episodes are built.
 
     Attributes:
         id: ``ce_id`` of its diff.
@@ -42,8 +42,8 @@ class RoundNote(Struct, frozen=True, gc=False):
     after: int
     names: Mapping[str, MemberNames]
     moved: Mapping[str, Sequence[int]]
-    remade: bool = False
-    midway: bool = False
+    changes_tasks: bool = False
+    existed_before: bool = False
     derived: bool = False
     change: AssignmentChange | None = None
     rack: str = ""
@@ -70,7 +70,7 @@ class BounceNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """Note of the waits in a snapshot, with the names of the members; ``id``: id of the snapshot's event.
+    """Note of the members that a group waits for, by its snapshot; ``id``: id of the snapshot's event.
 
     Members that can act at once come first; ``waits`` is empty if the group waits for nothing.
     """
@@ -81,12 +81,12 @@ class WaitNote(NamedTuple):
     names: Mapping[str, MemberNames]
 
 
-def midway(cause: Cause, before: Mapping[str, Holding]) -> bool:
-    """Return whether a group existed before its first known round, by the partitions that members owned before it."""
+def existed_before(cause: Cause, before: Mapping[str, Holding]) -> bool:
+    """Return whether a group existed before its first known round: its members owned partitions before that round."""
     return any(share and member_id not in cause.member_ids for member_id, share in before.items())
 
 
-def remade(
+def changes_tasks(
     before: Mapping[str, Holding],
     free: Mapping[str, Mapping[int, str]],
     after: Mapping[str, Holding],
@@ -100,10 +100,10 @@ def remade(
     return bool(after) and (not owned <= existing or not existing <= owned | _tasks([unassigned]))
 
 
-def changed_topics(cause: Cause) -> str:
+def topic_change(cause: Cause) -> str:
     """Return ``added`` or ``deleted`` if new partition counts only added or only deleted topics, else ``""``."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
-    counts = [(int(was), int(now)) for was, now in _COUNTS.findall(reasons)]
+    counts = [(int(was), int(now)) for was, now in _COUNT_CHANGE.findall(reasons)]
     if not counts:
         return ""
     return "added" if not any(was for was, _ in counts) else "" if any(now for _, now in counts) else "deleted"

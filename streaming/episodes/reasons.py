@@ -66,7 +66,7 @@ def exceeds_poll_interval(reason: str) -> bool:
 
 
 def client_reason(reason: str) -> str | None:
-    """Return the client's own reason in a logged reason; None if the client did not send a reason."""
+    """Return the reason that the client sent, from a logged reason; None if the client sent no reason."""
     match = _CLIENT.search(reason)
     if match is None:
         return None
@@ -77,7 +77,7 @@ def client_reason(reason: str) -> str | None:
 def proves_close(item: Evidence) -> bool:
     """Return whether evidence of a leave proves that the client was closed.
 
-    A LeaveGroup without a client reason does not prove it: a client that exceeded max.poll.interval.ms sends the same.
+    A LeaveGroup without a client reason proves nothing: a client that exceeded max.poll.interval.ms sends the same.
     """
     if item.source == OFFSET_COMMITS:
         return False

@@ -20,7 +20,7 @@ MOST_LISTED: Final = 500
 
 def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
     """Return the record of an episode; ``closed``: the episode has ended and ``state`` is final."""
-    (kind, why), storm, seen = kinds.judge(state, storm_turns)
+    (kind, why), storm, seen = kinds.classify(state, storm_turns)
     evidence = [*state.evidence, Evidence(source="episode", reason=why)] if why else list(state.evidence)
     cost, catching_up = cost_of_episode(state)
     episode = Episode(
@@ -33,7 +33,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
         rounds=state.rounds.splitlines(),
         members=_members(state, seen),
         moved=sum(map(len, state.moved.values())),
-        moved_again=sum(map(len, state.again.values())),
+        moved_again=sum(map(len, state.moved_twice.values())),
         downtime=None if state.outages is None else downtime(state.outages),
         waiting_for=waiting.waits_of(state) if state.waiting or state.awaited else [],
         sure=not why,
@@ -44,7 +44,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
         updated_at=state.last_at,
         protocol=state.protocol,
         assignor=state.assignor,
-        repeated=kinds.repeated(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
+        repeated=kinds.repetition_of(storm.members[0]) if storm is not None and len(storm.members) == 1 else None,
         rebalancing=None if closed else state.rebalancing,
         cost=cost,
     )
@@ -52,7 +52,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
 
 
 def shorten_episode(episode: Episode) -> Episode:
-    """Return a too large record without its members, partitions and evidence."""
+    """Return a record below the size limit: without members, partitions and evidence."""
     members = episode.members
     ids = [*members.joined, *members.left, *members.lost, *members.gone]
     bare = structs.replace(
@@ -111,7 +111,7 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
         after=state.after,
         names={
             member_id: who
-            for member_id, who in (*identities, *state.called.items())
+            for member_id, who in (*identities, *state.awaited_names.items())
             if who.client_id or who.client_host or who.group_instance_id
         },
         omitted=omitted,

@@ -1,4 +1,4 @@
-"""Stored state of a group's last episode, between two rounds.
+"""State of a group's last episode, as the checkpoint has it between two rebalance rounds.
 
 It is written into the checkpoint as msgpack arrays with the group's own state.
 """
@@ -17,7 +17,7 @@ from streaming.records.events import Evidence
 
 
 class EpisodeState(Struct, array_like=True, gc=False):
-    """A group's last episode, open or not. A function of the log alone.
+    """A group's last episode, open or ended, computed from the membership log alone.
 
     Only :func:`~streaming.episodes.fold.take` changes it in place. After the episode has ended only the fields are kept
     that the next one needs.
@@ -33,7 +33,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         before: number of members before it; None until the first snapshot of a group that existed before.
         after: number of members now; ``away``: the most that were missing at the same time.
         present: histories by id of members that joined, returned or requested a rebalance; ``absent``: departed ones.
-        moved: partitions that moved, by topic; ``again``: those that moved more than once.
+        moved: partitions that moved, by topic; ``moved_twice``: those that moved more than once.
         causes: number of rebalances by the kind of their cause; ``bounces``: of static rejoins without a rebalance.
         remade: connectors or tasks were created or deleted.
         waiting: partitions without an owner after the last round; ``awaited``: other waits in the last snapshot.
@@ -48,7 +48,7 @@ class EpisodeState(Struct, array_like=True, gc=False):
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
         lasted: durations of the group's last rebalances, ms, also before this episode.
         topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics; else ``""``.
-        racks: racks of departed members, sorted; ``""``: unknown. ``zone``: the only one, if it lost all members.
+        racks: racks of departed members, sorted; ``""``: unknown. ``lost_rack``: the only one, if it lost all members.
         progress: samples of the group's offsets; None: there are none.
     """
 
@@ -57,42 +57,42 @@ class EpisodeState(Struct, array_like=True, gc=False):
     stuck: bool = False
     opened_at: int = 0
     last_at: int = 0
-    mark: str = ""
+    last_note_id: str = ""
     protocol: str = "classic"
     assignor: str | None = None
     kind: str = "consumer"
     rounds: str = ""
     round_count: int = 0
     rebalances: int = 0
-    started_with: str | None = None
-    started_by: str | None = None
+    protocol_before: str | None = None
+    assignor_before: str | None = None
     before: int | None = None
     after: int = 0
     away: int = 0
     present: dict[str, MemberHistory] = field(default_factory=dict)
     absent: tuple[MemberHistory, ...] = ()
     moved: dict[str, set[int]] = field(default_factory=dict)
-    again: dict[str, set[int]] = field(default_factory=dict)
+    moved_twice: dict[str, set[int]] = field(default_factory=dict)
     causes: dict[str, int] = field(default_factory=dict)
     evidence: tuple[Evidence, ...] = ()
     bounces: int = 0
-    remade: bool = False
+    changes_tasks: bool = False
     deleted: bool = False
     waiting: tuple[Waiting, ...] = ()
     awaited: tuple[Waiting, ...] = ()
-    called: dict[str, MemberNames] = field(default_factory=dict)
-    began: int = 0
-    took: tuple[int, ...] = ()
+    awaited_names: dict[str, MemberNames] = field(default_factory=dict)
+    waiting_since: int = 0
+    wait_durations_ms: tuple[int, ...] = ()
     outages: Outages | None = None
     departures: int = 0
-    unprovoked: int = 0
+    unexplained: int = 0
     first_seen: int = 0
     may_be_new: bool = False
     rebalancing: Rebalancing | None = None
     rebalancing_at: int = 0
-    lasted: tuple[int, ...] = ()
+    rebalance_durations_ms: tuple[int, ...] = ()
     topics: str = ""
-    zone: str = ""
+    lost_rack: str = ""
     progress: OffsetSamples | None = None
     racks: tuple[str, ...] = ()
 

@@ -26,12 +26,12 @@ _REASON: Final = 120
 
 
 def count(number: int, what: str) -> str:
-    """Return ``1 member`` or ``2 members``."""
+    """Return a number with its noun, such as ``1 member`` or ``2 members``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def duration(ms: int) -> str:
-    """Return ``46 ms``, ``1.5 s``, ``40 s`` or ``12 min``."""
+    """Return a duration as text, such as ``46 ms``, ``1.5 s``, ``40 s`` or ``12 min``."""
     if ms >= 2 * _MINUTE_MS:
         return f"{ms / _MINUTE_MS:.0f} min"
     if ms < _SECOND_MS:
@@ -40,7 +40,7 @@ def duration(ms: int) -> str:
 
 
 def bounds(limits: Bounds) -> str:
-    """Return ``≥ 46 ms``, ``at most 3.1 s``, ``3.1 s`` or ``1.5 s to 3.1 s``."""
+    """Return bounds of a duration as text: ``≥ 46 ms``, ``at most 3.1 s``, ``3.1 s`` or ``1.5 s to 3.1 s``."""
     least, most = limits
     if most is None:
         return f"≥ {duration(least)}"
@@ -51,7 +51,7 @@ def bounds(limits: Bounds) -> str:
 
 
 def moment(timestamp: int) -> str:
-    """Return ``2023-11-14 22:13``, in UTC."""
+    """Return a time as text in UTC, such as ``2023-11-14 22:13``."""
     return f"{_utc(timestamp):%Y-%m-%d %H:%M}"
 
 
@@ -64,7 +64,7 @@ def _utc(timestamp: int) -> datetime:
 
 
 def partition_list(holding: Holding) -> str:
-    """Return ``orders 1, orders 2, orders 3 and 5 more``."""
+    """Return partitions as text, such as ``orders 1, orders 2, orders 3 and 5 more``."""
     places = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
     more = len(places) - _MOST_LISTED
     return ", ".join(places[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
@@ -75,7 +75,7 @@ def _name(member_id: str, names: Mapping[str, str]) -> str:
 
 
 def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return ``pay, ship and mail``, or ``12 members`` for more than three."""
+    """Return members' names as text, such as ``pay, ship and mail``, or ``12 members`` for more than three."""
     if len(member_ids) > _MOST_LISTED or not member_ids:
         return count(len(member_ids), "member")
     listed = [_name(member_id, names) for member_id in member_ids]
@@ -83,7 +83,7 @@ def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
 
 
 def repetition_text(again: Repeated) -> str:
-    """Return how often a member triggered rebalances, such as ``8 times, about every 5.0 s``."""
+    """Return the number of rebalances that a member triggered as text, such as ``8 times, about every 5.0 s``."""
     every = f", about every {duration(again.period_ms)}" if again.period_ms else ""
     return f"{count(again.times, 'time')}{every}"
 
@@ -149,7 +149,7 @@ def _cost(episode: Episode, *, has_moves: bool) -> str:
 
 
 def _delays(cost: Cost | None) -> list[str]:
-    """Return ``48,120 messages delayed up to 31 s`` and ``caught up at 09:22:10``, where they are known."""
+    """Return texts such as ``48,120 messages delayed up to 31 s`` and ``caught up at 09:22:10``, as far as known."""
     if cost is None or cost.delayed_messages in ((0, 0), (0, None)):
         return []
     least, most = cost.delayed_messages
@@ -189,7 +189,7 @@ def _status(episode: Episode, names: _Names) -> str:
 
 
 def _rebalancing(now: Rebalancing, names: _Names) -> str:
-    """Return ``Rebalancing since 23:25:02 (reason): waiting for pay and ship, until 23:28:02``."""
+    """Return a text such as ``Rebalancing since 23:25:02 (reason): waiting for pay and ship, until 23:28:02``."""
     text = f"Rebalancing since {_clock(now.since)}"
     if now.reason:
         text += f" ({now.reason[:_REASON]})"

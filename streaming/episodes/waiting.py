@@ -1,4 +1,4 @@
-"""Waits of a group during a rebalance, read from its snapshots, and how long they usually take.
+"""Members and steps that a rebalancing group waits for, from its snapshots, and the usual duration of such waits.
 
 ============  ==========================================================================================
 group         waits for
@@ -32,23 +32,23 @@ from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 #: The most members that are listed one by one; one more entry represents all other members.
 MOST_WAITS: Final = 16
 #: The number of the group's last waits whose durations are kept.
-MOST_TOOK: Final = 32
+MOST_DURATIONS: Final = 32
 #: The fewest waits from which the usual duration is computed.
-FEWEST_TOOK: Final = 10
+FEWEST_DURATIONS: Final = 10
 #: Assignors under which a member gives up everything before it joins, so that one round is enough.
-_EAGER: Final = frozenset({"range", "roundrobin", "sticky", "default"})
+_EAGER_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "default"})
 #: States in which a group with epochs waits for nothing.
-_ARRIVED: Final = frozenset({None, "Stable", "Empty", "Dead"})
+_WAITLESS_STATES: Final = frozenset({None, "Stable", "Empty", "Dead"})
 #: States in which the target of the epoch is still to come.
-_UNDECIDED: Final = {
+_UNDECIDED_STATES: Final = {
     "Assigning": "the coordinator has not computed the assignment yet",
     "NotReady": "topics that the application reads are missing",
 }
 
 
-def awaited(note_id: str, data: GroupObserved) -> WaitNote:
-    """Return the note of a snapshot with the group's waits; the list of waits may be empty."""
-    waits = _of_generation(data) if data.group_protocol == "classic" else _of_epoch(data)
+def wait_note(note_id: str, data: GroupObserved) -> WaitNote:
+    """Return the note of the members that a group waits for, from its snapshot; the group may wait for none."""
+    waits = _waits_of_generation(data) if data.group_protocol == "classic" else _waits_of_epoch(data)
     listed = list(islice(waits, MOST_WAITS + 1))
     if len(listed) > MOST_WAITS:
         listed[-1] = Waiting(since=data.timestamp, reason="other members are waited for as well")
@@ -61,23 +61,23 @@ def awaited(note_id: str, data: GroupObserved) -> WaitNote:
     return WaitNote(note_id, data.timestamp, tuple(listed), names)
 
 
-def apply_note(state: EpisodeState, note: WaitNote) -> bool:
-    """Update the waits of the open episode, in place; return False if no wait changes.
+def apply_wait_note(state: EpisodeState, note: WaitNote) -> bool:
+    """Set the waits of the open episode, in place; return False if no wait has changed.
 
     A wait that continues keeps the time at which it was first seen.
     """
     since = {(wait.member_id, wait.reason): wait.since for wait in state.awaited}
-    awaited = tuple(
+    waits = tuple(
         structs.replace(wait, since=since.get((wait.member_id, wait.reason), wait.since)) for wait in note.waits
     )
     ended = not note.waits and end_rebalance(state, note.timestamp)
-    if not state.open or (awaited == state.awaited and not ended):
+    if not state.open or (waits == state.awaited and not ended):
         return False
-    state.awaited, state.stuck = awaited, False
-    state.called = dict(note.names) if state.rebalancing is None else {**state.called, **note.names}
+    state.awaited, state.stuck = waits, False
+    state.awaited_names = dict(note.names) if state.rebalancing is None else {**state.awaited_names, **note.names}
     state.last_at = max(state.last_at, note.timestamp)
-    state.mark = note.id
-    measure(state, note.timestamp)
+    state.last_note_id = note.id
+    record_wait(state, note.timestamp)
     return True
 
 
@@ -85,28 +85,31 @@ def end_rebalance(state: EpisodeState, at: int) -> bool:
     """End the rebalance in progress, in place; return False if no rebalance is in progress or it began after ``at``."""
     if state.rebalancing is None or at < state.rebalancing.since:
         return False
-    state.lasted = (*state.lasted[1 - MOST_TOOK :], min(at - state.rebalancing.since, MAX_INT32))
+    state.rebalance_durations_ms = (
+        *state.rebalance_durations_ms[1 - MOST_DURATIONS :],
+        min(at - state.rebalancing.since, MAX_INT32),
+    )
     state.rebalancing = None
     named = {wait.member_id for wait in state.awaited}
-    state.called = {member_id: who for member_id, who in state.called.items() if member_id in named}
+    state.awaited_names = {member_id: who for member_id, who in state.awaited_names.items() if member_id in named}
     return True
 
 
-def measure(state: EpisodeState, timestamp: int) -> None:
+def record_wait(state: EpisodeState, timestamp: int) -> None:
     """Record when the group began to wait and, once the wait has ended, how long the wait took.
 
     A wait with Connect's scheduled delay is not recorded: the delay is configured.
     """
     if state.waiting or state.awaited:
         if any(wait.until is not None for wait in state.waiting):
-            state.began = -1
-        elif not state.began:
-            state.began = timestamp
+            state.waiting_since = -1
+        elif not state.waiting_since:
+            state.waiting_since = timestamp
         return
-    if 0 < state.began < timestamp:
-        took = min(timestamp - state.began, MAX_INT32)
-        state.took = (*state.took[1 - MOST_TOOK :], took)
-    state.began = 0
+    if 0 < state.waiting_since < timestamp:
+        took = min(timestamp - state.waiting_since, MAX_INT32)
+        state.wait_durations_ms = (*state.wait_durations_ms[1 - MOST_DURATIONS :], took)
+    state.waiting_since = 0
 
 
 def waits_of(state: EpisodeState) -> list[Waiting]:
@@ -119,11 +122,11 @@ def waits_of(state: EpisodeState) -> list[Waiting]:
     covered = collect_lists([wait.partitions for wait in state.awaited])
     others = [structs.replace(wait, partitions=minus(wait.partitions, covered)) for wait in state.waiting]
     waits = [*state.awaited, *(wait for wait in others if wait.partitions)]
-    if len(state.took) < FEWEST_TOOK:
+    if len(state.wait_durations_ms) < FEWEST_DURATIONS:
         return waits
-    usual = usual_ms(state.took)
+    usual = usual_ms(state.wait_durations_ms)
     return [
-        wait if wait.until is not None else structs.replace(wait, usual_ms=usual, usual_of=len(state.took))
+        wait if wait.until is not None else structs.replace(wait, usual_ms=usual, usual_of=len(state.wait_durations_ms))
         for wait in waits
     ]
 
@@ -133,19 +136,19 @@ def usual_ms(waits_ms: Sequence[int]) -> int:
     return sorted(waits_ms)[-(-9 * len(waits_ms) // 10) - 1]
 
 
-def _of_epoch(data: GroupObserved) -> Iterator[Waiting]:
-    if data.state in _ARRIVED:
+def _waits_of_epoch(data: GroupObserved) -> Iterator[Waiting]:
+    if data.state in _WAITLESS_STATES:
         return
     for member in data.members:
         if member.pending_revocation:
-            yield _for(member, "to give up {what}", member.pending_revocation, data)
-    if data.state in _UNDECIDED:
-        yield Waiting(since=data.timestamp, reason=_UNDECIDED[data.state])
+            yield _member_wait(member, "to give up {what}", member.pending_revocation, data)
+    if data.state in _UNDECIDED_STATES:
+        yield Waiting(since=data.timestamp, reason=_UNDECIDED_STATES[data.state])
     else:  # targets are those of this epoch
-        yield from _lacking(data)
+        yield from _waits_for_targets(data)
 
 
-def _lacking(data: GroupObserved) -> Iterator[Waiting]:
+def _waits_for_targets(data: GroupObserved) -> Iterator[Waiting]:
     lacking = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
     kept: TopicPartitions = {}
     if any(lack for _, lack in lacking):
@@ -153,29 +156,29 @@ def _lacking(data: GroupObserved) -> Iterator[Waiting]:
     for member, lack in lacking:
         free = minus(lack, kept)
         if any(free.values()):
-            yield _for(member, "to get {what}" if data.polled else "to take {what}", free, data)
+            yield _member_wait(member, "to get {what}" if data.polled else "to take {what}", free, data)
     for member, lack in lacking:
         is_behind = not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
         if is_behind and not lack and not member.pending_revocation:
             is_away = member.member_epoch == AWAY_EPOCH
-            yield _for(member, "to come back" if is_away else "to reach the group's epoch", {}, data)
+            yield _member_wait(member, "to come back" if is_away else "to reach the group's epoch", {}, data)
     for member, lack in lacking:
         others = common(lack, kept)
         if any(others.values()):
-            yield _for(member, "to get {what} that others have not given up", others, data)
+            yield _member_wait(member, "to get {what} that others have not given up", others, data)
 
 
-def _of_generation(data: GroupObserved) -> Iterator[Waiting]:
-    """Return the waits of a classic group whose members all joined the generation: it waits for the next round."""
-    if data.protocol in _EAGER:
+def _waits_of_generation(data: GroupObserved) -> Iterator[Waiting]:
+    """Yield the waits of a stable classic group for members that must revoke partitions and rejoin."""
+    if data.protocol in _EAGER_ASSIGNORS:
         return
     tasks = data.holds_tasks
     for member in data.members:
         if lost := member.pending_revocation if tasks else member.owned and minus(member.owned, member.assigned):
-            yield _for(member, "to give up {what} and join again", lost, data)
+            yield _member_wait(member, "to give up {what} and join again", lost, data)
 
 
-def _for(member: ObservedMember, reason: str, share: TopicPartitions, data: GroupObserved) -> Waiting:
+def _member_wait(member: ObservedMember, reason: str, share: TopicPartitions, data: GroupObserved) -> Waiting:
     return Waiting(
         since=data.timestamp,
         reason=reason.format(what="tasks" if data.holds_tasks else "partitions"),

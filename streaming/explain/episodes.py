@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from streaming.episodes.fold import QUIET_MS, take
+from streaming.episodes.fold import QUIET_MS, apply_note
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -49,7 +49,7 @@ class EpisodeBuilder:
     def add(self, item: LogRound | BounceNote) -> Iterator[LogEpisode]:
         """Add a round or a bounce (restart without a rebalance), and yield the episode that ended before it, if any."""
         note = self._note(item) if isinstance(item, LogRound) else item
-        self._state, closed = take(self._state, note, QUIET_MS)
+        self._state, closed = apply_note(self._state, note, QUIET_MS)
         if closed is not None:
             yield self._finished(closed, closed=True)
         if isinstance(item, LogRound):
@@ -91,7 +91,7 @@ class EpisodeBuilder:
             after=item.after,
             names=item.names,
             moved=item.moved or {},
-            midway=item.is_midway,
+            existed_before=item.is_midway,
         )
 
     def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:

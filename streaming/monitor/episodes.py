@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from streaming.episodes import detection, fold, incidents, waiting
-from streaming.episodes.cost import OffsetSamples, rewound
+from streaming.episodes.cost import OffsetSamples, rewound_partitions
 from streaming.episodes.incidents import IncidentState, StoredIncident
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
@@ -122,9 +122,9 @@ class _Update:
         noted = False
         for note in new_notes:
             if isinstance(note, WaitNote):
-                noted = (state is not None and waiting.apply_note(state, note)) or noted
+                noted = (state is not None and waiting.apply_wait_note(state, note)) or noted
                 continue
-            state, closed = fold.take(state, note, self._sinks.quiet_ms)
+            state, closed = fold.apply_note(state, note, self._sinks.quiet_ms)
             self.incidents = detection.detect_in_note(
                 *(self.incidents, note, state, self._sinks.thresholds),
                 storm_turns=self._sinks.storm_turns,
@@ -133,7 +133,7 @@ class _Update:
             if closed is not None:
                 self.episodes.append(EpisodeOutput(event, closed, closed=True))
             noted = True
-        learned = evidence is not None and state is not None and fold.learn(state, evidence)
+        learned = evidence is not None and state is not None and fold.apply_evidence(state, evidence)
         if state is not None and (noted or learned):
             self._follow(None, state, moves_timer=noted)
 
@@ -154,20 +154,20 @@ class _Update:
         if before is None or state is None:
             return
         mark = output_id(self.event, "rebalancing")
-        after, closed = fold.take_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
+        after, closed = fold.apply_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
         if after is None or after is before:
             return
         now, was = after.rebalancing, before.rebalancing
         self._follow(closed, after, moves_timer=now is None or was is None or was.since != now.since)
         if now is not None and self.incidents.is_open(_STUCK):
-            self._open(detection.stuck_rebalance(now, after.called, data.timestamp))
+            self._open(detection.stuck_rebalance(now, after.awaited_names, data.timestamp))
 
     def progress(self, data: events.GroupProgress) -> None:
         """Apply samples of the group's offsets to the cost of its episode and to its ``data-loss`` incident."""
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
-        after = fold.take_samples(before, data.timestamp, data.partitions)
+        after = fold.apply_samples(before, data.timestamp, data.partitions)
         if after is before:
             return
         self.group.episode = after
@@ -180,13 +180,13 @@ class _Update:
                 episode=after.number if after.open else 0,
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
-        if not state.members and (rewinds := rewound(before.progress, after.progress or OffsetSamples())):
+        if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
             more = f" and {len(rewinds) - _MOST_REWOUND} more" if len(rewinds) > _MOST_REWOUND else ""
             why = Evidence(
                 source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=events.OFFSETS_RESET
             )
             mark = output_id(self.event, "reset")
-            reset, closed = fold.take_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
+            reset, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
             self._follow(closed, reset or after)
         elif after.open and fold.cost_of_episode(after) != fold.cost_of_episode(before):
             self.episodes.append(EpisodeOutput(self.event, after, closed=False))
@@ -197,9 +197,9 @@ class _Update:
         now = None if before is None else before.rebalancing
         if before is not None and now is not None and data.after == _stuck_mark(now.since):
             group.quiet_at = 0
-            self._open(detection.stuck_rebalance(now, before.called, data.timestamp), before.number)
+            self._open(detection.stuck_rebalance(now, before.awaited_names, data.timestamp), before.number)
             return
-        episode, closed = fold.quiet(before, data.after)
+        episode, closed = fold.end_if_quiet(before, data.after)
         if episode is before or episode is None:
             return
         group.episode, group.quiet_at = episode, 0
@@ -217,8 +217,8 @@ def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
         return 0
     if state.rebalancing is not None:
         lasted = state.rebalancing_at - state.rebalancing.since
-        return now_ms + max(0, detection.stuck_after_ms(state.lasted, sinks.thresholds) - lasted)
-    return now_ms + fold.rests_at(state, sinks.quiet_ms) - state.last_at
+        return now_ms + max(0, detection.stuck_after_ms(state.rebalance_durations_ms, sinks.thresholds) - lasted)
+    return now_ms + fold.quiet_time_end(state, sinks.quiet_ms) - state.last_at
 
 
 def _stuck_mark(since: int) -> str:
@@ -236,9 +236,9 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[E
     if not group.quiet_at or group.quiet_at > now_ms or state is None:
         return []
     group.quiet_at = now_ms + max(sinks.quiet_ms, 1000)
-    mark, timestamp = state.mark, fold.rests_at(state, sinks.quiet_ms)
+    mark, timestamp = state.last_note_id, fold.quiet_time_end(state, sinks.quiet_ms)
     if (now := state.rebalancing) is not None:
         mark = _stuck_mark(now.since)
-        timestamp = now.since + detection.stuck_after_ms(state.lasted, sinks.thresholds)
+        timestamp = now.since + detection.stuck_after_ms(state.rebalance_durations_ms, sinks.thresholds)
     data = events.GroupQuiet(group_id=group_id, timestamp=min(timestamp, events.MAX_TIMESTAMP), after=mark)
     return [Event(SOURCE, f"{group_id}/quiet/{mark}", data)]

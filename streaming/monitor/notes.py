@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from assignors.assignment import LastOwners, collect_lists
 from streaming.episodes import waiting
 from streaming.episodes.downtime import AssignmentChange
-from streaming.episodes.evidence import Evidence, away_of, pending_of
-from streaming.episodes.members import requesters
-from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, midway, remade
+from streaming.episodes.evidence import DowntimeEvidence, away_partitions, pending_partitions
+from streaming.episodes.members import requesting_members
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changes_tasks, existed_before
 from streaming.monitor.derived import COOPERATIVE
 from streaming.monitor.outputs import DiffOutput, Output, output_id
 from streaming.monitor.reported import SOURCE as REPORTED
@@ -55,7 +55,7 @@ def notes(
         number = view.generation if view.group_protocol == "classic" else view.group_epoch
         is_current = (after.protocol, after.generation) == (view.group_protocol, number)
         if is_current and (after.counted or not view.polled):
-            result.append(waiting.awaited(output_id(event, "awaited"), view))
+            result.append(waiting.wait_note(output_id(event, "awaited"), view))
     return result
 
 
@@ -82,7 +82,7 @@ def _round_note(
     if len(before) != len(members):
         now = {member.member_id for member in members}
         gone = [member_id for member_id in before if member_id not in now]
-    named = {*joined, *(requesters(diff.cause) if diff.round == 1 else ())}
+    named = {*joined, *(requesting_members(diff.cause) if diff.round == 1 else ())}
     rack, is_rack_empty = _lost_rack(past, gone) if gone else ("", False)
     return RoundNote(
         id=output.id,
@@ -94,8 +94,8 @@ def _round_note(
         after=len(members),
         names=_names(members, named) | _names(past, {*gone}),
         moved=output.moves,
-        remade=diff.kind == "connect" and remade(before, free, ownership(members), diff.unassigned),
-        midway=first and midway(diff.cause, before),
+        changes_tasks=diff.kind == "connect" and changes_tasks(before, free, ownership(members), diff.unassigned),
+        existed_before=first and existed_before(diff.cause, before),
         derived=derived,
         change=_assignment_change(output, past),
         rack=rack,
@@ -154,8 +154,8 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
         taken=taken,
         orphaned=orphaned,
         assigned=assigned,
-        pending=pending_of(data.members) if modern else NOTHING if eager else taken,
-        away=away_of(data.members) if modern else NOTHING,
+        pending=pending_partitions(data.members) if modern else NOTHING if eager else taken,
+        away=away_partitions(data.members) if modern else NOTHING,
         starts=not past and not any(item.source == events.COMPARISON for item in decided.cause.evidence),
     )
 
@@ -172,12 +172,12 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
         taken=NOTHING,
         orphaned=owned,
         assigned=owned,
-        pending=NOTHING if data.group_protocol == "classic" else pending_of(data.members),
+        pending=NOTHING if data.group_protocol == "classic" else pending_partitions(data.members),
         away=NOTHING,
     )
 
 
-def evidence_of(event: Event, state: GroupState, *, played: bool) -> Evidence | None:
+def evidence_of(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
     """Return an event's evidence of downtime other than a round, or None. ``played``: the event made a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes import waiting
-from streaming.episodes.fold import QUIET_MS, EpisodeStep, quiet, take
-from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, midway, remade
+from streaming.episodes.fold import QUIET_MS, EpisodeStep, apply_note, end_if_quiet
+from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changes_tasks, existed_before
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
 from streaming.records.diffs import Diff, MemberDiff, MemberNames
@@ -37,11 +37,11 @@ Note = RoundNote | BounceNote | WaitNote | QuietNote
 def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
     """Return the group's episodes as they are after one more note; the arguments are not modified."""
     if isinstance(note, QuietNote):
-        return quiet(state, note.after)
+        return end_if_quiet(state, note.after)
     after = deepcopy(state)
     if isinstance(note, WaitNote):
-        return after if after is not None and waiting.apply_note(after, note) else state, None
-    return take(after, note, quiet_ms)
+        return after if after is not None and waiting.apply_wait_note(after, note) else state, None
+    return apply_note(after, note, quiet_ms)
 
 
 class GroupReader:
@@ -94,11 +94,11 @@ class GroupReader:
                 for member_id, member in diff.members.items()
             },
             moved=moved,
-            remade=diff.kind == "connect"
-            and remade(
+            changes_tasks=diff.kind == "connect"
+            and changes_tasks(
                 before, free, {member_id: _after(member) for member_id, member in current.items()}, diff.unassigned
             ),
-            midway=first and midway(diff.cause, before),
+            existed_before=first and existed_before(diff.cause, before),
             derived=self._derived,
         )
 

@@ -130,7 +130,7 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
         episode = bucket.get(played.group).episode
         if episode is None or episode.outages is None or (change := _last_change(played, episode.opened_at)) < 0:
             continue
-        for topic, partition, outage in episode.outages.each():
+        for topic, partition, outage in episode.outages.tracked():
             if stops_of(outage) != NO_STOPS:
                 bounds[change, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streaming.episodes.cost import OffsetSamples, Sample, add_samples, cost_of
+from streaming.episodes.cost import OffsetSamples, Sample, add_samples, outage_cost_bounds
 from streaming.episodes.downtime import Outage
 
 
@@ -89,7 +89,7 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
         progress = taken
     assert progress is not None
     for kept in (samples, progress.samples["t"][0]):
-        bounds = cost_of(kept, outage, partition.stop)
+        bounds = outage_cost_bounds(kept, outage, partition.stop)
         delays = [partition.consumed[offset] - partition.produced[offset] for offset in partition.delayed]
         assert is_within(len(partition.delayed), bounds.delayed)
         assert is_within(max(delays, default=0), bounds.worst)

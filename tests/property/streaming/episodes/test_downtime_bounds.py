@@ -27,7 +27,7 @@ QUIET = SINKS._replace(quiet_ms=10**9)
 @pytest.fixture(autouse=True, scope="module")
 def one_episode() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold, "_begins_another", lambda *_: False)
+        patch.setattr(fold, "_begins_next_episode", lambda *_: False)
         yield
 
 
@@ -38,7 +38,9 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
         process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
     episode = bucket.get("g").episode
     assert episode is not None
-    each = {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.each()}
+    each = (
+        {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.tracked()}
+    )
     total = downtime(episode.outages)
     return each, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
 

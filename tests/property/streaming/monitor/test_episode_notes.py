@@ -58,7 +58,7 @@ class Groups:
         yield from self.witnessed(event)
         state = self.bucket.get(group_id).episode
         if state is not None and self.random.random() < 0.3:
-            after = self.random.choice((state.mark, state.mark, "stale"))
+            after = self.random.choice((state.last_note_id, state.last_note_id, "stale"))
             data = GroupQuiet(group_id=group_id, timestamp=moved + 120_000, after=after)
             self.notes[group_id].append(QuietNote(after))
             quiet = Event("timer", f"{event.id}/quiet", data)

@@ -8,8 +8,8 @@ import pytest
 from msgspec import msgpack
 
 from streaming.episodes import downtime
-from streaming.episodes.downtime import MOST_PARTITIONS, AssignmentChange, Outages, play
-from streaming.episodes.evidence import Evidence, learn
+from streaming.episodes.downtime import MOST_PARTITIONS, AssignmentChange, Outages, apply_change
+from streaming.episodes.evidence import DowntimeEvidence, apply_evidence
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import (
     AssignmentAcknowledged,
@@ -67,13 +67,13 @@ def bounds(outages: Outages | None) -> tuple[int, int | None]:
     return total.lower_ms, total.upper_ms
 
 
-def after(*inputs: AssignmentChange | Evidence) -> Outages:
+def after(*inputs: AssignmentChange | DowntimeEvidence) -> Outages:
     outages = Outages()
     for item in inputs:
         if isinstance(item, AssignmentChange):
-            outages = play(outages, item)
+            outages = apply_change(outages, item)
         else:
-            learn(outages, item, "classic")
+            apply_evidence(outages, item, "classic")
     return outages
 
 
@@ -116,7 +116,7 @@ class TestOneRound:
 
     def test_repeated_evidence_changes_nothing(self) -> None:
         outages = after(callback(100, -1, revoked=P), eager(2, 1000), callback(300, 2, assigned=P))
-        assert not learn(outages, callback(2300, 2, assigned=P), "classic")
+        assert not apply_evidence(outages, callback(2300, 2, assigned=P), "classic")
         assert bounds(outages) == (200, None)
 
     def test_callbacks_of_a_later_generation_are_ignored(self) -> None:
@@ -124,8 +124,8 @@ class TestOneRound:
         later = [callback(5000, -1, revoked=P), callback(9000, 3, assigned=P)]
         outages = after(eager(1, 50), callback(60, 1, assigned=P), *callbacks, *later)
         assert bounds(outages) == (0, None)
-        assert bounds(play(outages, eager(2, 1000))) == (0, None)
-        assert bounds(play(outages, eager(3, 6000))) == (4000, None)
+        assert bounds(apply_change(outages, eager(2, 1000))) == (0, None)
+        assert bounds(apply_change(outages, eager(3, 6000))) == (4000, None)
 
     def test_contradictory_witnesses_give_no_bounds(self) -> None:
         callbacks = [callback(0, -1, revoked=P), callback(5000, 2, assigned=P)]
@@ -251,15 +251,15 @@ class TestEpisodeCut:
     """Downtime of an episode that begins without a quiet time after the previous episode."""
 
     def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
-        outages = downtime.cut(after(starts(1, 1000), eager(2, 4000)))
+        outages = downtime.outages_for_next(after(starts(1, 1000), eager(2, 4000)))
         assert outages is not None
-        assert downtime.downtime(play(outages, eager(3, 6000))) is None
+        assert downtime.downtime(apply_change(outages, eager(3, 6000))) is None
 
     def test_group_that_has_consumed_is_down(self) -> None:
-        outages = downtime.cut(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
+        outages = downtime.outages_for_next(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
         assert outages is not None
         assert downtime.downtime(outages) is None
-        assert bounds(play(outages, eager(3, 6000))) == (0, None)
+        assert bounds(apply_change(outages, eager(3, 6000))) == (0, None)
 
 
 class TestStaticMemberAway:
@@ -318,16 +318,16 @@ class TestTheRecord:
 
     def test_report_for_the_next_round_outlives_its_episode(self) -> None:
         outages = after(eager(2, 1000), callback(300, 2, assigned=P), callback(900, -1, revoked=P))
-        rest = downtime.over(outages)
+        rest = downtime.outages_after_end(outages)
         assert rest is not None
         assert downtime.downtime(rest) is None
         assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
-def after_more(outages: Outages, *inputs: AssignmentChange | Evidence) -> Outages:
+def after_more(outages: Outages, *inputs: AssignmentChange | DowntimeEvidence) -> Outages:
     for item in inputs:
         if isinstance(item, AssignmentChange):
-            outages = play(outages, item)
+            outages = apply_change(outages, item)
         else:
-            learn(outages, item, "classic")
+            apply_evidence(outages, item, "classic")
     return outages

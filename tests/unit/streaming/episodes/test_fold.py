@@ -99,9 +99,9 @@ def test_delay_of_connect_is_part_of_its_episode() -> None:
 def test_partitions_moved_again_are_counted_separately() -> None:
     builder = DiffBuilder(4).join("a#1")
     builder.join("b#1")
-    assert (folded(builder).moved, folded(builder).again) == ({"t": {2, 3}}, {})
+    assert (folded(builder).moved, folded(builder).moved_twice) == ({"t": {2, 3}}, {})
     builder.join("c#1")
-    assert (folded(builder).moved, folded(builder).again) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
+    assert (folded(builder).moved, folded(builder).moved_twice) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
 def test_partition_revoked_then_assigned_in_next_round_moved() -> None:

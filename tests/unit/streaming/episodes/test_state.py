@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streaming.episodes.fold import over, rests_at
+from streaming.episodes.fold import quiet_time_end, state_after_end
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import Waiting
 from tests.support.built_diffs import DiffBuilder
@@ -17,12 +17,14 @@ def test_state_is_unchanged_after_writing_and_reading() -> None:
 
 def test_finished_episodes_keep_little() -> None:
     state = folded(DiffBuilder().join("a"))
-    assert over(state) == EpisodeState(1, last_at=state.last_at, mark="d1", assignor="range", after=1)
-    assert len(msgspec.msgpack.encode(over(state))) < 100
+    assert state_after_end(state) == EpisodeState(
+        1, last_at=state.last_at, last_note_id="d1", assignor="range", after=1
+    )
+    assert len(msgspec.msgpack.encode(state_after_end(state))) < 100
 
 
 def test_quiet_time_counts_from_the_last_note_or_wait() -> None:
     state = EpisodeState(1, last_at=1000)
-    assert rests_at(state, 50) == 1050
+    assert quiet_time_end(state, 50) == 1050
     waiting = (Waiting(since=0, reason="", until=3000), Waiting(since=0, reason=""))
-    assert rests_at(EpisodeState(1, last_at=1000, waiting=waiting), 50) == 3050
+    assert quiet_time_end(EpisodeState(1, last_at=1000, waiting=waiting), 50) == 3050

@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 from streaming.episodes import waiting
 from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.waiting import MOST_TOOK, MOST_WAITS, awaited, measure
+from streaming.episodes.waiting import MOST_DURATIONS, MOST_WAITS, record_wait, wait_note
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
@@ -33,7 +33,7 @@ def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
 
 
 def awaited_waits(data: GroupObserved) -> Said:
-    return [(wait.member_id, wait.reason, wait.partitions) for wait in awaited("e", data).waits]
+    return [(wait.member_id, wait.reason, wait.partitions) for wait in wait_note("e", data).waits]
 
 
 def test_members_that_must_revoke_are_listed_first() -> None:
@@ -123,7 +123,7 @@ def test_workers_that_must_revoke_tasks_rejoin() -> None:
 
 
 def test_waiting_members_are_limited_in_large_groups() -> None:
-    waits = awaited("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
+    waits = wait_note("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
     assert len(waits) == MOST_WAITS + 1
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
 
@@ -190,7 +190,7 @@ def test_usual_wait_is_measured_across_episodes() -> None:
 
 
 def test_few_waits_give_no_usual_duration() -> None:
-    state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), took=(5,) * 9)
+    state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), wait_durations_ms=(5,) * 9)
     assert waiting.waits_of(state)[0].usual_ms is None
 
 
@@ -201,24 +201,26 @@ def test_nine_of_ten_waits_are_as_long_or_shorter(count: int, rank: int) -> None
 
 def test_waits_are_remembered_within_bounds() -> None:
     state = EpisodeState(1, open=True)
-    for number in range(MOST_TOOK + 5):
+    for number in range(MOST_DURATIONS + 5):
         state.awaited = (A,)
-        measure(state, 1000 * number + 1)
-        measure(state, 1000 * number + 500)  # the group is still waiting
+        record_wait(state, 1000 * number + 1)
+        record_wait(state, 1000 * number + 500)  # the group is still waiting
         state.awaited = ()
-        measure(state, 1000 * number + 1 + number)
-    assert state.took == tuple(range(5, MOST_TOOK + 5))
+        record_wait(state, 1000 * number + 1 + number)
+    assert state.wait_durations_ms == tuple(range(5, MOST_DURATIONS + 5))
 
 
 def test_connect_delays_do_not_count_as_usual_waits() -> None:
     state = EpisodeState(1, open=True, waiting=(Waiting(since=1, reason="", until=300_000),))
-    measure(state, 1)
+    record_wait(state, 1)
     state.waiting, state.awaited = (), (A,)
-    measure(state, 300_000)
+    record_wait(state, 300_000)
     state.awaited = ()
-    measure(state, 301_000)
-    assert (state.took, state.began) == ((), 0)
-    delayed = EpisodeState(1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), took=(5,))
+    record_wait(state, 301_000)
+    assert (state.wait_durations_ms, state.waiting_since) == ((), 0)
+    delayed = EpisodeState(
+        1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), wait_durations_ms=(5,)
+    )
     assert waiting.waits_of(delayed)[0].usual_ms is None
 
 

@@ -80,7 +80,7 @@ def quiet() -> tuple[bytes, Event]:
     blob, _ = joined()
     episode = Bucket(blob).get("g").episode
     assert episode is not None
-    return blob, Event("timer", "q", GroupQuiet(group_id="g", timestamp=9, after=episode.mark))
+    return blob, Event("timer", "q", GroupQuiet(group_id="g", timestamp=9, after=episode.last_note_id))
 
 
 def deleted() -> tuple[bytes, Event]:

@@ -89,8 +89,8 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     mark = bucket.get("g").episode
     assert mark is not None
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
-    assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.mark)
-    assert event.id == f"g/quiet/{mark.mark}"
+    assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.last_note_id)
+    assert event.id == f"g/quiet/{mark.last_note_id}"
     (episode,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
     assert (episode.status, episode.closed_at, episode.updated_at) == ("settled", 2_000, 2_000)
     assert bucket.get("g").quiet_at == 0
@@ -285,7 +285,7 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     assert (episode.waiting_for, episode.round_count, episode.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
-    assert state.took == (episode.updated_at - since,)
+    assert state.wait_durations_ms == (episode.updated_at - since,)
 
 
 def test_ignored_snapshot_does_not_change_awaited_members() -> None:

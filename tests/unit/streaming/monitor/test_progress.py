@@ -37,7 +37,7 @@ class Group:
     def quiet(self) -> tuple[list[Episode], list[Incident]]:
         episode = self.bucket.get("g").episode
         assert episode is not None
-        return self.apply(self.log.event(GroupQuiet, after=episode.mark))
+        return self.apply(self.log.event(GroupQuiet, after=episode.last_note_id))
 
     def sample(self, seconds: int, **offsets: tuple[int | None, int]) -> tuple[list[Episode], list[Incident]]:
         return self.apply(self.progress(seconds, **offsets))

@@ -49,7 +49,7 @@ class Group:
     def quiet(self) -> None:
         episode = self.bucket.get("g").episode
         assert episode is not None
-        self.apply(self.log.event(GroupQuiet, after=episode.mark))
+        self.apply(self.log.event(GroupQuiet, after=episode.last_note_id))
 
     def observed(self, generation: int, **fields: Any) -> Event:
         return self.log.observe(generation, HALF, clients=CLIENTS, **fields)

@@ -101,7 +101,7 @@ def test_quiet_events_refer_to_the_renamed_outputs() -> None:
         pass
     state = history.bucket.get(GROUP).episode
     assert state is not None
-    quiet = events.GroupQuiet(group_id=GROUP, timestamp=1_700_000_200_000, after=state.mark)
+    quiet = events.GroupQuiet(group_id=GROUP, timestamp=1_700_000_200_000, after=state.last_note_id)
     key, value, headers = encode_event(Event(SOURCE, f"{GROUP}/quiet", quiet))
     records.append(Record.of(0, 2, key, value, [*headers]))
     assert story(records)[0][1] == "settled"
