@@ -19,7 +19,7 @@ from streaming.cli.output import Progress, file_errors
 from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.kafka.producer import EventProducer
-from streaming.monitor.outputs import Listing
+from streaming.monitor.outputs import ListedMembers
 from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised
@@ -34,7 +34,7 @@ def replayed_diffs(
     settings: Settings,
     group: str | None = None,
     *,
-    listing: Listing | None = None,
+    listing: ListedMembers | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> Iterator[DiffRecord]:
     """Yield the diffs of all events in the membership topic; ``partition`` and ``offset`` are those of the event.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streaming.monitor.causes import Differing, cause_of
+from streaming.monitor.causes import MemberDifferences, cause_of
 from streaming.monitor.state import MemberState
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON, Evidence, Kind
@@ -70,7 +70,7 @@ class LogRound:
         """The cause of the round, in the monitor's names of causes."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
-        return cause_of(Differing(self.joined, [*self.gone], []), self.evidence, members, unseen)
+        return cause_of(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
 def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:

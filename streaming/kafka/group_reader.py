@@ -13,7 +13,7 @@ from streaming.kafka.compacted_topics import read_assignment_records, read_episo
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.topic_reader import read_to_end
 from streaming.kafka.topics import configured_sinks, describe_topics
-from streaming.monitor.outputs import Listing, Sinks
+from streaming.monitor.outputs import ListedMembers, Sinks
 from streaming.recording.history import RecordedHistory, history_at
 from streaming.records import codec
 from streaming.records.codec import Record
@@ -97,7 +97,7 @@ def read_rounds(
     return [[diffs[diff_id] for diff_id in episode.rounds if diff_id in diffs] for episode in episodes]
 
 
-def replay_sinks(settings: Settings, listing: Listing | None = None) -> Sinks:
+def replay_sinks(settings: Settings, listing: ListedMembers | None = None) -> Sinks:
     """Return the sinks of a replay's outputs: topic names, size limits and thresholds, as in the Spark job.
 
     ``listing``: which members diffs list; None: as in the settings. A diff that is too large for its topic is

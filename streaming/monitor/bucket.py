@@ -40,14 +40,14 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
-    """Return the timer events that are due, as records for the membership log."""
+    """Return records for the membership log: sessions that timed out, and episodes whose quiet time has passed."""
     writes: list[Write] = []
     for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
         group = bucket.get(group_id)
         if sinks.episodes is None:
             group.episode, group.quiet_at, group.incidents = None, 0, None
-        events = episodes.due(group_id, group, now_ms, sinks)
-        events += heartbeats.due(group_id, group, now_ms, sinks.forget_after_ms)
+        events = episodes.due_quiet_events(group_id, group, now_ms, sinks)
+        events += heartbeats.due_fences(group_id, group, now_ms, sinks.forget_after_ms)
         writes += [outputs.write_event(event, sinks) for event in events]
         bucket.commit(group_id)
     return writes
@@ -71,7 +71,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
 
 
 class _Step:
-    """Uncommitted changes of one group, and the records to write for them."""
+    """Uncommitted changes of one group by a batch, and the output records of these changes."""
 
     def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
         self.group_id: str | None = None
@@ -84,7 +84,7 @@ class _Step:
         self._incidents: dict[int, IncidentOutput] = {}
 
     def apply(self, record: Record) -> None:
-        """Apply the next record; it becomes a dead letter if it is not an event or the group refuses it."""
+        """Apply the next record; a record that is not a valid event becomes a dead letter."""
         sinks, now_ms = self._sinks, self._now_ms
         try:
             event = read(record)
@@ -94,7 +94,7 @@ class _Step:
             self.group_id = event.data.group_id
             group = self._bucket.get(event.data.group_id)
             if isinstance(event.data, MemberHeartbeat):
-                heartbeats.track(group, event.data, now_ms)
+                heartbeats.track_heartbeat(group, event.data, now_ms)
                 return
             before = group.state
             after, written = apply(before, event, group.heartbeats, most=sinks.expected_partitions)
@@ -106,14 +106,14 @@ class _Step:
             return
         self._writes += diffs
         if isinstance(event.data, AssignmentAcknowledged):
-            heartbeats.track(group, event.data, now_ms)
+            heartbeats.track_heartbeat(group, event.data, now_ms)
         if after is not before:
             group.state = after
-            heartbeats.follow(group, event, now_ms, sinks.forget_after_ms)
+            heartbeats.update_deadlines(group, event, now_ms, sinks.forget_after_ms)
             if written and isinstance(written[-1], AssignmentOutput):
                 self._latest = written[-1]
         if sinks.episodes is not None:
-            for changed in episodes.update(group, before, event, written, now_ms=now_ms, sinks=sinks):
+            for changed in episodes.update_group(group, before, event, written, now_ms=now_ms, sinks=sinks):
                 if isinstance(changed, EpisodeOutput):
                     self._episodes[changed.state.number] = changed
                 else:

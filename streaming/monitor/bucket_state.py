@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 #: Unreleased versions wrote ``KRMB`` here; state that begins with it is refused.
 MAGIC = b"KRBS"
 VERSION = 2
-_HEADER = len(MAGIC) + 1
+_HEADER_BYTES = len(MAGIC) + 1
 
 
 class CorruptState(BadInput):
@@ -67,7 +67,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Bucket:
-    """The groups of one bucket, unpacked on demand.
+    """The states of a bucket's groups, each unpacked from bytes when it is first needed.
 
     A group that :meth:`get` returns may be changed in place. :meth:`commit` keeps the changes, :meth:`discard` drops
     them. ``due``: earliest deadline by group, for groups that have one. ``changed``: a commit has changed the bytes.
@@ -76,10 +76,10 @@ class Bucket:
     def __init__(self, blob: bytes | None = None) -> None:
         packed = _PackedBucket({})
         if blob is not None:
-            if blob[:_HEADER] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER:
-                start = f"state: {blob[:_HEADER].hex()}…"
+            if blob[:_HEADER_BYTES] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER_BYTES:
+                start = f"state: {blob[:_HEADER_BYTES].hex()}…"
                 raise CorruptState(f"{start} is not a state of this release; start with a new checkpoint")
-            packed = _decoded(_bucket, blob[_HEADER:], f"state of version {VERSION}")
+            packed = _decoded(_bucket, blob[_HEADER_BYTES:], f"state of version {VERSION}")
         self._groups = packed.groups
         self.due = packed.due
         self._open: dict[str, TrackedGroup] = {}
@@ -111,7 +111,7 @@ class Bucket:
             self.due[group_id] = source.due[group_id]
 
     def commit(self, group_id: str) -> None:
-        """Keep the changes of a group that :meth:`get` returned; drop the group if it has no state."""
+        """Pack the group that :meth:`get` returned, with its changes; remove the group if its state is None."""
         group, last = self._open.get(group_id), self._groups.get(group_id)
         if group is None:
             return
@@ -133,7 +133,7 @@ class Bucket:
             self.due.pop(group_id, None)
 
     def discard(self, group_id: str) -> None:
-        """Drop the changes of a group since its last commit."""
+        """Undo the changes of a group since its last commit."""
         self._open.pop(group_id, None)
 
     def pack(self) -> bytes:

@@ -21,24 +21,24 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from assignors.assignment import LastOwners, collect_lists
-from streaming.monitor.rounds import without_owned
-from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership, tidy
+from streaming.monitor.rounds import still_unowned
+from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership, sorted_partitions
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved
 
 #: The kind of a cause that neither evidence nor the comparison with the previous generation reveals.
-UNKNOWN = "group.observed"
+UNKNOWN_CAUSE = "group.observed"
 #: Event of a topic's new partition count. It may arrive before or after the rebalance that the new count starts.
-GROWTH = "topic.partitions_changed"
+PARTITIONS_CHANGED = "topic.partitions_changed"
 #: Source of evidence that comes from members' subscriptions.
 _SOURCE: Final = "owned-partitions"
 #: The classic assignor whose members always list the partitions they own when they join; the list may be empty.
 _COOPERATIVE: Final = "cooperative-sticky"
 #: Events that can start a rebalance; the first one that applies is the kind of the rebalance's cause.
-KINDS = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", GROWTH)
+CAUSE_KINDS = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", PARTITIONS_CHANGED)
 
 
-class Differing(NamedTuple):
+class MemberDifferences(NamedTuple):
     """Members that differ from the previous generation."""
 
     joined: list[str]
@@ -46,11 +46,11 @@ class Differing(NamedTuple):
     resubscribed: list[str]
 
 
-def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
+def compare_members(state: GroupState, members: tuple[MemberState, ...]) -> MemberDifferences:
     """Return the members that differ from the previous generation."""
     past = {member.member_id: member for member in state.members}
     now = {member.member_id for member in members}
-    return Differing(
+    return MemberDifferences(
         joined=[member.member_id for member in members if member.member_id not in past],
         gone=[member_id for member_id in past if member_id not in now],
         resubscribed=[
@@ -64,7 +64,7 @@ def compare(state: GroupState, members: tuple[MemberState, ...]) -> Differing:
 
 
 def has_evidence(cause: Cause, item: Evidence) -> bool:
-    """Return whether a cause has this evidence, or evidence of the same kind about the same members."""
+    """Return whether a cause already contains this evidence, or evidence of its kind about the same members."""
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
@@ -74,17 +74,17 @@ def has_evidence(cause: Cause, item: Evidence) -> bool:
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
-def learned(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
+def refined_cause(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
     """Return the cause of a follow-up round: the rebalance's known cause, else the cause that new evidence shows."""
-    if cause.kind != UNKNOWN:
+    if cause.kind != UNKNOWN_CAUSE:
         return cause
-    evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == GROWTH)]
+    evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == PARTITIONS_CHANGED)]
     new = [item for item in evidence if item not in cause.evidence]
-    later = cause_of(Differing([], [], []), new, ())
-    return cause if later.kind == UNKNOWN else structs.replace(later, evidence=[*cause.evidence, *new])
+    later = cause_of(MemberDifferences([], [], []), new, ())
+    return cause if later.kind == UNKNOWN_CAUSE else structs.replace(later, evidence=[*cause.evidence, *new])
 
 
-def unseen(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
+def missed_generations(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
     """Return evidence that the source missed generations or epochs before this one; an empty list if it missed none."""
     if first and number > 1 and not _is_first_epoch(data, number):
         return [Evidence(source=COMPARISON, reason=f"first observation, at generation {number}")]
@@ -105,53 +105,58 @@ def _is_first_epoch(data: GroupObserved, number: int) -> bool:
 
 
 def cause_of(
-    seen: Differing, evidence: list[Evidence], members: Sequence[MemberState], unseen: Iterable[Evidence] = ()
+    seen: MemberDifferences,
+    evidence: list[Evidence],
+    members: Sequence[MemberState],
+    missed_generations: Iterable[Evidence] = (),
 ) -> Cause:
-    """Return the cause of a round: the first of :data:`KINDS` in the evidence, else in the comparison of the groups.
+    """Return the cause of a round: the first of :data:`CAUSE_KINDS` in the evidence, else by comparing members.
 
     ``members``: the group after the round. A member that joined and departed again is not the cause of a round that
     removes other members.
     """
     evidence = [*evidence]
-    order = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", UNKNOWN)
+    order = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", UNKNOWN_CAUSE)
     shown: dict[str, list[str]] = {kind: [] for kind in order}
     shown |= {"member.joined": seen.joined, "member.subscription_changed": seen.resubscribed}
     for member_id in seen.gone:
         kinds = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, but not whether it was a crash or a leave.
-        is_unsure = UNKNOWN in kinds and "member.left" not in kinds
-        shown["member.fenced" if "member.fenced" in kinds else UNKNOWN if is_unsure else "member.left"].append(
+        is_unsure = UNKNOWN_CAUSE in kinds and "member.left" not in kinds
+        shown["member.fenced" if "member.fenced" in kinds else UNKNOWN_CAUSE if is_unsure else "member.left"].append(
             member_id
         )
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
     joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
     passing = [item for item in joins if present.isdisjoint(item.member_ids)]
-    named = [kind for kind in KINDS if any(item.kind == kind and item not in passing for item in evidence)]
+    named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in passing for item in evidence)]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
-    kind = next(iter([*named, *shown, *scheduled]), UNKNOWN)
+    kind = next(iter([*named, *shown, *scheduled]), UNKNOWN_CAUSE)
     member_ids = shown.get(kind) or [
         member_id for item in evidence if item.kind == kind for member_id in item.member_ids
     ]
     evidence.extend(
-        Evidence(source=COMPARISON, reason=_SHOWN[change], member_ids=ids, kind=change)
+        Evidence(source=COMPARISON, reason=_DIFFERENCES[change], member_ids=ids, kind=change)
         for change, ids in shown.items()
         if change != kind
     )
-    evidence.extend(unseen)
+    evidence.extend(missed_generations)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 
 
-_SHOWN = {
+_DIFFERENCES = {
     "member.joined": "not in the generation before",
     "member.fenced": "gone since the generation before, its session ended",
     "member.left": "gone since the generation before",
     "member.subscription_changed": "subscribes to other topics than in the generation before",
-    UNKNOWN: "gone since the generation before, whether it left or crashed is not known",
+    UNKNOWN_CAUSE: "gone since the generation before, whether it left or crashed is not known",
 }
 
 
-def undo(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
+def without_undelivered(
+    state: GroupState, former: Former, data: GroupObserved
+) -> tuple[GroupState, Undelivered | None]:
     """Return the group without the undelivered part of its last generation; None if everything was delivered."""
     replaced = former.owned
     logged = [item for item in data.evidence if _is_about(item, state.generation)]
@@ -193,7 +198,7 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
         for member in data.members
         if member.member_id in replaced.owned
         and member.member_id in now
-        and tidy(member.owned) == replaced.owned[member.member_id] != now[member.member_id]
+        and sorted_partitions(member.owned) == replaced.owned[member.member_id] != now[member.member_id]
         # The subscription was sent with this join; an absent static member still has the subscription of its last join.
         and (member.group_instance_id is None or member.owned_generation >= state.generation)
     ]
@@ -216,5 +221,5 @@ def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) 
     for member_id, share in replaced.owned.items():
         for topic, numbers in share.items():
             owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
-    free = without_owned(owners, collect_lists(ownership(members).values()))
+    free = still_unowned(owners, collect_lists(ownership(members).values()))
     return structs.replace(state, members=members, last_owners=free)

@@ -1,4 +1,4 @@
-"""Incidents of the cluster as a whole, and how a ``cluster.observed`` event changes these incidents.
+"""Incidents of the whole cluster, updated by ``cluster.observed`` events.
 
 Cluster incidents are stored under the group id :data:`~streaming.records.events.CLUSTER`. A broker's incident is open
 while the broker is away. Incidents about all other changes open and close at once.
@@ -18,7 +18,7 @@ from streaming.records.events import ClusterChange, ClusterKind, ClusterObserved
 _MOST_CLOSED: Final = 200
 #: A change that recurs within this time is the same incident, ms. Short, as episodes are matched by an incident's time.
 _REOPEN_MS: Final = 60_000
-_AWAY: Final = "broker-restart"
+_BROKER_RESTART: Final = "broker-restart"
 #: Texts of incidents, by kind, with the subject and the number of groups.
 _TEXTS: Final[Mapping[ClusterKind, str]] = {
     "broker-restart": "{} away: coordinator of {groups}",
@@ -31,7 +31,7 @@ _TEXTS: Final[Mapping[ClusterKind, str]] = {
 
 def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
     """Return the cluster's incidents after an event; ``state`` itself if no incident changes."""
-    present = {incident_key(_AWAY, f"broker {broker}") for broker in data.brokers}
+    present = {incident_key(_BROKER_RESTART, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.by_key.keys()), data.timestamp)
     for change in data.changes:
         if change.pauses is not UNSET:
@@ -47,14 +47,14 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
         )
         state = open_incident(state, finding, change.since, reopen_ms=_REOPEN_MS)
         key = incident_key(change.kind, change.subject)
-        is_away = change.kind == _AWAY and change.subject.startswith("broker ") and key not in present
+        is_away = change.kind == _BROKER_RESTART and change.subject.startswith("broker ") and key not in present
         if not is_away:
             state = close_incidents(state, [key], data.timestamp)
     return _without_oldest(state)
 
 
 def _with_pauses(state: IncidentState, change: ClusterChange, pauses: GroupPauses, at: int) -> IncidentState:
-    """Add the pauses of its groups to the incident of an earlier change, open or closed."""
+    """Add the pauses of groups to the cluster incident that they belong to."""
     stored = state.by_key.get(key := incident_key(change.kind, change.subject))
     if stored is None or stored.opened_at > change.since:
         return state

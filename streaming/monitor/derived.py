@@ -1,4 +1,4 @@
-"""Derived groups: only member events are available, so each round is computed as Kafka would.
+"""Rounds of derived groups: without a collector's snapshots, each round is computed from member events as in Kafka.
 
 One event that changes the members, their subscriptions or the partition counts is one rebalance. Its rounds depend
 on the protocol:
@@ -65,7 +65,7 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
     return vote.most_votes(votes) if votes else "uniform"  # the first of ``group.consumer.assignors``
 
 
-def keeps(member: MemberState) -> bool:
+def is_cooperative(member: MemberState) -> bool:
     """Return whether this member's client keeps its partitions through a rebalance."""
     return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC))
 
@@ -82,7 +82,7 @@ class JoiningMember(Struct, frozen=True, gc=False):
     streams: None = None
 
 
-def _joining(
+def _joining_members(
     state: GroupState,
     members: Sequence[MemberState],
     before: Ownership,
@@ -106,7 +106,7 @@ def _joining(
             topics = tuple(listed)
         claim = claims.get(member.member_id)
         owned, at = claim or (before.get(member.member_id, NOTHING), generation)
-        if cooperative and owned and member.group_protocol == "classic" and not keeps(member):
+        if cooperative and owned and member.group_protocol == "classic" and not is_cooperative(member):
             owned = NOTHING
         if any(topic in counts and numbers and max(numbers) >= counts[topic] for topic, numbers in owned.items()):
             kept = {topic: [p for p in numbers if p < counts.get(topic, p + 1)] for topic, numbers in owned.items()}
@@ -122,18 +122,18 @@ def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
             name,
             topic.partitions,
             None if topic.racks is None else tuple(tuple(racks) for racks in topic.racks),
-            (topic.topic_id or _stand_in_id(name)) if ids else topic.topic_id,
+            (topic.topic_id or _generated_topic_id(name)) if ids else topic.topic_id,
         )
         for name, topic in state.topics.items()
     }
 
 
 @cache
-def _stand_in_id(name: str) -> str:
+def _generated_topic_id(name: str) -> str:
     return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
-def _owning(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
+def _with_owned(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:
     owners: list[MemberState] = []
     for member in members:
         share = shares.get(member.member_id, NOTHING)
@@ -171,22 +171,22 @@ def rebalance(
     assignor, owned_at = classic_assignor(members), state.generation
     assign, topics, rounds = registry.find("classic", assignor).assign, topics_of(state), list[Round]()
     while True:
-        joining = _joining(state, members, before, claims, owned_at, cooperative=assignor == COOPERATIVE)
-        after = _owning(members, assign(topics, joining))
+        joining = _joining_members(state, members, before, claims, owned_at, cooperative=assignor == COOPERATIVE)
+        after = _with_owned(members, assign(topics, joining))
         number = len(rounds) + 1
         rounds.append(Round(number, generation, "classic", assignor, cause, after, before))
-        if assignor != COOPERATIVE or number == MAX_ROUNDS or not _rejoins(after, before):
+        if assignor != COOPERATIVE or number == MAX_ROUNDS or not _has_rejoins(after, before):
             return rounds
         members, before, claims = after, ownership(after), {}
         owned_at, generation = generation, next_generation(generation)
 
 
-def _rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
-    """Return whether some cooperative member gave up partitions of topics that it still subscribes to."""
+def _has_rejoins(members: Sequence[MemberState], before: Ownership) -> bool:
+    """Return whether some cooperative member revoked partitions of its subscribed topics, and so rejoins."""
     for member in members:
         owned = before[member.member_id]
         lost = NOTHING if owned is member.owned or not owned else minus(owned, member.owned)
-        if any(topic in member.topics for topic in lost) and keeps(member):
+        if any(topic in member.topics for topic in lost) and is_cooperative(member):
             return True
     return False
 
@@ -196,8 +196,8 @@ def _reconcile(
 ) -> list[Round]:
     assignor = consumer_assignor(members)
     # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
-    joining = _joining(state, members, before, {}, state.generation, cooperative=False)
-    settled = _owning(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
+    joining = _joining_members(state, members, before, {}, state.generation, cooperative=False)
+    settled = _with_owned(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
     first = _without_unreleased(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:
@@ -206,7 +206,7 @@ def _reconcile(
 
 
 def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
-    """Return the members, without the assigned partitions that another current member must release first."""
+    """Return the members without those assigned partitions that another member must release first."""
     owners = {
         (topic, partition): member.member_id
         for member in settled
@@ -220,4 +220,4 @@ def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> 
         }
         for member in settled
     }
-    return _owning(settled, shares)
+    return _with_owned(settled, shares)

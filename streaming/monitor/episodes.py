@@ -1,4 +1,4 @@
-"""Episodes and incidents of groups: how an event changes them, and the timer event ``group.quiet``.
+"""Updates of a group's episode and incidents by its events, and the timer event ``group.quiet``.
 
 The timer does not change a group. It writes a ``group.quiet`` with the id of the last note to the log. The episode
 ends when that event is read back, unless another note came first. So a replay of the log needs no timer.
@@ -18,7 +18,7 @@ from streaming.episodes.state import EpisodeState
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
-from streaming.monitor.notes import evidence_of, notes
+from streaming.monitor.notes import downtime_evidence, notes_of
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
 from streaming.monitor.quiet_group import detect_in_quiet_group
 from streaming.monitor.state import GroupState, names_of, subscribed
@@ -26,12 +26,12 @@ from streaming.records import events
 from streaming.records.episodes import Acknowledged
 from streaming.records.events import Event, Evidence
 
-_STUCK = "rebalance-stuck"
+_STUCK_KIND = "rebalance-stuck"
 #: The most partitions that the evidence of an offset reset lists.
-_MOST_REWOUND = 3
+_MOST_RESET_TEXTS = 3
 
 
-def update(
+def update_group(
     group: TrackedGroup,
     before: GroupState | None,
     event: Event,
@@ -63,8 +63,8 @@ def update(
         case _:
             step.play(before, outputs)
     now = step.incidents
-    if now.is_open(_STUCK) and (group.episode is None or group.episode.rebalancing is None):
-        now = incidents.close_incidents(now, [_STUCK], event.data.timestamp)
+    if now.is_open(_STUCK_KIND) and (group.episode is None or group.episode.rebalancing is None):
+        now = incidents.close_incidents(now, [_STUCK_KIND], event.data.timestamp)
     if sinks.incidents is None or now is past:
         return [*step.episodes]
     group.incidents = None if group.state is None else now
@@ -87,7 +87,7 @@ class _Update:
         self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
     def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
-        """Store the newest episode; record it and the episode that has ended as changed."""
+        """Store the newest episode, and mark it and the episode that has ended as changed."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
         self.episodes.append(EpisodeOutput(self.event, state, closed=False))
@@ -114,11 +114,11 @@ class _Update:
         first, observed = state is None, isinstance(event.data, events.GroupObserved)
         if observed and after is before:  # the event is a repeat
             return
-        new_notes = notes(before, after, event, outputs, first=first) if outputs or observed else ()
+        new_notes = notes_of(before, after, event, outputs, first=first) if outputs or observed else ()
         evidence = None
         if not first and after is not None and (after.observed or after.reports is not None):
             played = any(isinstance(output, DiffOutput) for output in outputs)
-            evidence = evidence_of(event, after, played=played)
+            evidence = downtime_evidence(event, after, played=played)
         noted = False
         for note in new_notes:
             if isinstance(note, WaitNote):
@@ -159,7 +159,7 @@ class _Update:
             return
         now, was = after.rebalancing, before.rebalancing
         self._follow(closed, after, moves_timer=now is None or was is None or was.since != now.since)
-        if now is not None and self.incidents.is_open(_STUCK):
+        if now is not None and self.incidents.is_open(_STUCK_KIND):
             self._open(detection.stuck_rebalance(now, after.awaited_names, data.timestamp))
 
     def progress(self, data: events.GroupProgress) -> None:
@@ -181,9 +181,9 @@ class _Update:
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
         if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
-            more = f" and {len(rewinds) - _MOST_REWOUND} more" if len(rewinds) > _MOST_REWOUND else ""
+            more = f" and {len(rewinds) - _MOST_RESET_TEXTS} more" if len(rewinds) > _MOST_RESET_TEXTS else ""
             why = Evidence(
-                source="progress", reason=", ".join(rewinds[:_MOST_REWOUND]) + more, kind=events.OFFSETS_RESET
+                source="progress", reason=", ".join(rewinds[:_MOST_RESET_TEXTS]) + more, kind=events.OFFSETS_RESET
             )
             mark = output_id(self.event, "reset")
             reset, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
@@ -225,8 +225,8 @@ def _stuck_mark(since: int) -> str:
     return f"rebalancing/{since}"
 
 
-def due(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[Event]:
-    """Return the timer event ``group.quiet`` if it is due, and move the group's deadline.
+def due_quiet_events(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sinks) -> list[Event]:
+    """Return a ``group.quiet`` event if the quiet time has passed, and move the group's deadline.
 
     While a rebalance is in progress, the event names that rebalance and reports it as stuck.
 

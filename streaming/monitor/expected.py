@@ -28,11 +28,11 @@ _Shares = Mapping[str, TopicPartitions]
 #: Default limit, partitions: larger rounds are not compared, as the comparison would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
 #: Assignors with exactly one valid result in Java. Other clients' assignors of these names break ties differently.
-_STRICT: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
+_EVEN_ASSIGNORS: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
 #: The default of ``group.consumer.assignors``, in order: the first assignor is the broker's default (KIP-848).
 _BROKER_DEFAULTS: Final = ("uniform", "range")
 #: Reasons why groups of these kinds are not compared.
-_OTHER_KINDS: Final = {
+_NOT_COMPARED: Final = {
     "connect": "Connect's leader uses its memory of earlier rounds, which no record contains",
     "streams": "Kafka Streams assigns by its topology and the state on its instances' disks, which no record contains",
     "share": "the coordinator assigns the partitions of share groups by a rule that is not computed here",
@@ -62,13 +62,13 @@ def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
         return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
     classic = data.group_protocol == "classic"
     assigned = {member.member_id: (member.assigned if classic else member.target) or {} for member in data.members}
-    lacking = _OTHER_KINDS.get(kind) or _missing_input(state, data, assigned, most)
+    lacking = _NOT_COMPARED.get(kind) or _missing_input(state, data, assigned, most)
     if lacking is not None:
         return Expected(verdict="unknown", why=lacking)
     if name:
-        return _compared(protocol, name, state, data, assigned)
+        return _compare(protocol, name, state, data, assigned)
     # The broker uses its default, which no record contains.
-    verdicts = {name: _compared(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
+    verdicts = {name: _compare(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
     equal = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
     name = (*equal, *_BROKER_DEFAULTS)[0]
     why, verdict = f"no member names an assignor: {name} is assumed, the broker's default", verdicts[name]
@@ -101,7 +101,7 @@ def _member_behind(state: GroupState, data: GroupObserved) -> str:
     return "" if number - state.generation == (not state.assigning) else "the group"
 
 
-def _compared(
+def _compare(
     protocol: str, name: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
 ) -> Expected:
     members: list[Any] = []
@@ -127,7 +127,7 @@ def _compared(
             return Expected(verdict="equal", why="with the partition counts in the leader's metadata", partitions=seen)
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
-    if (protocol, name) in _STRICT:
+    if (protocol, name) in _EVEN_ASSIGNORS:
         if _is_shared_evenly(leaders, members, assigned, contiguous=name == "range"):
             return Expected(verdict="tie", why=f"distributed evenly by another client's rule for {name}, not Java's")
     elif not check(protocol, name, topics, members, assigned):
@@ -165,7 +165,7 @@ def _is_shared_evenly(
 def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """Return the partition counts that follow from the assignment, for topics with another count in the log."""
+    """Return the partition counts by the assignment of topics whose count in the membership log differs."""
     by_topic = collect_lists(assigned.values())
     counts = {}
     for topic in sorted({name for member in members for name in member.topics}):
@@ -178,7 +178,7 @@ def _assigned_counts(
 
 
 def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
-    """Return the sorted partitions of each member that has any."""
+    """Return the sorted partitions of each member with partitions."""
     shares = {
         member_id: {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
         for member_id, share in assignment.items()

@@ -35,16 +35,16 @@ from streaming.monitor import expected, heartbeats, observed, reported
 from streaming.monitor.bucket_state import LastHeartbeat
 from streaming.monitor.derived import Claim, rebalance
 from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, output_id
-from streaming.monitor.rounds import Round, play
+from streaming.monitor.rounds import Round, apply_round
 from streaming.monitor.state import (
     NOTHING,
     GroupState,
     MemberState,
     TopicState,
     add_fingerprint,
+    existing_last_owners,
     next_generation,
     ownership,
-    prune,
     subscribed,
 )
 from streaming.records import events
@@ -55,9 +55,9 @@ from streaming.records.events import Event, Evidence
 Applied = tuple[GroupState | None, tuple[Output, ...]]
 
 #: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
-MOST_UNREAD: Final = 64
+MOST_UNREAD_TOPICS: Final = 64
 #: Event types that never change a group.
-_IGNORED: Final = (
+_WITHOUT_EFFECT: Final = (
     *(events.MemberHeartbeat, events.GroupQuiet, events.PartitionsStopped),
     *(events.GroupRebalancing, events.GroupProgress, events.IncidentAcknowledged),
 )
@@ -83,7 +83,7 @@ def apply(
         BadInput: the event can't be applied.
     """
     data = event.data
-    if isinstance(data, _IGNORED):
+    if isinstance(data, _WITHOUT_EFFECT):
         return state, ()
     if isinstance(data, events.AssignmentAcknowledged):  # frequent, and harmless if repeated: not remembered
         return (state, ()) if state is None or state.reports is None else _apply_report(state, event)
@@ -100,7 +100,7 @@ def apply(
 def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return per event type
     match event.data:
         case events.GroupObserved():
-            current = state if state.reports is None else reported.overrule(state, event.data)
+            current = state if state.reports is None else reported.end_reports(state, event.data)
             return _apply_observed(current, event, event.data, most)
         case events.GroupDeleted():
             return _apply_deletion(state, event, event.data)
@@ -126,7 +126,7 @@ def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> t
     outputs: list[Output] = []
     for decided in rounds:
         past = state.members
-        state, diff, moves = play(state, event.data, decided)
+        state, diff, moves = apply_round(state, event.data, decided)
         outputs.append(DiffOutput(output_id(event, decided.number), event, decided, diff, moves, past))
     return state, (*outputs, AssignmentOutput(event, state))
 
@@ -227,10 +227,10 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics, read = old | announced, subscribed(state.members)
     unread = [name for name in topics if name not in read and name not in announced]
-    for name in unread[: max(0, len(unread) - MOST_UNREAD)]:
+    for name in unread[: max(0, len(unread) - MOST_UNREAD_TOPICS)]:
         del topics[name]
     _check_topics(announced, topics)
-    state = structs.replace(state, topics=topics, last_owners=prune(state.last_owners, topics))
+    state = structs.replace(state, topics=topics, last_owners=existing_last_owners(state.last_owners, topics))
     counts = {
         name: (old[name].partitions if name in old else 0, topic.partitions)
         for name, topic in announced.items()
@@ -242,12 +242,12 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
     if state.observed:
         # The first known count of a topic is not a change.
-        return (observed.hint(state, event, reason) if changed.keys() & old.keys() else state), ()
+        return (observed.add_hint(state, event, reason) if changed.keys() & old.keys() else state), ()
     return _apply_rounds(state, event, rebalance(state, state.members, _cause(event, [], reason)))
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
-    """Refuse topics that would make an assignor refuse every later event of the group."""
+    """Raise ContradictoryTopic for topics that an assignor would refuse at every later event of the group."""
     total = sum(topic.partitions for topic in topics.values())
     if total > events.MAX_PARTITIONS:
         raise ContradictoryTopic(

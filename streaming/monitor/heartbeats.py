@@ -1,4 +1,4 @@
-"""Heartbeat tracker: writes an event to the log when a member's session times out.
+"""Session timeouts of members that send heartbeat events: an expired session becomes a ``member.fenced`` event.
 
 A member with a known session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
 *batch time + session timeout*; no client's clock is read. The timer does not change a group. It writes a
@@ -20,16 +20,16 @@ from streaming.records.events import Event
 
 #: ``ce_source`` of the timer's events.
 SOURCE = "rebalance-monitor/timer"
-REASON = "session timeout: no heartbeat"
+FENCE_REASON = "session timeout: no heartbeat"
 #: A timer that fires later than this (ms) is ignored: batches run about once a second.
 LATE_MS = 10_000
 #: How long an empty group is remembered by default, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 #: Events that may change a member's session timeout.
-_RESETS: Final = (events.MemberJoined, events.SubscriptionChanged)
+_SESSION_STARTS: Final = (events.MemberJoined, events.SubscriptionChanged)
 
 
-def track(group: TrackedGroup, data: events.MemberEventData, now_ms: int) -> None:
+def track_heartbeat(group: TrackedGroup, data: events.MemberEventData, now_ms: int) -> None:
     """Move a member's deadline. Unknown members and members without a session timeout are not tracked."""
     last = group.heartbeats.get(data.member_id)
     if last is not None:
@@ -42,19 +42,19 @@ def track(group: TrackedGroup, data: events.MemberEventData, now_ms: int) -> Non
 
 
 def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
-    """Return whether a fence is stale: the log has an event of the member that the timer had not read."""
+    """Return whether a ``member.fenced`` of the timer is stale, because of a later event of the member."""
     if fence.last_heartbeat is None or heartbeats is None:
         return False
     last = heartbeats.get(fence.member_id)
     return last is None or last.timestamp != fence.last_heartbeat
 
 
-def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
+def update_deadlines(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
     """Update the deadlines of a group that an event has changed."""
     data, state, heartbeats = event.data, group.state, group.heartbeats
-    if isinstance(data, _RESETS) and data.member_id in heartbeats:
+    if isinstance(data, _SESSION_STARTS) and data.member_id in heartbeats:
         del heartbeats[data.member_id]
-        track(group, data, now_ms)
+        track_heartbeat(group, data, now_ms)
     members = () if state is None else state.members
     if heartbeats:
         present = {member.member_id for member in members}
@@ -64,8 +64,8 @@ def follow(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int)
     group.forget_at = (group.forget_at or now_ms + forget_after_ms) if is_empty else 0
 
 
-def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
-    """Return the timer events of one group that are due, and move the deadlines that have passed.
+def due_fences(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
+    """Return a ``member.fenced`` event for each expired session of a group, and move these deadlines.
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
     """
@@ -82,7 +82,7 @@ def due(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = 
             # The end of the session by the member's clock: a function of the log.
             timestamp=min(last.timestamp + last.timeout, events.MAX_TIMESTAMP),
             member_id=member_id,
-            reason=REASON,
+            reason=FENCE_REASON,
             last_heartbeat=last.timestamp,
         )
         due_events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))

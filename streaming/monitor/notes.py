@@ -21,7 +21,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.events import Event, GroupObserved, Holding
 
 
-def notes(
+def notes_of(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """Return the notes of an event for its group's episode; ``first``: the group has not had an episode."""
@@ -104,7 +104,7 @@ def _round_note(
 
 
 def _lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str, bool]:
-    """Return the rack of all departed members (``""``: not one rack), and whether all others are in other racks."""
+    """Return the common rack of departed members (``""``: none), and whether no remaining member is in it."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
     left = {member.rack_id for member in past if member.member_id not in gone}
@@ -122,7 +122,7 @@ def _names(members: Sequence[MemberState], member_ids: set[str]) -> dict[str, Me
 
 
 #: Generation of a polled round: no other evidence refers to the numbers that polling counts.
-_NO_NUMBER = -1
+_UNKNOWN_NUMBER = -1
 
 
 def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
@@ -149,7 +149,9 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
             _add_share(assigned, change.kept)
         _add_share(assigned, change.assigned)
     return AssignmentChange(
-        number=decided.generation if (at := _coordinator_time(data)) is not None or not data.polled else _NO_NUMBER,
+        number=decided.generation
+        if (at := _coordinator_time(data)) is not None or not data.polled
+        else _UNKNOWN_NUMBER,
         at=at,
         taken=taken,
         orphaned=orphaned,
@@ -167,7 +169,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
         return None
     owned = collect_lists(member.owned for member in state.members if member.member_id in renamed.values())
     return AssignmentChange(
-        number=_NO_NUMBER if data.polled else state.generation,
+        number=_UNKNOWN_NUMBER if data.polled else state.generation,
         at=_coordinator_time(data),
         taken=NOTHING,
         orphaned=owned,
@@ -177,8 +179,8 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
     )
 
 
-def evidence_of(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
-    """Return an event's evidence of downtime other than a round, or None. ``played``: the event made a round."""
+def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
+    """Return an event that is evidence of downtime without a round, else None. ``played``: the event has a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, which polling does not know
@@ -192,7 +194,7 @@ def evidence_of(event: Event, state: GroupState, *, played: bool) -> DowntimeEvi
 
 
 def _coordinator_time(data: GroupObserved) -> int | None:
-    """Return when the coordinator wrote the data of a snapshot, ms; None if the snapshot comes from another source."""
+    """Return the time (ms) at which the coordinator wrote the data of a snapshot; None if another source did."""
     is_other_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
     return None if is_other_count else data.timestamp
 

@@ -1,4 +1,4 @@
-"""Rounds of observed groups: a collector reads the assignments; this module computes the changes and their cause.
+"""Rounds of observed groups: changes between two assignments that a collector read, and the cause of each change.
 
 Under the classic protocol each new generation is one round. Under all other protocols each new epoch is one round, and
 so is each step of members towards the epoch's target. `owned` before a round is the assignment after the group's last
@@ -28,7 +28,7 @@ from assignors.assignment import minus_others, union
 from assignors.errors import BadInput
 from assignors.model import TopicPartitions
 from streaming.monitor import causes
-from streaming.monitor.causes import Differing
+from streaming.monitor.causes import MemberDifferences
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership
 from streaming.records import events
@@ -45,8 +45,8 @@ class MissingGeneration(BadInput):
     """group.observed: `generation` (classic) or `groupEpoch` (all other protocols) is missing."""
 
 
-class Seen(NamedTuple):
-    """A group with an observed generation, and the round that still has to be applied (None: there is no round).
+class ObservedGeneration(NamedTuple):
+    """A group with its observed generation, and the round to apply for that generation (None: nothing changed).
 
     ``latest``: the latest assignment changed without a round, as when a static member rejoined under a new id.
     """
@@ -56,19 +56,19 @@ class Seen(NamedTuple):
     latest: bool = False
 
 
-def observe(state: GroupState, data: GroupObserved) -> Seen:
+def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     """Apply an observed generation to a group.
 
     A generation at or below the known generation changes nothing, with two exceptions. A static member may have
     rejoined under a new member id, for which Kafka keeps the generation. And if generations start over and all
     known members are missing, the group was deleted and created again.
     """
-    number, polled = numbered(data), data.polled
+    number, polled = number_of(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
     if polled and state.observed and not state.counted and number <= state.generation:
-        return Seen(state)
+        return ObservedGeneration(state)
     past = {member.member_id: member for member in state.members}
-    members = tuple([_seen_as(member, past.get(member.member_id)) for member in data.members])
+    members = tuple([_member_state(member, past.get(member.member_id)) for member in data.members])
     newcomers = _rejoined_members(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
@@ -76,48 +76,48 @@ def observe(state: GroupState, data: GroupObserved) -> Seen:
     same = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
     if state.counted and not polled and same and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
-        return Seen(after, latest=True)
+        return ObservedGeneration(after, latest=True)
     if not first and number <= state.generation:
         if number == state.generation:
             if not epochs or same:
                 renamed = state.with_names(members)
-                return Seen(renamed, latest=bool(newcomers) or renamed is not state)
+                return ObservedGeneration(renamed, latest=bool(newcomers) or renamed is not state)
         elif not members or not before or before.keys() & {member.member_id for member in members}:
-            return Seen(state)
+            return ObservedGeneration(state)
         else:
             first = True
     undelivered: Undelivered | None = None
     if not (first or epochs or polled or state.counted or state.former is None):
-        state, undelivered = causes.undo(state, state.former, data)
-    before = _before(state, data)
-    differing = causes.compare(state, members)
+        state, undelivered = causes.without_undelivered(state, state.former, data)
+    before = _owned_before(state, data)
+    differing = causes.compare_members(state, members)
     followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)
     if followed and state.cause is not None and not any(differing):
-        cause = causes.learned(state.cause, state, data)
+        cause = causes.refined_cause(state.cause, state, data)
     else:
-        missed = causes.unseen(state, data, number, first=first)
+        missed = causes.missed_generations(state, data, number, first=first)
         cause = causes.cause_of(differing, [*data.evidence, *state.hints], members, missed)
     if undelivered is not None:
         cause = causes.with_undelivered(cause, undelivered)
     # Hints that are not about this rebalance are early: they belong to the next rebalance.
-    hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
+    hints = tuple(add_hint for add_hint in state.hints if not causes.has_evidence(cause, add_hint)) if followed else ()
     kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
     decided = Round(
         *(state.round + 1 if followed else 1, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
-        tasks=_tasks(state, data, before) if holds_tasks else None,
+        tasks=_unowned_tasks(state, data, before) if holds_tasks else None,
         touched=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
     after = structs.replace(
         state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=polled
     )
-    return Seen(after, decided)
+    return ObservedGeneration(after, decided)
 
 
-def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
-    """Return the partitions that each member owns before a round; new members own the unowned ones that they claim."""
+def _owned_before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
+    """Return each member's partitions before a round; new members own the unowned partitions that they claim."""
     before = {member.member_id: member.owned for member in state.members}
     for member in data.members:
         if member.member_id not in before:
@@ -126,7 +126,7 @@ def _before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
     return before
 
 
-def numbered(data: GroupObserved) -> int:
+def number_of(data: GroupObserved) -> int:
     """Return the generation or epoch of a snapshot; raise MissingGeneration if the event does not have it."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
@@ -155,7 +155,7 @@ def _changed_members(
     return frozenset(touched)
 
 
-def _tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
+def _unowned_tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:
     """Return the existing tasks that no member owns now."""
     if data.group_protocol != "classic":
         is_rebalancing = data.state not in ("Stable", "Empty")
@@ -180,11 +180,11 @@ def add_evidence(state: GroupState, event: Event) -> GroupState:
         joins = isinstance(data, events.MemberJoined)
         is_shown = data.acknowledges is True and joins == (state.member(data.member_id) is not None)
         reason = "" if isinstance(data, events.MemberJoined) else data.reason or ""
-        return state if is_shown else hint(state, event, reason, data.member_id)
-    return hint(state, event, "", data.member_id) if isinstance(data, events.SubscriptionChanged) else state
+        return state if is_shown else add_hint(state, event, reason, data.member_id)
+    return add_hint(state, event, "", data.member_id) if isinstance(data, events.SubscriptionChanged) else state
 
 
-def hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
+def add_hint(state: GroupState, event: Event, reason: str, *member_ids: str) -> GroupState:
     """Return the group with an event stored as evidence for the cause of the next generation."""
     item = Evidence(source=event.source, reason=reason, member_ids=list(member_ids), kind=event.type)
     return structs.replace(state, hints=(*state.hints[-15:], item))
@@ -200,7 +200,7 @@ def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> di
     }
 
 
-def _seen_as(member: events.ObservedMember, state: MemberState | None) -> MemberState:
+def _member_state(member: events.ObservedMember, state: MemberState | None) -> MemberState:
     """Return the state of an observed member; ``state`` itself if the member has not changed."""
     seen = MemberState(
         member_id=member.member_id,
@@ -226,16 +226,16 @@ def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
     }
 
 
-def _is_follow_up(state: GroupState, seen: Differing, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Return whether a round continues the previous round's rebalance; ``again``: that round was not delivered."""
+def _is_follow_up(state: GroupState, seen: MemberDifferences, data: GroupObserved, number: int, *, again: bool) -> bool:
+    """Return whether a round belongs to the previous round's rebalance; ``again``: that round was not delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False
     if data.group_protocol != "classic":
         return number == state.generation
-    if any(seen) or any(hint.kind == causes.GROWTH for hint in state.hints):
+    if any(seen) or any(add_hint.kind == causes.PARTITIONS_CHANGED for add_hint in state.hints):
         return False
-    triggers = [item for item in data.evidence if item.kind in (*causes.KINDS, events.PROBING)]
+    triggers = [item for item in data.evidence if item.kind in (*causes.CAUSE_KINDS, events.PROBING)]
     if not all(causes.has_evidence(cause, item) for item in triggers):
         return False
     revoked = state.revoked or (data.kind == "connect" and bool(state.last_owners))

@@ -1,4 +1,4 @@
-"""Records that the stream writes: JSON, ids, headers, topics and size limits."""
+"""Output records of the stream: their JSON, ids, headers, topics and size limits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -30,10 +30,10 @@ from streaming.records.events import Annotation, Event, Partitions
 _T = TypeVar("_T")
 
 #: Members that a diff lists: all; only changed ones; or only changed ones if the group has more than
-#: :data:`LARGE` members.
-Listing = Literal["auto", "all", "changed"]
+#: :data:`LARGE_GROUP` members.
+ListedMembers = Literal["auto", "all", "changed"]
 #: By default, diffs list only changed members if the group has more members than this.
-LARGE: Final = 100
+LARGE_GROUP: Final = 100
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
@@ -49,8 +49,8 @@ class DiffOutput(Struct, frozen=True, gc=False):
     moves: Partitions
     past: Sequence[MemberState]
 
-    def value(self, listing: Listing = "all") -> bytes:
-        """Return its JSON."""
+    def value(self, listing: ListedMembers = "all") -> bytes:
+        """Return the JSON of the diff, with all or only changed members."""
         if not self.lists_changed(listing):
             return encode(self.diff)
         past, members = {member.member_id: member for member in self.past}, self.diff.members
@@ -66,12 +66,12 @@ class DiffOutput(Struct, frozen=True, gc=False):
         held = sum(size(member.kept) for member in unchanged.values())
         if self.diff.kind == "share":  # listed members may own the same partitions
             shares = [share for member in listed.values() for share in (member.kept, member.assigned)]
-            held = len(_places(member.kept for member in unchanged.values()) - _places(shares))
+            held = len(_partition_set(member.kept for member in unchanged.values()) - _partition_set(shares))
         return encode(structs.replace(self.diff, members=listed, unchanged=len(unchanged), unchanged_partitions=held))
 
-    def lists_changed(self, listing: Listing) -> bool:
+    def lists_changed(self, listing: ListedMembers) -> bool:
         """True if the diff lists only changed members: by default, if the group is large before or after the round."""
-        is_large = max(len(self.past), len(self.decided.members)) > LARGE
+        is_large = max(len(self.past), len(self.decided.members)) > LARGE_GROUP
         return listing == "changed" or (listing == "auto" and is_large)
 
 
@@ -86,7 +86,7 @@ def _is_unchanged(before: MemberState | None, change: MemberDiff) -> bool:
     )
 
 
-def _places(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
+def _partition_set(shares: Iterable[dict[str, list[int]]]) -> set[tuple[str, int]]:
     return {(topic, number) for share in shares for topic, numbers in share.items() for number in numbers}
 
 
@@ -154,7 +154,7 @@ ASSIGNMENT_TYPE = "rebalance.assignment"
 #: Cached, as a worker processes the same groups again and again.
 _partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
 #: Upper bound of the bytes of a record beside its key and value.
-_HEADROOM = 1024
+_HEADER_BYTES = 1024
 
 
 class Write(NamedTuple):
@@ -193,7 +193,7 @@ class Sinks(NamedTuple):
     incidents: str | None = None
     thresholds: Thresholds = DEFAULTS
     expected_partitions: int = MOST_PARTITIONS
-    listing: Listing = "auto"
+    listing: ListedMembers = "auto"
 
     def limit(self, topic: str) -> int:
         """Return the largest record that a topic accepts, bytes."""
@@ -212,7 +212,7 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
 def _write(
     event: Event, place: tuple[str, str, str], value: bytes | None, sinks: Sinks, key: bytes | None = None
 ) -> Write:
-    """Return a record with the time of an event. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: else the group id.
+    """Return an output record with an event's time. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: or the group id.
 
     All records of a group are in one partition of a topic, whatever their keys.
     """
@@ -232,20 +232,20 @@ def write_latest(
     for event, state, closed in episodes if sinks.episodes else ():
         episode = episode_record(event.data.group_id, state, closed=closed, storm_turns=sinks.storm_turns)
         place = sinks.episodes or "", EPISODE_TYPE, state.number
-        writes.append(_numbered(event, place, episode, shorten_episode, sinks))
+        writes.append(_numbered_write(event, place, episode, shorten_episode, sinks))
     for event, stored in incidents if sinks.incidents else ():
         incident = incident_record(event.data.group_id, stored)
         place = sinks.incidents or "", INCIDENT_TYPE, stored.number
-        writes.append(_numbered(event, place, incident, shorten_incident, sinks))
+        writes.append(_numbered_write(event, place, incident, shorten_incident, sinks))
     return writes
 
 
-def _numbered(
+def _numbered_write(
     event: Event, place: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
 ) -> Write:
     topic, ce_type, number = place
     key, value = f"{event.data.group_id}/{number}".encode(), encode(record)  # as streaming.records.episodes.key
-    if len(value) > sinks.limit(topic) - len(key) - _HEADROOM:
+    if len(value) > sinks.limit(topic) - len(key) - _HEADER_BYTES:
         value = encode(shorten(record))
     ce_id = output_id(event, f"{ce_type.removeprefix('rebalance.')}/{number}")
     return _write(event, (topic, ce_type, ce_id), value, sinks, key)
@@ -260,12 +260,12 @@ def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write
         id=ce_id, timestamp=data.timestamp, groups=data.groups, text=data.text, link=data.link, revision=data.revision
     )
     headers = codec.headers(ANNOTATION_TYPE, SOURCE, ce_id, data.timestamp)
-    return [_keyed(sinks.incidents, f"annotation/{ce_id}".encode(), encode(value), headers, sinks)]
+    return [_keyed_write(sinks.incidents, f"annotation/{ce_id}".encode(), encode(value), headers, sinks)]
 
 
 def write_event(event: Event, sinks: Sinks) -> Write:
     """Return the record of a timer event for the membership log."""
-    return _keyed(sinks.membership, *codec.encode_event(event), sinks)
+    return _keyed_write(sinks.membership, *codec.encode_event(event), sinks)
 
 
 def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
@@ -280,7 +280,7 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
     limit = min(sinks.limit(sinks.diffs), sinks.limit(sinks.assignments))
     longest = max((len(diff.value or b"") + len(diff.key or b"") for diff in writes), default=0)
     # The latest assignment may repeat a member's id up to four times, a diff with all members only once.
-    if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADROOM >= limit:
+    if any(output.lists_changed(sinks.listing) for output in diffs) or 4 * longest + _HEADER_BYTES >= limit:
         latest = [write(event, output, sinks) for output in outputs if isinstance(output, AssignmentOutput)]
         for record in (*writes, *latest):
             total = codec.record_bytes(record.key, record.value, record.headers)
@@ -305,5 +305,5 @@ def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     return Write(sinks.dead_letters, key, value, headers, partition)
 
 
-def _keyed(topic: str, key: bytes, value: bytes, headers: RecordHeaders, sinks: Sinks) -> Write:
+def _keyed_write(topic: str, key: bytes, value: bytes, headers: RecordHeaders, sinks: Sinks) -> Write:
     return Write(topic, key, value, headers, _partition_for_key(key, sinks.partitions[topic]))

@@ -55,7 +55,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
 
 
 def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
-    """Return an incident about some members; their names replace ``{who}`` in ``what``."""
+    """Return an incident about these members, with their names in place of ``{who}`` in ``what``."""
     ids = [member.member_id for member in members]
     what = what.replace("{who}", member_list(ids, called(names_of(group.members))))
     return StoredIncident(kind, what, ids, names_of(members))

@@ -2,11 +2,11 @@
 
 Each member reports its own partitions, in its own events. This module combines the reports of one generation:
 
-* classic: a generation is a round once some member has kept its assignment for :data:`SETTLED_MS` and every
+* classic: a generation is a round once some member has kept its assignment for :data:`SETTLING_MS` and every
   member has acknowledged that generation or a later one. A generation that a client skipped is not a round. After
-  :data:`PATIENCE_MS` the round no longer waits for late members: they keep the partitions that no other member has.
+  :data:`LATE_MEMBER_WAIT_MS` the round no longer waits for late members: they keep partitions that no other member has.
 * consumer (KIP-848): members acknowledge only their own changes, so all assignments together are a step of the
-  epoch once some member has kept its assignment for :data:`SETTLED_MS`.
+  epoch once some member has kept its assignment for :data:`SETTLING_MS`.
 
 A member that leaves or is removed disappears when the others acknowledge the next generation. The last member
 disappears at once, as does any member under the consumer protocol. A late acknowledgement of a generation that is
@@ -24,7 +24,7 @@ from msgspec import UNSET, structs
 from assignors.assignment import as_lists, minus, minus_others, union
 from assignors.model import TopicPartitions
 from streaming.monitor import derived, observed
-from streaming.monitor.observed import EAGER_ASSIGNORS, Seen
+from streaming.monitor.observed import EAGER_ASSIGNORS, ObservedGeneration
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import (
     GroupState,
@@ -34,38 +34,38 @@ from streaming.monitor.state import (
     find_member,
     next_generation,
     ownership,
+    sorted_partitions,
     subscribed,
-    tidy,
 )
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.records import events
 from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: After this time with an unchanged assignment the reports of the other members have arrived, ms.
-SETTLED_MS = 2000
+SETTLING_MS = 2000
 #: How long a round waits for a member after another member has acknowledged the generation, ms.
-PATIENCE_MS = 10_000
+LATE_MEMBER_WAIT_MS = 10_000
 #: The most incomplete generations that are kept; a client that never reports ``heldMs`` completes none.
-MOST_OPEN = 16
+MOST_OPEN_GENERATIONS = 16
 SOURCE = "listener"
 #: Reason in the evidence of rounds that members reported.
-LIMITS = "as its members report it themselves; members that do not report are not seen"
+REPORTS_ONLY = "as its members report it themselves; members that do not report are not seen"
 
 
-class Ready(NamedTuple):
-    """Complete reports of a generation: the group with the reports, its round or None, and the round's event."""
+class CompleteGeneration(NamedTuple):
+    """A generation that all members reported: the group after it, its round or None, and the event behind the round."""
 
     state: GroupState
     round: Round | None
     event: Event
 
 
-def overrule(state: GroupState, data: GroupObserved) -> GroupState:
-    """Return a reported group that a collector now follows: from here on reports are only evidence.
+def end_reports(state: GroupState, data: GroupObserved) -> GroupState:
+    """Return a group that a collector now observes: from now on, members' reports are only evidence.
 
     A polled snapshot that is not ahead of the reports changes nothing.
     """
-    if data.polled and state.observed and observed.numbered(data) <= state.generation:
+    if data.polled and state.observed and observed.number_of(data) <= state.generation:
         return state
     return structs.replace(state, reports=None)
 
@@ -134,7 +134,7 @@ def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | ev
         state = _with_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
     if state.member(present.member_id) is None:  # the member joined and departed between two rounds
         return state
-    return observed.hint(state, event, data.reason or "", present.member_id)
+    return observed.add_hint(state, event, data.reason or "", present.member_id)
 
 
 def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledged) -> GroupState:
@@ -152,32 +152,32 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
         return state
     at = reports.at | {member.member_id: number}
     held_ms = 0 if data.held_ms is UNSET else data.held_ms
-    ready = max(reports.ready, number) if held_ms >= SETTLED_MS else reports.ready
-    overdue = max(reports.overdue, number) if held_ms >= PATIENCE_MS else reports.overdue
-    owned, last, is_open = tidy(data.owned), state.member(member.member_id), number in reports.open
+    ready = max(reports.ready, number) if held_ms >= SETTLING_MS else reports.ready
+    overdue = max(reports.overdue, number) if held_ms >= LATE_MEMBER_WAIT_MS else reports.overdue
+    owned, last, is_open = sorted_partitions(data.owned), state.member(member.member_id), number in reports.open
     is_classic = member.group_protocol == "classic"
     if last is not None and number == reports.settled and (is_classic or (last.owned == owned and not is_open)):
         return _with_reports(state, at=at, ready=ready, overdue=overdue)  # the event is a repeat
     if not is_open:  # other members may be late as well
-        at_most = number if held_ms >= SETTLED_MS else number - 1
+        at_most = number if held_ms >= SETTLING_MS else number - 1
         ready, overdue = min(ready, at_most), min(overdue, at_most)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
     generations = reports.open | {number: acknowledged}
     since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    if len(generations) > MOST_OPEN:  # the oldest generation counts as skipped
+    if len(generations) > MOST_OPEN_GENERATIONS:  # the oldest generation counts as skipped
         first, second, *_ = sorted(generations)
         generations[second] = generations.pop(first) | generations[second]
         since.pop(first, None)
     return _with_reports(state, at=at, ready=ready, overdue=overdue, open=generations, since=since)
 
 
-def next_ready(state: GroupState, event: Event) -> Ready | None:
+def next_ready(state: GroupState, event: Event) -> CompleteGeneration | None:
     """Return the next complete generation, epoch or step after an event; None if no report is complete."""
     reports = _reports(state)
     if not reports.members:
         return _last_round(state, event) if state.members or reports.open else None
     if derived.protocol(reports.members) != "classic":
-        return _step(state, event)
+        return _next_step(state, event)
     for number in sorted(reports.open):
         waiting = any(reports.at.get(member.member_id, 0) < number for member in reports.members)
         if number > reports.ready or (waiting and number > reports.overdue):
@@ -193,18 +193,18 @@ def next_ready(state: GroupState, event: Event) -> Ready | None:
         if later and is_skipped:
             generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
             generations[min(later)] = reports.open[number] | generations[min(later)]
-            return Ready(_with_reports(state, open=generations), None, event)
-        return _generation(state, event, number)
+            return CompleteGeneration(_with_reports(state, open=generations), None, event)
+        return _complete_generation(state, event, number)
     return None
 
 
-def _last_round(state: GroupState, event: Event) -> Ready:
+def _last_round(state: GroupState, event: Event) -> CompleteGeneration:
     """Return the round when a group's last member has departed: the last open generation, or the empty group."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)
         if state.protocol == "classic":
-            return _generation(state, event, first)
+            return _complete_generation(state, event, first)
         state = _with_reports(state, open={}, since={})
     number = next_generation(max(state.generation, reports.settled))
     if number <= state.generation:  # generations start over, and the empty group is not an older generation
@@ -213,7 +213,7 @@ def _last_round(state: GroupState, event: Event) -> Ready:
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
 
 
-def _generation(state: GroupState, event: Event, number: int) -> Ready:
+def _complete_generation(state: GroupState, event: Event, number: int) -> CompleteGeneration:
     reports = _reports(state)
     acknowledged, when = reports.open[number], reports.since[number]
     members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
@@ -234,7 +234,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
     return silent
 
 
-def _step(state: GroupState, event: Event) -> Ready | None:
+def _next_step(state: GroupState, event: Event) -> CompleteGeneration | None:
     """Return the next step of a KIP-848 group once a member has kept its assignment long enough, or has departed."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
@@ -260,11 +260,13 @@ def _step(state: GroupState, event: Event) -> Ready | None:
     when = min(reports.since.values(), default=event.data.timestamp)
     state = _with_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # no change for any reporting member
-        return Ready(state, None, event)
+        return CompleteGeneration(state, None, event)
     return _complete(state, event, number, members, when)
 
 
-def _complete(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> Ready:
+def _complete(
+    state: GroupState, event: Event, number: int, members: list[MemberState], when: int
+) -> CompleteGeneration:
     data = _snapshot(state, event.data.group_id, number, members, when)
     late = number <= state.generation and data.group_protocol == "classic"
     state_before = structs.replace(state, generation=number - 1) if late else state
@@ -272,11 +274,11 @@ def _complete(state: GroupState, event: Event, number: int, members: list[Member
     if seen.round is not None:
         step = state.round + 1 if late and number == state.generation else seen.round.number
         seen = seen._replace(round=seen.round._replace(number=step, tasks=_released(state, seen, data)))
-    return Ready(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
+    return CompleteGeneration(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
 
 
-def _released(state: GroupState, seen: Seen, data: GroupObserved) -> Holding | None:
-    """Return the partitions that were given up for a member whose report has not arrived yet.
+def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:
+    """Return the partitions that members revoked for a member whose report has not arrived yet.
 
     None if partition counts are known: members do not report them.
     """
@@ -318,5 +320,5 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
         group_protocol="classic" if is_classic else "consumer",
         protocol=assignor,
         state="Stable" if members else "Empty",
-        evidence=[Evidence(source=SOURCE, reason=LIMITS)],
+        evidence=[Evidence(source=SOURCE, reason=REPORTS_ONLY)],
     )

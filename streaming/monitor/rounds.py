@@ -1,4 +1,4 @@
-"""Rounds: applies a decided round to the group's state, and computes its changes for each member.
+"""Application of a rebalance round to the group's state, and the diff of each member.
 
 Under every protocol a round is a set difference: kept = owned − revoked and after = kept + assigned.
 A partition that an eager member gets back counts as kept, though the member stops consuming it in between.
@@ -19,7 +19,7 @@ from streaming.monitor.state import (
     GroupState,
     MemberState,
     Ownership,
-    keep_owners,
+    filter_last_owners,
     names_of,
     ownership,
     subscribed,
@@ -28,15 +28,15 @@ from streaming.records.diffs import Cause, Diff, Expected, MemberDiff, MemberNam
 from streaming.records.events import EventData, GroupObserved, Holding, Kind, Partitions
 
 #: The number of departed members whose names are kept.
-_DEPARTED: Final = 32
+_MOST_DEPARTED: Final = 32
 #: A cause with more members than this has no member names.
 _MOST_NAMED: Final = 16
 #: Names of a member of which only the id is known.
-_NOBODY = MemberState("", [])
+_UNNAMED_MEMBER = MemberState("", [])
 
 
 class Round(NamedTuple):
-    """A decided round.
+    """One rebalance round of a group, before it is applied.
 
     Attributes:
         number: number of the round within its rebalance, from 1.
@@ -63,8 +63,8 @@ class Round(NamedTuple):
     undelivered: Undelivered | UnsetType = UNSET
 
 
-def play(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
-    """Apply a decided round. Return the group after it, its diff, and the moves.
+def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
+    """Apply a rebalance round, and return the group after the round, its diff, and its moves.
 
     ``data``: data of the event behind the round. Moves are partitions assigned to another member than their last owner.
     """
@@ -133,7 +133,7 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
         change = different.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
-        member = states.get(member_id, _NOBODY)
+        member = states.get(member_id, _UNNAMED_MEMBER)
         members[member_id] = MemberDiff(
             owned=owned,
             revoked=change.revoked,
@@ -163,12 +163,12 @@ def _without_owner(
             for name, numbers in free.items()
             if not last_owners.get(name, {}).keys().isdisjoint(numbers)
         }
-    return free, without_owned(last_owners, owned_by_topic) if state.kind == "share" else last_owners
+    return free, still_unowned(last_owners, owned_by_topic) if state.kind == "share" else last_owners
 
 
-def without_owned(last_owners: LastOwners, owned: Holding) -> LastOwners:
+def still_unowned(last_owners: LastOwners, owned: Holding) -> LastOwners:
     """Return the last owners, without partitions that have an owner again."""
-    return keep_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
+    return filter_last_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
 
 
 def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]:
@@ -180,7 +180,7 @@ def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]
     here = {member.member_id for member in decided.members}
     named = (member for member in state.members if member.client_id or member.instance_id)
     gone = names_of(member for member in named if member.member_id not in here)
-    return dict([*departed.items(), *gone.items()][-_DEPARTED:]) if gone else departed
+    return dict([*departed.items(), *gone.items()][-_MOST_DEPARTED:]) if gone else departed
 
 
 def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:

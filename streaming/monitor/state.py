@@ -1,4 +1,4 @@
-"""Stored state of one group between two events.
+"""State of one group, as the checkpoint has it between two events.
 
 Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). New fields are
 added at the end, with a default. Any other change needs a new version of the blob.
@@ -35,7 +35,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def joining(cls, data: MemberJoined, template: Self | None = None) -> Self:
-        """Return a new member without partitions; equal lists of ``template`` are shared: comparisons are fast."""
+        """Return a new member without partitions; it shares lists with ``template`` if they are equal."""
         topics, assignors = data.topics, data.assignors
         if template is not None:
             topics = template.topics if topics == template.topics else topics
@@ -80,7 +80,7 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Former(Struct, frozen=True, array_like=True, gc=False):
-    """Assignment before the last round of a classic group, to restore it if the round was not delivered.
+    """The assignment before the last round of a classic group, restored if members did not receive that round.
 
     ``owned``: partitions of the changed members. ``last_owners``: last owners of partitions without an owner.
     """
@@ -90,7 +90,7 @@ class Former(Struct, frozen=True, array_like=True, gc=False):
 
 
 class GroupState(Struct, frozen=True, array_like=True, gc=False):
-    """State of one group; a function of the log alone, without arrival times and deadlines.
+    """State of one group, computed from the membership log alone, without arrival times and deadlines.
 
     Attributes:
         observed: a collector follows the group, so member events are only evidence.
@@ -188,7 +188,7 @@ def find_member(members: Iterable[MemberState], member_id: str, instance_id: str
     return static
 
 
-def tidy(share: Mapping[str, Iterable[int]]) -> Holding:
+def sorted_partitions(share: Mapping[str, Iterable[int]]) -> Holding:
     """Return partitions sorted by topic and number, each once, without topics that have no partitions."""
     partitions = {topic: sorted(set(numbers)) for topic, numbers in sorted(share.items())}
     return {topic: numbers for topic, numbers in partitions.items() if numbers}
@@ -217,12 +217,12 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
     return topics
 
 
-def prune(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
+def existing_last_owners(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
     """Return the last owners, without partitions that no longer exist."""
-    return keep_owners(last_owners, lambda topic, p: topic not in topics or p < topics[topic].partitions)
+    return filter_last_owners(last_owners, lambda topic, p: topic not in topics or p < topics[topic].partitions)
 
 
-def keep_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]) -> LastOwners:
+def filter_last_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]) -> LastOwners:
     """Return the last owners of the partitions for which ``keep(topic, partition)`` is true."""
     kept = {topic: {p: owner for p, owner in owners.items() if keep(topic, p)} for topic, owners in last_owners.items()}
     return {topic: owners for topic, owners in kept.items() if owners}
@@ -239,7 +239,7 @@ MOST_BYTES = REMEMBERED * _SIZE
 
 
 def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
-    """Return the fingerprints of applied events with that of this event; None if the event was applied before."""
+    """Return the fingerprints of applied events including this event; None if it was applied before."""
     mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
     place = applied.find(mark)
     while place % _SIZE and place >= 0:  # a match that straddles two fingerprints

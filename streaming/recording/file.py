@@ -16,7 +16,7 @@ from msgspec import Struct, field, structs
 
 from assignors.errors import BadInput
 from streaming.episodes.incidents import Thresholds
-from streaming.monitor.outputs import Listing, Sinks
+from streaming.monitor.outputs import ListedMembers, Sinks
 from streaming.recording.history import RecordedHistory, Replayed, event_time
 from streaming.records.codec import UNREADABLE, Record, RecordHeaders, ce_attributes
 from streaming.records.diffs import Diff
@@ -40,7 +40,7 @@ class RecordedSettings(Wire, frozen=True):
     quiet_ms: int
     storm_turns: int
     expected_partitions: int
-    listing: Listing
+    listing: ListedMembers
     thresholds: Thresholds
     max_bytes: dict[str, int]
 

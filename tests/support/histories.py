@@ -14,7 +14,7 @@ import msgspec
 
 from assignors.partitioner import partition_for_key
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Listing, Output
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, ListedMembers, Output
 from streaming.monitor.state import GroupState
 from streaming.records import codec, events
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberDiff
@@ -110,7 +110,7 @@ def play(log: Iterable[Event], state: GroupState | None = None) -> tuple[GroupSt
     return state, outputs
 
 
-def diffs(outputs: Iterable[Output], listing: Listing = "all") -> list[Diff]:
+def diffs(outputs: Iterable[Output], listing: ListedMembers = "all") -> list[Diff]:
     """Return the diffs among the outputs, as the stream writes them with the setting ``listing``."""
     written = (output.value(listing) for output in outputs if isinstance(output, DiffOutput))
     return [msgspec.json.decode(value, type=Diff) for value in written]

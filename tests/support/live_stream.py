@@ -92,7 +92,7 @@ class LiveStream:
                 tracked = self._bucket.get(group)
                 state = tracked.episode
                 rests = state is not None and _may_end(state)
-                quiet = episodes.due(group, tracked, tracked.quiet_at, SINKS) if rests else []
+                quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, SINKS) if rests else []
                 written += [write_event(event, SINKS) for event in quiet]
                 results.append((future, rests))
         self._apply([Record.of(-1, -1, write.key, write.value, write.headers) for write in written], now)

@@ -15,7 +15,7 @@ from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
-from streaming.monitor.notes import notes as notes_of
+from streaming.monitor.notes import notes_of
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import ownership
 from streaming.records.codec import Record, encode_event

@@ -122,7 +122,7 @@ def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
 
 
 def test_repeated_report_is_the_awaited_one() -> None:
-    assert REPEAT_AFTER_MS == (reported.SETTLED_MS, reported.PATIENCE_MS)
+    assert REPEAT_AFTER_MS == (reported.SETTLING_MS, reported.LATE_MEMBER_WAIT_MS)
 
 
 def test_three_heartbeats_fit_into_a_short_session() -> None:

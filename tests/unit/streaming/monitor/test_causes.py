@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.monitor.bucket_state import TrackedGroup
-from streaming.monitor.episodes import update
+from streaming.monitor.episodes import update_group
 from streaming.monitor.group import apply
 from streaming.monitor.outputs import Output, Sinks
 from streaming.records.diffs import Diff, MemberDiff
@@ -215,6 +215,6 @@ def test_partitions_moved_by_undelivered_generation_move_once() -> None:
         before = tracked.state
         state, outputs = apply(before, event)
         tracked.state = state
-        update(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
+        update_group(tracked, before, event, outputs, now_ms=0, sinks=SINKS)
     assert tracked.episode.moved == {"t": {1}}
     assert tracked.episode.moved_twice == {}
