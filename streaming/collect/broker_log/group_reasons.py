@@ -77,7 +77,10 @@ class JoinPhases:
             phase.is_requested = phase.is_requested and event.reason_kind in _REQUESTED
             has_stopped = event.reason_kind in _REJOINS
         elif event.kind is MessageKind.STABILIZED:
-            self._phase(event).stabilized = event.timestamp
+            phase = self._phase(event)
+            phase.stabilized = event.timestamp
+            # If the log lacks the first phase's begin, the members may have stopped before a later phase begins.
+            phase.is_requested = phase.is_requested and phase.prepared is not None
         elif event.kind is MessageKind.ASSIGNMENT_RECEIVED and event.number is not None:
             complete = self._open.pop(event.group_id, None)
             if complete is not None and event.timestamp is not None:

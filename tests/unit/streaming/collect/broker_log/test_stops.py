@@ -66,6 +66,11 @@ def test_phase_without_assignment_is_the_start_of_the_next() -> None:
     assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
 
 
+def test_log_that_begins_within_a_phase_has_no_lower_bound() -> None:
+    lines = stabilized("02,000"), prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_before=MINUTE + 4_900)
+
+
 @pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
 def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
     lines = [prepared("01,000", reason) for reason in reasons]
