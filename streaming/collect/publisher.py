@@ -147,7 +147,9 @@ class Publisher:
             )
             try:
                 self._retry(lambda client, seconds: client.init_transactions(seconds))
-            except _ClientLost:
+            except _ClientLost as lost:
+                if self._stopping():
+                    raise OutsideFailure(f"the cluster does not answer: {lost}") from lost
                 self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
             else:
                 return

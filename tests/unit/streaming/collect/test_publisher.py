@@ -287,6 +287,16 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
+def test_stopping_does_not_wait_for_a_new_producer(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    del kafka  # the cluster that the publisher uses
+    monkeypatch.setattr(publisher, "_ENDLESS_SECONDS", 0.05)
+    never = threading.Event()
+    monkeypatch.setattr(MemoryProducer, "init_transactions", lambda *_: never.wait())
+    tries = iter([False, False])
+    with pytest.raises(OutsideFailure, match=r"the cluster does not answer: no answer within 0\.2 s"):
+        Publisher(SETTINGS, "group", lambda: next(tries, True))
+
+
 def test_changed_topic_limit_is_noticed(
     kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
