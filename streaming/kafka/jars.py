@@ -230,11 +230,9 @@ def cache_dir(*parts: str) -> Path:
     The cache folder is ``$REBALANCE_MONITOR_CACHE``, else a folder in the platform's caches (``$XDG_CACHE_HOME`` or
     ``~/.cache``; ``~/Library/Caches`` on macOS).
     """
-    caches = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-    if sys.platform != "darwin" and (folder := os.environ.get("XDG_CACHE_HOME")):
-        caches = Path(folder)
-    override = os.environ.get(CACHE_VARIABLE)
-    root = Path(override).expanduser() if override else caches / "kafka-rebalance-monitor"
+    caches = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    # Only a path with ~ needs the home folder, which a container's user may lack.
+    root = Path(os.environ.get(CACHE_VARIABLE) or f"{caches}/kafka-rebalance-monitor").expanduser()
     path = root.joinpath(*parts).resolve()
     try:
         path.mkdir(parents=True, exist_ok=True)

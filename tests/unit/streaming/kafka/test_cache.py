@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -44,6 +45,15 @@ def test_downloads_go_to_the_platform_cache_or_a_given_one(
     assert folder == (tmp_path / place / "jars" / "set").resolve()
     assert folder.is_dir()
     assert cache_dir("jars", "set") == folder
+
+
+@pytest.mark.parametrize("variable", ["REBALANCE_MONITOR_CACHE", "XDG_CACHE_HOME"])
+def test_user_without_home_folder_can_name_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user id that is not in /etc/passwd
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert tmp_path in cache_dir("jars").parents
 
 
 def test_folder_that_cannot_be_created_is_reported_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
