@@ -33,12 +33,14 @@ _DAMAGED = re.compile(
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
-#: Errors that name no file: stack frames of Spark's readers of checkpoint files, and Spark's checks that its logs of
-#: offsets and commits have the same batches and that its file ``metadata`` exists.
-_FILES_INCONSISTENT = re.compile(
+#: Stack frames of Spark's readers of checkpoint files, for errors about damage that name no file.
+_READERS = re.compile(
     r"sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
-    r"|AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+)
+#: Spark's checks that its logs of offsets and commits have the same batches, and that its file ``metadata`` exists.
+_FILES_INCONSISTENT = re.compile(
+    r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
 
 #: What to do about a lost or damaged file.
@@ -106,12 +108,10 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
             return refused(checkpoint, file or checkpoint, number)
     if file is not None and any(sign in text for sign in _DENIED):
         return refused(checkpoint, file, errno.EACCES)
-    if _STATE.search(text):
-        file = "a file of its state"
-    elif not _DAMAGED.search(text):
-        file = None
-    if file is not None:
-        return damaged(checkpoint, f"{file} is damaged or missing ({reason(error)})")
-    if _FILES_INCONSISTENT.search(text):
+    is_damaged = _DAMAGED.search(text) is not None
+    if _STATE.search(text) or (is_damaged and file is not None):
+        what = "a file of its state" if _STATE.search(text) else file
+        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+    if _FILES_INCONSISTENT.search(text) or (is_damaged and _READERS.search(text)):
         return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

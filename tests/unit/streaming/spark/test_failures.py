@@ -109,6 +109,7 @@ def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
         "Caused by: org.apache.kafka.common.errors.TimeoutException",
         "java.io.EOFException at /elsewhere/5.delta",
         "java.io.FileNotFoundException: /elsewhere/5.delta (Read-only file system)",
+        "java.net.ConnectException: refused\n\tat org.apache.spark.sql.execution.streaming.HDFSMetadataLog.add(X)",
     ],
 )
 def test_unrelated_errors_are_not_translated(text: str) -> None:
