@@ -69,11 +69,12 @@ def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
     for name, topic in topics.items():
         if topic.partitions < 0:
             raise InvalidGroup(f"topics.{name}.partitions: {topic.partitions} is below 0")
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for position, member in enumerate(members):
-        if member.member_id in seen:
-            raise InvalidGroup(f"members[{position}].memberId: {member.member_id!r} is listed twice")
-        seen.add(member.member_id)
+        first = seen.setdefault(member.member_id, position)
+        if first != position:
+            reason = f"{member.member_id!r} is listed twice, first as members[{first}]"
+            raise InvalidGroup(f"members[{position}].memberId: {reason}")
 
 
 def static_first(member: Member) -> tuple[bool, bytes]:

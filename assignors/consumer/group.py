@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from assignors.errors import InvalidGroup
+from assignors.errors import BadInput, InvalidGroup
 from assignors.java import hash_order, hash_set_copy_capacity, in_hash_order, uuid_bits, uuid_hash
 from assignors.model import Member, Topic, TopicPartitions, check_group
 
@@ -40,20 +40,29 @@ class ServerGroup:
 def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
     """Validate topics and members, and return them as a group."""
     check_group(topics, members)
+    ids = topic_ids(topics)
+    by_id = {member.member_id: member for member in members}
+    with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
+    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
+
+
+def topic_ids(topics: Mapping[str, Topic]) -> dict[str, tuple[int, int]]:
+    """Return the Uuid of each topic that has one; raise InvalidGroup if one is malformed, repeated or missing."""
     ids: dict[str, tuple[int, int]] = {}
     holder: dict[tuple[int, int], str] = {}
     for name, topic in topics.items():
         if topic.topic_id is not None:
-            bits = uuid_bits(topic.topic_id)
+            try:
+                bits = uuid_bits(topic.topic_id)
+            except BadInput as error:
+                raise InvalidGroup(f"topics.{name}.{error}") from error
             if holder.setdefault(bits, name) != name:
                 raise InvalidGroup(f"topics.{name}.topicId: {topic.topic_id} is also that of {holder[bits]}")
             ids[name] = bits
         elif topic.partitions:
             problem = "missing; the consumer protocol knows topics by their id (kafka-topics --describe prints it)"
             raise InvalidGroup(f"topics.{name}.topicId: {problem}")
-    by_id = {member.member_id: member for member in members}
-    with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
-    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
+    return ids
 
 
 def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[int], list[str]]]:

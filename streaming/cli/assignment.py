@@ -11,9 +11,9 @@ from msgspec import Meta, Struct, field, structs
 
 from assignors import registry
 from assignors.assignment import count_moved, diff_members, normalize_members, size
+from assignors.consumer.group import topic_ids
 from assignors.errors import BadInput, InvalidGroup, MonitorError
 from assignors.explain import explain
-from assignors.java import uuid_bits
 from assignors.model import Assignment, Member, Topic, TopicPartitions, check_group
 from streaming.cli.json_lines import answer_lines, error_answer, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline
@@ -27,8 +27,6 @@ MAX_THREADS = 1_000_000
 _Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Share = dict[str, list[_Partition]]
 _Threads = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
-#: Id of a topic without metadata (``Uuid.ZERO_UUID``).
-_NO_ID = "A" * 22
 
 
 class TooLarge(BadInput):
@@ -94,7 +92,9 @@ def parse_group(data: bytes) -> GroupQuery:
     """Return the group in one input line."""
     line = read_object(data, _decoder)
     _check_size(line)
-    topics = {name: _build_topic(name, topic, line.protocol) for name, topic in line.topics.items()}
+    topics = {name: _build_topic(name, topic) for name, topic in line.topics.items()}
+    if line.protocol == "consumer":
+        topic_ids(topics)
     members = [_build_member(at, member, line.protocol) for at, member in enumerate(line.members)]
     check_group(topics, members)
     return GroupQuery(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
@@ -112,19 +112,12 @@ def _check_size(line: GroupLine) -> None:
             raise TooLarge(f"{what.format(number)}, the limit is {limit}")
 
 
-def _build_topic(name: str, line: TopicLine, protocol: str) -> Topic:
+def _build_topic(name: str, line: TopicLine) -> Topic:
     if line.racks is not None and len(line.racks) != line.partitions:
         raise InvalidGroup(
             f"topics.{name}.racks: {len(line.racks)} entries for {line.partitions} partitions; give one list of "
             "racks a partition, [] where they are unknown"
         )
-    if protocol == "consumer":
-        if line.topic_id is None and line.partitions:
-            raise InvalidGroup(f"topics.{name}.topicId: missing; the consumer protocol knows topics by it")
-        try:
-            uuid_bits(line.topic_id or _NO_ID)
-        except BadInput as error:
-            raise InvalidGroup(f"topics.{name}.{error}") from error
     racks = None if line.racks is None else tuple(map(tuple, line.racks))
     return Topic(name, line.partitions, racks, line.topic_id)
 

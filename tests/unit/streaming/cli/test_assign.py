@@ -71,7 +71,10 @@ def test_invalid_lines_get_errors_in_place(run: Run) -> None:
             error("MalformedJson", "line: JSON is malformed: invalid character (byte 32)"),
         ),
         ("[]", error("BadInput", "line: expected `object`, got `array`")),
-        ({**base, "members": [member, member]}, error("InvalidGroup", "members[1].memberId: 'a' is listed twice")),
+        (
+            {**base, "members": [member, member]},
+            error("InvalidGroup", "members[1].memberId: 'a' is listed twice, first as members[0]"),
+        ),
         (
             {**base, "members": [{**member, "owned": {"t": [2]}}]},
             {"assignment": {"a": {"t": [0, 1]}}},  # the topic was created again: range ignores owned partitions

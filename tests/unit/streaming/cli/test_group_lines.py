@@ -105,7 +105,7 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
         ({"topics": {"t0": {"partitions": 2, "racks": [["a"]]}}}, "topics.t0.racks: 1 entries for 2 partitions"),
         (
             {"members": [{"memberId": "c", "topics": []}, {"memberId": "c", "topics": []}]},
-            "members[1].memberId: 'c' is listed twice",
+            "members[1].memberId: 'c' is listed twice, first as members[0]",
         ),
         (member(owned={"t0": [1, 1]}), "members[0].owned.t0: a partition is listed twice"),
         ({"members": [{"memberId": "c"}]}, "members[0].topics: missing"),
@@ -122,6 +122,10 @@ def test_wrong_types_name_the_field(fields: dict[str, Any], message: str) -> Non
         (
             {"protocol": "consumer", "topics": {"t0": {"partitions": 1, "topicId": "+" * 22}}},
             f"topics.t0.topicId: '{'+' * 22}' is not url-safe base64",
+        ),
+        (  # spare bits of the last character: another text of the same Uuid
+            {"protocol": "consumer", "topics": {n: {"partitions": 1, "topicId": "A" * 21 + n} for n in "QR"}},
+            f"topics.R.topicId: {'A' * 21}R is also that of Q",
         ),
     ],
 )
