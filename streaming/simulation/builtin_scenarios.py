@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assignors.errors import BadInput
-from streaming.simulation.changes import BEGIN_MS, Entry, Rollout
+from streaming.simulation.changes import BEGIN_MS, EventEntry, Rollout
 from streaming.simulation.parse import MAX_PARTITIONS, parse_scenario
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
@@ -18,48 +18,48 @@ class BuiltinScenario(NamedTuple):
     description: str
     members: int
     partitions: int
-    events: Callable[[int, int], list[Entry]]
+    events: Callable[[int, int], list[EventEntry]]
 
 
 #: Time at which the change begins (ms); the group becomes stable long before.
 _BEGIN = 60_000
 
 
-def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **config: Any) -> list[Entry]:
+def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **config: Any) -> list[EventEntry]:
     return [
         {"at": at, "join": f"c{number}", **({"instance_id": f"i-{number}"} if static else {}), **config}
         for number in range(first, first + count)
     ]
 
 
-def _rolling_restart(count: int, begin: int = _BEGIN, **config: Any) -> list[Entry]:
+def _rolling_restart(count: int, begin: int = _BEGIN, **config: Any) -> list[EventEntry]:
     return [{"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config} for turn in range(count)]
 
 
-def _repeated(ms: int, count: int, entry: Callable[[int], Entry]) -> list[Entry]:
-    """Return ``count`` event entries, ``ms`` apart."""
+def _repeated(ms: int, count: int, entry: Callable[[int], EventEntry]) -> list[EventEntry]:
+    """Return ``count`` event entries of a scenario, ``ms`` apart."""
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
-def _single_event(**entry: Any) -> Callable[[int, int], list[Entry]]:
+def _single_event(**entry: Any) -> Callable[[int, int], list[EventEntry]]:
     return lambda n, _: [*_joins(n), {"at": _BEGIN, **{key: value or f"c{n}" for key, value in entry.items()}}]
 
 
-def _rollout(strategy: str) -> Callable[[int, int], list[Entry]]:
-    def events(members: int, _: int) -> list[Entry]:
+def _rollout(strategy: str) -> Callable[[int, int], list[EventEntry]]:
+    def events(members: int, _: int) -> list[EventEntry]:
         rollout = Rollout(strategy).events([f"c{number}" for number in range(1, members + 1)], {})
         return _joins(members) + [{**event, "at": event["at"] - BEGIN_MS + _BEGIN} for event in rollout]
 
     return events
 
 
-def _two_bounces(n: int, _: int) -> list[Entry]:
+def _two_bounces(n: int, _: int) -> list[EventEntry]:
     both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
     second = _rolling_restart(n, _BEGIN + 20_000 * n, assignors=alone)
     return _joins(n, assignors=["range"]) + _rolling_restart(n, assignors=both) + second
 
 
-def _deploy(n: int, _: int) -> list[Entry]:
+def _deploy(n: int, _: int) -> list[EventEntry]:
     return _joins(n) + _rolling_restart(n)
 
 
@@ -103,7 +103,7 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
 
 
 def builtin_document(name: str, members: int | None = None, partitions: int | None = None) -> dict[str, Any]:
-    """Return the document of a built-in scenario."""
+    """Return a built-in scenario as a document, like that of a scenario file."""
     scenario = BUILTIN_SCENARIOS.get(name)
     if scenario is None:
         problem = f"no file {name!r}, and no built-in scenario of that name"
@@ -125,5 +125,5 @@ def list_builtin_scenarios() -> list[dict[str, Any]]:
 
 
 def load_builtin_scenario(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
-    """Return a built-in scenario."""
+    """Return the built-in scenario of this name, with this number of members and partitions."""
     return parse_scenario(builtin_document(name, members, partitions))

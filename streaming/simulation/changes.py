@@ -1,6 +1,6 @@
-"""A live group as the start of a scenario, and changes of the group as events: restarts, scaling, rollouts, deploys.
+"""Scenarios from live groups: the group is the start; restarts, scaling, rollouts and deploys are the events.
 
-Where a group's records lack data, assumptions are made and listed.
+Data missing in the group's records are replaced by assumptions, which are listed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class NoForecast(BadInput):
 
 
 class Baseline(NamedTuple):
-    """A live group as the start of a scenario.
+    """The start of a scenario that begins with a live group.
 
     ``document``: the group as a scenario without events. ``way``: name of the group's current
     :class:`~streaming.simulation.forecast.Way` to rebalance. ``protocol``: name of the group's protocol. ``unsure``:
@@ -53,7 +53,7 @@ class Baseline(NamedTuple):
 
 
 def baseline_of(group: LiveGroup) -> Baseline:
-    """Return this group as the start of a scenario, to which a change adds events."""
+    """Return the start of a scenario that begins with this group."""
     if group.kind in _REFUSED:
         raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
     if not group.members:
@@ -61,15 +61,15 @@ def baseline_of(group: LiveGroup) -> Baseline:
     unsure = list(group.unknown)
     topics = _topics(group, unsure)
     if not topics:
-        problem = "of no topic that it subscribes to the partitions are known; `rebalance-monitor collect` tells them"
+        problem = "the partition counts of its topics are unknown; `rebalance-monitor collect` publishes them"
         raise NoForecast(f"group {group.group_id}: {problem}")
     members = _members(group, topics, unsure)
     protocol = _protocol(group, unsure)
-    times = _times(group, unsure)
+    times = _timeouts(group, unsure)
     static = sum(member.names.group_instance_id is not None for member in group.members)
     if static:
         has_ids = f"{static} of {len(group.members)} members have an instance id (group.instance.id)"
-        unsure.append(f"{has_ids}: they keep it under every protocol here")
+        unsure.append(f"{has_ids}: the forecast keeps it under every protocol")
     return Baseline(
         document={"topics": topics, "members": members, "generation": max(group.number, 1), **times},
         way="static" if static == len(group.members) and protocol != "consumer" else protocol,
@@ -119,7 +119,7 @@ def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dic
             "member_id": member.member_id,
         }
     if doubled:
-        unsure.append(f"{doubled} partitions have two owners now, in the middle of a rebalance: the first is taken")
+        unsure.append(f"{doubled} partitions have two owners during this rebalance: the first owner is assumed")
     return members
 
 
@@ -147,24 +147,26 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
     if group.protocol == "consumer":
         protocol = "consumer"
         if classic := sum(member.classic for member in group.members):
-            unsure.append(f"{classic} of {len(group.members)} members still speak the classic protocol: here none does")
+            unsure.append(
+                f"{classic} of {len(group.members)} members still use the classic protocol: the forecast assumes none"
+            )
     elif group.assignor == "cooperative-sticky":
         if any(set(assignors) != {"cooperative-sticky"} for assignors in lists):
             return "eager"
         if len(lists) < len(group.members):
-            assumption = "the group is taken to be cooperative, as its assignor is"
+            assumption = "the group is assumed to be cooperative, as its assignor is"
             unsure.append(f"members' assignor lists are not known: {assumption}")
         return "cooperative"
     family = FAMILIES[protocol]
     if group.assignor is None:
-        unsure.append(f"the group's assignor is not known: {family.default} is taken")
+        unsure.append(f"the group's assignor is not known: {family.default} is assumed")
     elif group.assignor not in family.carries:
-        assumption = f"what it assigns can't be computed; {family.default} stands in its place"
+        assumption = f"its assignments can't be computed; {family.default} is used instead"
         unsure.append(f"custom assignor {group.assignor}: {assumption}")
     return protocol
 
 
-def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
+def _timeouts(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
     """Return the group's timeouts in ms: the longest of its members' timeouts, or Kafka's defaults."""
     times = {}
     broker = "the brokers'" if group.protocol == "consumer" else "the client's"
@@ -172,16 +174,16 @@ def _times(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
         field = f"{name}_timeout_ms"
         timeouts = sorted({timeout for member in group.members if (timeout := getattr(member, field))})
         if not timeouts:
-            unsure.append(f"no record tells the {name} timeout: {whose} default is taken, {default // 1000} s")
+            unsure.append(f"no record has the {name} timeout: {whose} default is assumed, {default // 1000} s")
         elif name == "session" and len(timeouts) > 1:
             spread = f"{timeouts[0]} to {timeouts[-1]} ms"
-            unsure.append(f"members' session timeouts differ ({spread}): the longest is taken for all")
+            unsure.append(f"members' session timeouts differ ({spread}): the longest is assumed for all members")
         times[field] = max(timeouts, default=default)
     return times
 
 
 #: An event in the format of a scenario file.
-Entry = dict[str, Any]
+EventEntry = dict[str, Any]
 #: Start of the change, ms: in the middle of a heartbeat interval, as the group's actual position in it is unknown.
 BEGIN_MS = 1500
 #: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
@@ -202,7 +204,7 @@ class RollingRestart(NamedTuple):
     down_ms: int = 20_000
     between_ms: int = 30_000
 
-    def events(self, names: Sequence[str], size: int) -> list[Entry]:
+    def events(self, names: Sequence[str], size: int) -> list[EventEntry]:
         """Return the events that restart these members of a group with ``size`` members."""
         parallel = self.parallel or usual_parallel(size)
         return rolling_restart(sorted(names), parallel=parallel, down_ms=self.down_ms, between_ms=self.between_ms)
@@ -218,11 +220,11 @@ class Rollout(NamedTuple):
     strategy: str
     restart: RollingRestart = RollingRestart()
 
-    def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+    def events(self, names: Sequence[str], configs: Mapping[str, Mapping[str, Any]]) -> list[EventEntry]:
         """Return the events that replace these members; each successor gets its predecessor's entry in ``configs``."""
         if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
             return self.restart._replace(parallel=len(names)).events(names, len(names))
-        events: list[Entry] = []
+        events: list[EventEntry] = []
         ordered, successors, restart = sorted(names), _new_names(names), self.restart
         # maxSurge (Kubernetes): some successors join, then their predecessors leave; blue-green: all successors join
         # first.
@@ -244,7 +246,7 @@ class Scale(NamedTuple):
 
 
 class Deploy(NamedTuple):
-    """Change that the document of a scenario file describes."""
+    """A change of the group by the events of a scenario file (``--deploy``)."""
 
     document: Any
 
@@ -276,7 +278,7 @@ def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode
     """Return the only option that requests a change; raise BadInput if there are none or several."""
     changes = [change for change in options if change is not None]
     if len(changes) != 1:
-        raise BadInput("say one of --rolling-restart, --scale, --deploy and --from: what is to change")
+        raise BadInput("give exactly one of --rolling-restart, --scale, --deploy and --from, the change to forecast")
     return changes[0]
 
 
@@ -301,14 +303,14 @@ def usual_parallel(size: int) -> int:
     return max(size // 20, 1)
 
 
-def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[Entry]:
+def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[EventEntry]:
     """Return the events of a rolling restart of ``parallel`` members at once, each of which is down for ``down_ms``.
 
     ``between_ms``: time from the return of members to the stop of the next ones. As in a real deploy, successive
     restarts happen at different moments of the heartbeat interval, which differ by eighths of the interval.
     """
     late = min(_INTERVAL_MS, between_ms)
-    events: list[Entry] = []
+    events: list[EventEntry] = []
     for number, name in enumerate(names):
         turn = number // parallel
         at = BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _MOMENTS * late // _MOMENTS
@@ -321,7 +323,7 @@ def _new_names(names: Sequence[str]) -> Iterator[str]:
     return (name for number in count(1) if (name := f"new-{number}") not in names)
 
 
-def scale_events(names: Sequence[str], to: int) -> list[Entry]:
+def scale_events(names: Sequence[str], to: int) -> list[EventEntry]:
     """Return events that add new members or remove the last members, all at the same time."""
     if to < 1 or to == len(names):
         raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
@@ -331,14 +333,16 @@ def scale_events(names: Sequence[str], to: int) -> list[Entry]:
 
 
 def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
-    """Return the document of a scenario file, with the group in place of its start.
+    """Return the document of a scenario file in which the live group is the start.
 
     The events are those of the file. Times in the file override the group's times, and its additional topics are added.
     """
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: the file must hold a scenario: a mapping with the key events")
     if "members" in document:
-        raise InvalidScenario("--deploy: members: they are the group's own; leave them out and name them in events")
+        raise InvalidScenario(
+            "--deploy: members: the members of the group are used; leave this out, and name members in events"
+        )
     topics = document.get("topics", {})
     if not isinstance(topics, dict):
         raise InvalidScenario("--deploy: topics: a mapping of names to partition counts is needed")

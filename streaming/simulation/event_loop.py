@@ -18,7 +18,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 
 def timing_of(scenario: Scenario) -> vocabulary.Timing:
-    """Return the timing model with the scenario's timeouts, and heartbeats at least three times per timeout."""
+    """Return the timing model of a scenario: its timeouts, and at least three heartbeats per timeout."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
     usual = vocabulary.Timing()
     return vocabulary.Timing(
@@ -33,7 +33,7 @@ def timing_of(scenario: Scenario) -> vocabulary.Timing:
 
 
 def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
-    """Return a function for the lag of a ZooKeeper view, a pseudo-random number of ms from 0 to ``largest_ms``."""
+    """Return a function that returns the lag (0 to ``largest_ms``) with which a ZooKeeper consumer reads a change."""
 
     def lag(name: str, change: int) -> int:
         digest = blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()
@@ -73,14 +73,14 @@ def run_scenario(
 
         setup = vocabulary.Setup(timing_of(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
-    end = _play(machine(protocol, setup), scenario, result, each)
+    end = _run_events(machine(protocol, setup), scenario, result, each)
     return Simulation(protocol, assignor, result, end)
 
 
 def _apply(
     model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
-    """Apply an event of scenario event ``because``, which errors name; ``is_own``: True if the machine scheduled it."""
+    """Apply an event to the machine. Errors name ``because``, its scenario event; ``is_own``: its own event."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:
@@ -91,8 +91,8 @@ def _apply(
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
 
-def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
-    """Return the event without processes that have ended by themselves, or None if no process remains."""
+def _without_ended(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
+    """Return the event without processes that have ended already; None if no process remains."""
     if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
         return event
@@ -102,8 +102,10 @@ def _about_others(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary
     return structs.replace(event, names=names) if names else None
 
 
-def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
-    """Apply all events in order of time; return the time (ms) at which the group became stable.
+def _run_events(
+    model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]
+) -> int:
+    """Run a scenario's events in order of time; return the time (ms) at which the group became stable.
 
     Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.
     """
@@ -119,12 +121,12 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
     state, end = model.initial(scenario.topics), 0
     if scenario.members:
         state = model.resume(scenario.topics, scenario.members, scenario.generation)
-        result.begin(frozenset(t for held in scenario.members for t in held.client.topics), model.owned(state))
+        result.set_start(frozenset(t for held in scenario.members for t in held.client.topics), model.owned(state))
     ended: set[str] = set()
     because: ScenarioEvent | None = None
     while queue:
         at, _, queued, planned = heappop(queue)
-        event = queued if planned is None or not ended else _about_others(queued, ended)
+        event = queued if planned is None or not ended else _without_ended(queued, ended)
         if event is None:
             continue
         if isinstance(event, vocabulary.TopicsChanged):
@@ -136,7 +138,7 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:
-            raise BadInput(f"{model.name}: the group is not at rest {patience_ms} ms after the last event")
+            raise BadInput(f"{model.name}: the group is not stable {patience_ms} ms after the last event")
         for output in outputs:
             if isinstance(output, vocabulary.After):
                 heappush(queue, (output.event.at, number, output.event, None))
@@ -144,9 +146,9 @@ def _play(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult
             elif isinstance(output, vocabulary.Ended):
                 ended.update(output.names)
             else:
-                result.take(output, at)
+                result.add_output(output, at)
     for sent in model.heartbeats(state, end):
-        result.take(sent, end)
+        result.add_output(sent, end)
     return end
 
 

@@ -1,4 +1,4 @@
-"""Forecasts of one change of a live group under each protocol, with a comparison of the costs."""
+"""Forecasts of a change of a live group: its cost under each rebalance protocol."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class ChangeCost(NamedTuple):
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
-    """Return the ways eager, cooperative, static and KIP-848, each with the group's own assignor if possible."""
+    """Return the ways to rebalance: eager, cooperative, static and KIP-848, with the group's assignor if possible."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
     eager_way, cooperative = Way("eager", "eager", eager), Way("cooperative", "cooperative", "cooperative-sticky")
     like = cooperative if own == "cooperative" else eager_way
@@ -50,7 +50,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the way to rebalance with this name; ``own``: the group's protocol, to which ``assignor`` belongs."""
+    """Return the way to rebalance with this name. ``own``, ``assignor``: the group's protocol and assignor."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 
@@ -159,11 +159,11 @@ WAY_PHRASES = {
 #: The largest number of rows (one per member and round) that a forecast lists; more rounds are only counted.
 MAX_ROWS: Final = 100_000
 #: Estimate for that limit: the largest number of rounds that an event causes, summed over all ways to rebalance.
-_ROUNDS: Final = 10
+_MOST_ROUNDS_PER_EVENT: Final = 10
 
 
 class Forecast(NamedTuple):
-    """Forecast of a change under each way to rebalance; ``own``: the group's way; ``unsure``: its limitations."""
+    """Forecast of a change's cost. ``own``: the group's current way to rebalance; ``unsure``: the forecast's limits."""
 
     what: str
     own: str
@@ -178,7 +178,7 @@ def forecast_change(
 ) -> Forecast:
     """Simulate a change under every way to rebalance, and return the forecast."""
     start, plan = change.start, parse_scenario(change.document)
-    few = len(plan.events) * _ROUNDS * max(len(plan.members), 1) <= MAX_ROWS
+    few = len(plan.events) * _MOST_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_ROWS
     costs = [simulate_cost(plan, way, rounds=rounds and few, each=each) for way in ways(start.protocol, start.assignor)]
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
@@ -196,19 +196,19 @@ def forecast_change(
     unsure.append(
         f"downtime depends on how often members heartbeat ({model.heartbeat_ms} ms; under KIP-848 "
         f"{brokers.consumer_heartbeat_ms} ms) and how long they process what one poll gave ({model.processing_ms} ms), "
-        "which no record tells: say it with --heartbeat, --processing"
+        "which is in no record: set --heartbeat and --processing"
     )
     cooperative = [cost.simulation.result for cost in costs if cost.way.protocol == "cooperative"]
     if any(result.round_count > result.rebalances for result in cooperative):
-        unsure.append(_RACED)
+        unsure.append(_EXTRA_ROUND_WARNING)
     if rounds and not few:
-        unsure.append(_UNLISTED)
+        unsure.append(_UNLISTED_WARNING)
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
 
 
-_UNLISTED: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
+_UNLISTED_WARNING: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
 #: Assumption about rounds whose timing depends on chance in Kafka.
-_RACED: Final = (
+_EXTRA_ROUND_WARNING: Final = (
     "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
     "something up has joined again"
 )

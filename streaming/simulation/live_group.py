@@ -18,7 +18,7 @@ EVENT_TYPES = (
 
 
 class LiveMember(Struct, frozen=True, kw_only=True, gc=False):
-    """A member of a live group, with its part of the input of the next rebalance.
+    """A member of a live group, with its input of the next rebalance.
 
     ``assignors``: in order of preference; empty if unknown, or if the group has the name of its assignor. ``owned``:
     owned partitions, under KIP-848 the member's target assignment. Timeouts are None if they are unknown or set by the
@@ -111,7 +111,7 @@ class MembershipLog:
             return self._with_topics(self._derived(latest), also)
         problem = "it has no members, or does not exist any more"
         if self._empty:
-            problem = "nothing is known of it; `rebalance-monitor groups` lists those that are"
+            problem = "the monitor has no data about it; `rebalance-monitor groups` lists all known groups"
         raise UnknownGroup(f"group {self._group_id}: {problem}")
 
     def _derived(self, latest: LatestAssignment) -> LiveGroup:
@@ -129,7 +129,7 @@ class MembershipLog:
         unknown: tuple[str, ...] = ()
         if missing := len(latest.members.keys() - self._joined.keys()):
             joins = f"the membership topic does not have the join of {missing} of {len(members)} members"
-            unknown = (f"{joins}: they are taken to subscribe to what they own",)
+            unknown = (f"{joins}: they are assumed to subscribe to the topics of their partitions",)
         kind = "consumer" if latest.kind is UNSET else latest.kind
         number = (latest.generation if latest.group_epoch is None else latest.group_epoch) or 0
         group = (self._group_id, kind, latest.protocol, latest.assignor, number, latest.timestamp, tuple(members))
@@ -146,7 +146,7 @@ class MembershipLog:
                 racks = None if metadata.racks is None else tuple(map(tuple, metadata.racks))
                 topics[name] = Topic(name, metadata.partitions, racks, metadata.topic_id)
             elif name not in also:
-                unknown.append(f"topic {name}: the monitor was not told how many partitions it has")
+                unknown.append(f"topic {name}: its partition count is not in the membership log")
         return group._replace(topics=topics, unknown=tuple(unknown))
 
 

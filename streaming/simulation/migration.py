@@ -125,7 +125,7 @@ def _path(
 
 
 class _Plan:
-    """Builds a plan, with one method per target; each step is simulated from the result of the previous step."""
+    """Builder of migration plans, with one method per target; each step starts from the result of the previous step."""
 
     def __init__(
         self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], each: Callable[[int], None]
@@ -199,7 +199,7 @@ class _Plan:
         if after.simulation.result.rebalances:
             away_ms, session_ms = self.restart.down_ms, self.start.document["session_timeout_ms"]
             unsure.append(
-                f"members that are away for {away_ms} ms are taken for lost, with a session timeout of {session_ms} ms "
+                f"members that are away for {away_ms} ms lose their session, with a timeout of {session_ms} ms "
                 "since their last heartbeat: raise session.timeout.ms (under KIP-848 group.consumer.session.timeout.ms)"
             )
         return _path("ready", obstacles, steps, unsure)
@@ -214,7 +214,7 @@ class _Plan:
         cost = self._restarted(way_of("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
         unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
         if (migrated := len(self.names) - len(classic)) > 0:
-            unsure.append(f"{migrated} of {len(self.names)} members speak it: the group is half migrated")
+            unsure.append(f"{migrated} of {len(self.names)} members use it already: the group is half migrated")
         state = "blocked" if obstacles else "ready"
         return _path(state, obstacles, [(_BROKERS, None), (_GROUP_PROTOCOL, cost)], unsure)
 

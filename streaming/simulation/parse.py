@@ -109,7 +109,7 @@ def parse_scenario(value: Any) -> Scenario:
     document = _convert(value, _Document, "scenario")
     topics = {name: _topic(name, entry) for name, entry in document.topics.items()}
     if not topics:
-        raise InvalidScenario("scenario: topics: none")
+        raise InvalidScenario("scenario: topics: missing; a scenario needs a topic")
     _check_partitions([topic.partitions for topic in topics.values()], "scenario: topics")
     members = _members(document.members or {}, topics)
     events = tuple(_event(number, event, topics) for number, event in enumerate(document.events, 1))
@@ -149,7 +149,9 @@ def _topic(name: str, value: Any) -> Topic:
 
 def _check_partitions(counts: Collection[int], where: str) -> None:
     if sum(counts) > MAX_PARTITIONS:
-        raise InvalidScenario(f"{where}: {sum(counts)} partitions in all; {MAX_PARTITIONS} are the limit")
+        raise InvalidScenario(
+            f"{where}: {sum(counts)} partitions of all topics together; the limit is {MAX_PARTITIONS}"
+        )
 
 
 def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[Held, ...]:
@@ -165,10 +167,10 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[H
         for topic, partitions in owned.items():
             for partition in partitions:
                 if partition >= topics[topic].partitions:
-                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is not a partition of it")
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is not a partition of the topic")
                 owner = owners.setdefault((topic, partition), name)
                 if owner != name:
-                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also {owner}'s")
+                    raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also owned by {owner}")
         owned = {topic: partitions for topic, partitions in owned.items() if partitions}
         member_id = fields.pop("member_id")
         client = Client(name, **{"topics": tuple(topics), **_config(fields, where, topics)})
@@ -223,7 +225,7 @@ def _kind(value: Mapping[Any, Any], where: str) -> Kind:
         if key not in fields:
             raise InvalidScenario(f"{where}: {key}: unknown{_suggestion(str(key), _ENTRIES)}")
     what = f"both {' and '.join(kinds)}" if kinds else "nothing"
-    raise InvalidScenario(f"{where}: says {what}; an event is one of {', '.join(_ENTRIES)}")
+    raise InvalidScenario(f"{where}: has {what}; an event has exactly one of {', '.join(_ENTRIES)}")
 
 
 def _known_topics(names: Iterable[str], where: str, topics: Mapping[str, Topic]) -> None:
@@ -248,7 +250,7 @@ def parse_document(text: str) -> Any:
         InvalidScenario: the text is neither YAML nor JSON, or exceeds a limit.
     """
     if len(text) > MAX_JSON:
-        raise InvalidScenario(f"scenario: longer than {MAX_JSON} characters, the limit")
+        raise InvalidScenario(f"scenario: has more than {MAX_JSON} characters, the limit")
     if not text.lstrip().startswith("{"):
         return _yaml(text)
     try:
@@ -265,7 +267,7 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     mapping: dict[Any, Any] = {}
     for key, value in pairs:
         if key in mapping:
-            raise InvalidScenario(f"scenario: {key}: is there twice in one mapping")
+            raise InvalidScenario(f"scenario: {key}: appears twice in one mapping")
         mapping[key] = value
     return mapping
 
@@ -276,7 +278,7 @@ def _no_number(text: str) -> NoReturn:
 
 def _whole_number(text: str) -> int:
     if len(text) > _MAX_DIGITS:
-        raise InvalidScenario(f"scenario: a number of {len(text)} digits; {_MAX_DIGITS} are the limit")
+        raise InvalidScenario(f"scenario: a number has {len(text)} digits; the limit is {_MAX_DIGITS}")
     return int(text)
 
 
@@ -300,7 +302,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call] # PyYAML's stubs leave it out
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(event, f"*{event.anchor}: aliases are not read; write out what it stands for")
+            raise _refused(event, f"*{event.anchor}: aliases are not supported; write out the aliased value")
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
             raise _refused(event, f"{tag}: tags are not read; leave it out")
@@ -327,7 +329,7 @@ def _refused(at: yaml.Event | yaml.Node, why: str) -> InvalidScenario:
 
 def _yaml(text: str) -> Any:
     if len(text) > MAX_YAML:
-        raise InvalidScenario(f"scenario: longer than {MAX_YAML} characters of YAML, the limit; write JSON")
+        raise InvalidScenario(f"scenario: has more than {MAX_YAML} characters of YAML, the limit; write JSON")
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -346,7 +348,7 @@ def _value(loader: _Loader, node: yaml.Node) -> Any:
         return _mapping([(_value(loader, key), _value(loader, inner)) for key, inner in node.value])
     kind = node.tag.rpartition(":")[2]
     if kind in ("int", "float") and len(node.value) > _MAX_DIGITS:
-        raise _refused(node, f"a number of {len(node.value)} characters; {_MAX_DIGITS} are the limit")
+        raise _refused(node, f"a number has {len(node.value)} characters; the limit is {_MAX_DIGITS}")
     try:
         return loader.construct_object(node)
     except (ValueError, OverflowError) as error:  # YAML's pattern also matches 0b and 0x_, which are not numbers.

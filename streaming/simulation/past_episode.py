@@ -1,4 +1,4 @@
-"""Rebuilds a past episode as a scenario, from the episode's diffs."""
+"""Scenarios built from past episodes and their diffs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -30,7 +30,9 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
             if members.joined or members.left or members.lost or members.gone or members.replaced
         ]
         if not candidates:
-            raise changes.NoForecast(f"--from {which}: group {group_id} has no episode in which a member came or went")
+            raise changes.NoForecast(
+                f"--from {which}: group {group_id} has no episode in which a member joined or departed"
+            )
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
         if str(episode.episode) == which:
@@ -43,16 +45,18 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
 def past_change(
     episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None, times: Mapping[str, int]
 ) -> changes.RequestedChange:
-    """Return the episode as a change; ``now``: the current group, which has the settings and topic ids."""
+    """Return a past episode as a change to simulate; ``now``: the current group, for its settings and topic ids."""
     group = f"group {episode.group_id}, episode {episode.episode}"
     if not diffs:
-        raise changes.NoForecast(f"{group}: none of its rounds is in the diff topic any more")
+        raise changes.NoForecast(f"{group}: the diff topic no longer has any of its rounds")
     start = changes.baseline_of(_group_before(episode, diffs, now))
     names = dict(zip(_before(episode, diffs[0]), start.members, strict=True))
     events = _events(episode, diffs, names, start.document["session_timeout_ms"])
     if not events:
-        raise changes.NoForecast(f"{group}: {episode.kind}: no member came or went, so there is nothing to replay")
-    unsure = [*start.unsure, "members came and went a little before the rounds that show it, whose times are taken"]
+        raise changes.NoForecast(
+            f"{group}: {episode.kind}: no member joined or departed, so there is nothing to replay"
+        )
+    unsure = [*start.unsure, "members joined and departed a little before their rounds, whose times are assumed"]
     if now is None:
         unsure.append("the group is gone: settings and topic ids of its members are not known")
     if len(diffs) < episode.round_count:

@@ -1,4 +1,4 @@
-"""Results of a simulation: rounds, requests, moved partitions, and partitions' times without a consumer."""
+"""Results of a simulation: rounds, requests, moved partitions, and the time that partitions had no consumer."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ _OWNED = -1
 
 
 class SimulationResult:
-    """Collects the results from a machine's outputs: rounds, requests, moves, and times without a consumer.
+    """Result of a simulation, collected from a machine's outputs: rounds, requests, moves, times without a consumer.
 
     A partition is without a consumer from its loss (or the first subscription) until the next consumer starts.
     """
@@ -52,9 +52,9 @@ class SimulationResult:
         self._subscribed: frozenset[str] = frozenset()
         self.set_topics(topics, 0)
 
-    def begin(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
+    def set_start(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
         """Set the members' partitions at the start, which are not counted as a round."""
-        self.take(SubscribedTopics(subscribed), 0)
+        self.add_output(SubscribedTopics(subscribed), 0)
         self._consume(held, 0)
         self.held = held
         for name, share in held.items():
@@ -66,8 +66,8 @@ class SimulationResult:
             self.counts[name] = max(self.counts.get(name, 0), topic.partitions)
         self._subscribe(self._subscribed, at)
 
-    def take(self, output: object, at: int) -> None:
-        """Record one output of the machine."""
+    def add_output(self, output: object, at: int) -> None:
+        """Add an output of the state machine to the results."""
         match output:
             case Sent(kind, times):
                 self.requests[kind] += times

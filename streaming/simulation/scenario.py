@@ -1,4 +1,4 @@
-"""Scenarios: their types, the check that each event is possible, and their conversion into the machines' events."""
+"""Scenarios: types, validation of events, and conversion into events of the protocols' state machines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -64,25 +64,25 @@ class Scenario:
 
 
 class PlannedEvent(NamedTuple):
-    """An event of the machines, and the scenario event that caused it."""
+    """An event of a protocol's state machine, and the scenario event behind it."""
 
     event: vocabulary.MachineEvent
     because: ScenarioEvent
 
 
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
-    """Return the machines' events in order of time; events of the same instant keep their order.
+    """Return a scenario's events as events of the state machines, in order of time.
 
     Equal events of several members at the same instant are combined into one event.
 
     Raises:
         InvalidScenario: an event is earlier than the one before it, or impossible for its member at that time.
     """
-    draft = _Draft(scenario)
+    draft = _EventPlanner(scenario)
     for event in scenario.events:
         draft.add(event)
     for name in list(draft.returns):
-        draft.come_back(name)
+        draft.restart(name)
     merged: list[PlannedEvent] = []
     for planned in sorted(draft.planned, key=lambda planned: planned.event.at):  # stable
         if merged and (joint := _combined(merged[-1].event, planned.event)) is not None:
@@ -92,8 +92,8 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     return merged
 
 
-class _Draft:
-    """Plans events, with one method per kind of event; tracks the configuration and downtime of each process."""
+class _EventPlanner:
+    """Planner of events, with one method per kind of event; tracks each process's configuration and downtime."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -107,13 +107,13 @@ class _Draft:
 
     def add(self, event: ScenarioEvent) -> None:
         if event.at < self.now:
-            problem = f"{event.at} is before {self.now} of the event above it; sort them by time"
+            problem = f"{event.at} is earlier than {self.now} of the event above it; sort events by time"
             raise InvalidScenario(f"{event}: at: {problem}")
         self.now = event.at
         if event.member:
             self._check(event)
         if event.member in self.returns and self.returns[event.member][0] <= event.at:
-            self.come_back(event.member)
+            self.restart(event.member)
         getattr(self, event.kind)(event)
 
     def _check(self, event: ScenarioEvent) -> None:
@@ -130,7 +130,7 @@ class _Draft:
         elif kind in ("bounce", "pause") and name in self.returns and event.at < self.returns[name][0]:
             raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {self.returns[name][0]} ms")
 
-    def come_back(self, name: str) -> None:
+    def restart(self, name: str) -> None:
         at, because, kind = self.returns.pop(name)
         is_start = kind is vocabulary.Start
         self._plan(vocabulary.Start(at, (self.clients[name],)) if is_start else vocabulary.Thaw(at, (name,)), because)
@@ -182,7 +182,7 @@ class _Draft:
         grown = {}
         for name, count in event.partitions.items():
             if count < (current := self.topics[name].partitions):
-                problem = f"{count} is fewer than its {current}; Kafka takes no partition away"
+                problem = f"{count} is fewer than its {current}; Kafka can't remove partitions"
                 raise InvalidScenario(f"{event}: partitions.{name}: {problem}")
             grown[name] = replace(self.topics[name], partitions=count, racks=None)
         self.topics.update(grown)

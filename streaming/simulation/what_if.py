@@ -1,4 +1,4 @@
-"""Assignments of a live group after changes, under every assignor of every protocol (what-if analysis)."""
+"""What-if analysis: assignments of a live group after changes, under every assignor of every protocol."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class ProtocolAssignor(NamedTuple):
 
     @property
     def registry(self) -> str:
-        """Return the name of the protocol in the assignors' registry."""
+        """Return the protocol's name in :mod:`assignors.registry`."""
         return FAMILIES[self.protocol].assignors_of
 
 
@@ -42,7 +42,7 @@ PAIRS: Final = (
     ProtocolAssignor("consumer", "uniform"),
     ProtocolAssignor("consumer", "range"),
 )
-_STICKY: Final = ("sticky", "cooperative-sticky")
+_STICKY_ASSIGNORS: Final = ("sticky", "cooperative-sticky")
 #: The largest number of successive rebalances after which a cooperative group must be stable.
 _MOST_ROUNDS: Final = 8
 
@@ -111,7 +111,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
     """Return the group before and after the changes; partitions are not assigned yet."""
     if group.kind != "consumer":
-        problem = f"its kind is {group.kind}; what-if knows the assignors of consumers alone"
+        problem = f"its kind is {group.kind}; what-if supports consumer groups only"
         raise BadInput(f"group {group.group_id}: {problem}")
     gone = {_find_member(group, name).member_id for name in changes.remove}
     topics = _topics(group, changes)
@@ -120,7 +120,7 @@ def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
         stay = [structs.replace(member, topics=tuple(changes.subscribe)) for member in stay]
     new, notes = _new_members(group, stay or group.members, changes)
     if not stay and not new:
-        raise BadInput("--remove: nobody is left; keep a member, or --add one")
+        raise BadInput("--remove: no member is left; keep a member, or add one with --add")
     after, ids = group._replace(members=(*stay, *new), topics=topics), frozenset(member.member_id for member in new)
     return ChangedGroup(before=group, after=after, new=ids, notes=tuple(notes))
 
@@ -135,7 +135,7 @@ def _find_member(group: LiveGroup, name: str) -> LiveMember:
     if len(matches) == 1:
         return matches[0]
     listed = ", ".join(sorted(called[member.member_id] for member in matches or group.members)[:20])
-    problem = f"{len(matches)} members are called so" if matches else "no member is called so"
+    problem = f"{len(matches)} members have this name" if matches else "no member has this name"
     raise BadInput(f"--remove {name}: {problem}; there are {listed}")
 
 
@@ -143,7 +143,7 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
     topics = dict(group.topics)
     for name in changes.subscribe or ():
         if name not in topics and name not in changes.partitions:
-            problem = f"the monitor was not told how many partitions it has; say it with --partitions {name}=N"
+            problem = f"its partition count is not in the membership log; give it with --partitions {name}=N"
             raise BadInput(f"--subscribe {name}: {problem}")
     for name, count in changes.partitions.items():
         where = f"--partitions {name}={count}"
@@ -152,7 +152,7 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
             raise BadInput(f"{where}: no member subscribes to {name}")
         topic = topic or Topic(name, 0)
         if count < topic.partitions:
-            raise BadInput(f"{where}: it has {topic.partitions}, and Kafka takes none away")
+            raise BadInput(f"{where}: it has {topic.partitions} partitions, and Kafka can't remove partitions")
         racks = None if topic.racks is None else (*topic.racks, *[()] * (count - topic.partitions))
         topics[name] = Topic(name, count, racks, topic.topic_id)
     return {name: topic for name, topic in topics.items() if changes.subscribe is None or name in changes.subscribe}
@@ -165,18 +165,18 @@ def _new_members(
     if not changes.add:
         return [], notes
     if not similar:
-        raise BadInput(f"--add: group {group.group_id} has no members that new ones could be like")
+        raise BadInput(f"--add: group {group.group_id} has no member whose subscription a new member could copy")
     model, static = similar[0], all(member.names.group_instance_id for member in similar)
     if len({member.topics for member in similar}) > 1 and changes.subscribe is None:
         notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
     racks = Counter(member.rack_id for member in similar)
     if set(racks) != {None}:
-        notes.append("new members are taken to be in the racks with the fewest members")
+        notes.append("new members are assumed to be in the racks with the fewest members")
     new = []
     for name in changes.add:
         rivals = [member for member in group.members if static or member.member_id == name]
         if any(name in (rival.member_id, rival.names.client_id, rival.names.group_instance_id) for rival in rivals):
-            raise BadInput(f"--add {name}: there is a member of this name; give another")
+            raise BadInput(f"--add {name}: a member has this name already; give another name")
         rack = min(racks, key=lambda rack_id: (racks[rack_id], rack_id or ""))
         racks[rack] += 1
         uuid = UUID(bytes=blake2b(f"{group.group_id} {name}".encode(), digest_size=16).digest())
@@ -199,7 +199,7 @@ def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
 
 
 def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
-    """Return the group after the change under one protocol and assignor."""
+    """Return the assignment after the change under one protocol and assignor."""
     own = change.own == way
     try:
         assignment, rounds, exact = _final_assignment(change, way)
@@ -220,7 +220,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         most=max(sizes, default=0),
         least=min(sizes, default=0),
         local=_rack_local_counts(change.after, assignment),
-        inexact=tuple(_inexact(change, way)),
+        inexact=tuple(_reasons_inexact(change, way)),
     )
 
 
@@ -266,7 +266,7 @@ def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, i
     return sum(rack in replicas for rack, replicas in at), sum(bool(replicas) for _, replicas in at)
 
 
-def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
+def _reasons_inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:
@@ -275,7 +275,7 @@ def _inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
         yield "ids of new members are random: interchangeable members may swap partitions"
     if not classic and any(topic.topic_id is None for topic in change.after.topics.values()):
         yield "topic ids are unknown: their order, and so tie-breaks, may differ"
-    is_newly_sticky = way.assignor in _STICKY and before.assignor not in _STICKY
+    is_newly_sticky = way.assignor in _STICKY_ASSIGNORS and before.assignor not in _STICKY_ASSIGNORS
     if is_newly_sticky and change.own != way and was_classic:
         yield "assumes that it ran before: the first round after a switch may know fewer owned partitions"
 

@@ -1,4 +1,4 @@
-"""Conversion of the options of ``what-if`` into a group change, and of the results into one JSON document."""
+"""Options of the command ``what-if`` as a group change, and its results as one JSON document."""
 
 from collections.abc import Sequence
 from itertools import count, islice
@@ -13,7 +13,7 @@ from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook
 _MOST_NEW = 10_000
 _MOST_PARTITIONS = 1_000_000
 #: The largest number of characters that an error quotes from an option.
-_SHOWN = 60
+_MOST_QUOTED = 60
 
 
 class WhatIfQuery(NamedTuple):
@@ -24,7 +24,7 @@ class WhatIfQuery(NamedTuple):
     assignor: str | None = None
 
     def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the outlook to show first; None if none is requested and the group's assignor is custom."""
+        """Return the assignment to show first; None without a request if the group's assignor is custom."""
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own
@@ -36,7 +36,7 @@ class WhatIfQuery(NamedTuple):
                 assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
             pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
             requested = f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}"
-            raise BadInput(f"{requested}: none of {pairs}")
+            raise BadInput(f"{requested}: not supported; choose from {pairs}")
         return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
 
 
@@ -74,7 +74,7 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
             continue
         number = _number(word, _MOST_NEW)
         if number is None:
-            raise BadInput(f"--add {word[:_SHOWN]}: give a name, or how many, 1 to {_MOST_NEW}")
+            raise BadInput(f"--add {word[:_MOST_QUOTED]}: give a name, or how many, 1 to {_MOST_NEW}")
         free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
@@ -84,7 +84,7 @@ def _partitions(text: str) -> tuple[str, int]:
     topic, _, digits = text.rpartition("=")
     number = _number(digits, _MOST_PARTITIONS)
     if not topic or number is None:
-        raise BadInput(f"--partitions {text[:_SHOWN]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
+        raise BadInput(f"--partitions {text[:_MOST_QUOTED]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
     return topic, number
 
 

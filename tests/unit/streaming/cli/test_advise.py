@@ -110,7 +110,7 @@ def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None
         (("--all", "checkout"), "give GROUP, --all, or --config FILE"),
         (("--all", "--fail-on", "bad"), "--fail-on bad: write info, warning, critical"),
         (("--config", "/no/such/file"), "--config /no/such/file: No such file"),
-        (("nobody",), "group nobody: nothing is known of it"),
+        (("nobody",), "group nobody: the monitor has no data about it"),
     ],
 )
 def test_invalid_requests_are_refused(

@@ -92,11 +92,14 @@ def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("checkout",), "error: say one of --rolling-restart, --scale, --deploy and --from: what is to change"),
+        (
+            ("checkout",),
+            "error: give exactly one of --rolling-restart, --scale, --deploy and --from, the change to forecast",
+        ),
         (("checkout", "--scale", "3"), "error: --scale 3: the group has 3 members; give another number, from 1 up"),
         (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s, 5m"),
         (("checkout", "--deploy", "nowhere"), "error: --deploy nowhere: there is no such file; it is a scenario"),
-        (("none", "--scale", "3"), "error: group none: nothing is known of it; `rebalance-monitor groups`"),
+        (("none", "--scale", "3"), "error: group none: the monitor has no data about it; `rebalance-monitor groups`"),
         (("sink", "--scale", "3"), "error: group sink: Connect's leader places connectors and tasks"),
     ],
 )

@@ -84,23 +84,23 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
 @pytest.mark.parametrize(
     ("changed", "line_start"),
     [
-        ({"assignor": "com.example.Mine"}, "custom assignor com.example.Mine: what it assigns can't be computed"),
-        ({"assignor": None}, "the group's assignor is not known: range is taken"),
+        ({"assignor": "com.example.Mine"}, "custom assignor com.example.Mine: its assignments can't be computed"),
+        ({"assignor": None}, "the group's assignor is not known: range is assumed"),
         ({"unknown": ("topic u: not told",)}, "topic u: not told"),
         (
             {"assignor": "cooperative-sticky"},
-            "members' assignor lists are not known: the group is taken to be cooperative",
+            "members' assignor lists are not known: the group is assumed to be cooperative",
         ),
-        ({"members": (member("a", session_timeout_ms=None),)}, "no record tells the session timeout: the client's"),
-        ({"members": (member("a", rebalance_timeout_ms=None),)}, "no record tells the rebalance timeout"),
+        ({"members": (member("a", session_timeout_ms=None),)}, "no record has the session timeout: the client's"),
+        ({"members": (member("a", rebalance_timeout_ms=None),)}, "no record has the rebalance timeout"),
         (
             {"members": (member("a"), member("b", session_timeout_ms=9000))},
             "members' session timeouts differ (6000 to 9000 ms): the longest",
         ),
-        ({"members": (member("a", 0), member("b", 0, 1))}, "1 partitions have two owners now"),
+        ({"members": (member("a", 0), member("b", 0, 1))}, "1 partitions have two owners during this rebalance"),
         (
             {"protocol": "consumer", "assignor": "uniform", "members": (member("a"), member("b", classic=False))},
-            "1 of 2 members still speak the classic protocol",
+            "1 of 2 members still use the classic protocol",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_scenario_names_are_valid_and_distinct() -> None:
         ({"kind": "streams"}, "group g: the cost of moving a Kafka Streams task"),
         ({"kind": "share"}, "group g: members of a share group"),
         ({"members": ()}, "group g: it has no members now"),
-        ({"topics": {}}, "group g: of no topic"),
+        ({"topics": {}}, "group g: the partition counts of its topics are unknown"),
     ],
 )
 def test_groups_without_forecast_are_refused_with_reason(changed: dict[str, Any], message: str) -> None:

@@ -100,7 +100,7 @@ def test_invalid_deploy_file_is_rejected(document: object) -> None:
 def test_exactly_one_change_is_required() -> None:
     assert changes.single_change(None, changes.Scale(3)) == changes.Scale(3)
     for options in ((), (None,), (changes.Scale(3), changes.Scale(4))):
-        with pytest.raises(BadInput, match="say one of --rolling-restart"):
+        with pytest.raises(BadInput, match="give exactly one of --rolling-restart"):
             changes.single_change(*options)
 
 

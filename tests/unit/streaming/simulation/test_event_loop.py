@@ -47,7 +47,7 @@ def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.Monk
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit))
     assert run_scenario(load_scenario(TEXT), "eager").end == limit
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit + 1))
-    with pytest.raises(BadInput, match=r"^restless: the group is not at rest 86700000 ms after the last"):
+    with pytest.raises(BadInput, match=r"^restless: the group is not stable 86700000 ms after the last"):
         run_scenario(load_scenario(TEXT), "eager")
 
 

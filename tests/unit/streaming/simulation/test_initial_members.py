@@ -73,8 +73,8 @@ def test_ownership_at_the_start_is_neither_round_nor_move() -> None:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ("{a: {owned: {t0: [0]}}, b: {owned: {t0: [0]}}}", "members.'b': owned.t0: 0 is also a's"),
-        ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is not a partition of it"),
+        ("{a: {owned: {t0: [0]}}, b: {owned: {t0: [0]}}}", "members.'b': owned.t0: 0 is also owned by a"),
+        ("{a: {owned: {t0: [2]}}}", "members.'a': owned.t0: 2 is not a partition of the topic"),
         ("{a: {owned: {t9: [0]}}}", "members.'a': owned: 't9' is not a topic of this scenario"),
         ("{a: {owned: [0]}}", "members.'a': owned: Expected `object . null`, got `array`"),
         ("{a: {owned: {t0: 0}}}", "members.'a': owned.*: Expected `array`, got `int`"),
@@ -84,7 +84,7 @@ def test_ownership_at_the_start_is_neither_round_nor_move() -> None:
         ("{a: 1}", "members.'a': Expected `object`, got `int`"),
     ],
 )
-def test_members_that_cannot_be(members: str, message: str) -> None:
+def test_invalid_members_are_refused(members: str, message: str) -> None:
     with pytest.raises(InvalidScenario, match=message):
         load_scenario(f"topics: {{t0: 2}}\nmembers: {members}\nevents: []\n")
 

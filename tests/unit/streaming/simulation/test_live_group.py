@@ -84,7 +84,7 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
     first, second = group.members
     assert (first.assignors, first.session_timeout_ms, first.names) == (("sticky",), 6000, MemberNames(client_id="pay"))
     assert (second.rack_id, second.generation) == ("r1", 7)
-    assert group.unknown == ("topic u: the monitor was not told how many partitions it has",)
+    assert group.unknown == ("topic u: its partition count is not in the membership log",)
 
 
 def test_returning_static_member_takes_its_former_place() -> None:
@@ -104,7 +104,7 @@ def test_expired_records_of_the_log_are_reported() -> None:
 
 def test_unknown_or_deleted_group_is_rejected() -> None:
     log = Events()
-    with pytest.raises(UnknownGroup, match="nothing is known of it"):
+    with pytest.raises(UnknownGroup, match="has no data about it"):
         live([])
     with pytest.raises(UnknownGroup, match="does not exist any more"):
         live([log.observe(5, {"b": {"t": [0]}}), log.delete()])

@@ -79,7 +79,7 @@ def test_instance_ids_make_later_restarts_free() -> None:
     ]
     assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
     (doubt,) = path("static", *two(session_timeout_ms=2500))["unsure"]
-    assert doubt.startswith("members that are away for 3000 ms are taken for lost, with a session timeout of 2500 ms")
+    assert doubt.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
 
 
 def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
@@ -95,7 +95,7 @@ def test_half_migrated_group_restarts_the_remaining_members() -> None:
         "consumer", member("a", 0, 1, classic=False), member("b", 2, 3), protocol="consumer", assignor="uniform"
     )
     assert [cost and cost[0] for cost in costs(migration)] == [None, 2]
-    assert "1 of 2 members speak it: the group is half migrated" in migration["unsure"]
+    assert "1 of 2 members use it already: the group is half migrated" in migration["unsure"]
 
 
 @pytest.mark.parametrize(

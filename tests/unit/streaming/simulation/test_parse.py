@@ -14,8 +14,8 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
     [
         ("{at: 0, join: c1, topcis: [t]}", "event 1 (join c1): topcis: unknown (did you mean topics?)"),
         ("{at: 0, jion: c1}", "event 1: jion: unknown (did you mean join?)"),
-        ("{at: 0, topics: [t]}", "event 1: says nothing"),
-        ("{at: 0, join: c1, leave: c1}", "event 1: says both join and leave"),
+        ("{at: 0, topics: [t]}", "event 1: has nothing"),
+        ("{at: 0, join: c1, leave: c1}", "event 1: has both join and leave"),
         ("{join: c1}", "event 1 (join c1): at: missing"),
         ("{at: -1, join: c1}", "event 1 (join c1): at: Expected `int` >= 0"),
         ("{at: true, join: c1}", "event 1 (join c1): at: Expected `int`, got `bool`"),
@@ -29,7 +29,7 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         (f"{JOIN}, {{at: 5, bounce: c1}}", "event 2 (bounce c1): down_ms: missing"),
         (f"{JOIN}, {{at: 5, subscribe: c1}}", "event 2 (subscribe c1): topics: missing"),
         (f"{JOIN}, {{at: 5, leave: c1, topics: [t]}}", "event 2 (leave c1): topics: unknown"),
-        ("{at: 9, join: c1}, {at: 3, leave: c1}", "event 2 (leave c1): at: 3 is before 9"),
+        ("{at: 9, join: c1}, {at: 3, leave: c1}", "event 2 (leave c1): at: 3 is earlier than 9"),
         ("{at: 0, leave: c1}", "event 1 (leave c1): leave: 'c1' has not joined"),
         (f"{JOIN}, {{at: 5, crash: c1}}, {{at: 6, leave: c1}}", "event 3 (leave c1): leave: 'c1' crashed at 5 ms"),
         (f"{JOIN}, {{at: 5, leave: c1}}, {{at: 6, bounce: c1, down_ms: 1}}", "event 3 (bounce c1): bounce: 'c1' left"),
@@ -41,8 +41,8 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
         (f"{JOIN}, {{at: 5, partitions: {{u: 3}}}}", "event 2 (partitions): partitions: 'u' is not a topic"),
         (f"{JOIN}, {{at: 5, partitions: 3}}", "event 2 (partitions): partitions: Expected `object`, got `int`"),
         ("7", "event 1: a mapping such as"),
-        ("{at: 0, join: c1, at: 5}", "scenario: at: is there twice"),
-        (f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}", "scenario: t: is there twice"),
+        ("{at: 0, join: c1, at: 5}", "scenario: at: appears twice"),
+        (f"{JOIN}, {{at: 5, partitions: {{t: 5, t: 6}}}}", "scenario: t: appears twice"),
         (
             "{at: 0, join: c1, assignors: [rnage]}",
             "event 1 (join c1): assignors: 'rnage' is not one of range, roundrobin",
@@ -64,8 +64,8 @@ def test_invalid_event_is_rejected(events: str, message: str) -> None:
         ("", "scenario: Expected `object`, got `null`"),
         ("[1]", "scenario: Expected `object`, got `array`"),
         ("{topics: {t: 1}", "scenario: neither YAML nor JSON"),
-        ("{topics: {t: 1, t: 2}, events: []}", "scenario: t: is there twice"),
-        ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: is there twice"),
+        ("{topics: {t: 1, t: 2}, events: []}", "scenario: t: appears twice"),
+        ('{"topics": {"t": 1}, "topics": {"t": 2}, "events": []}', "scenario: topics: appears twice"),
         ("{topics: {t: 1}, ? [a] : b}", "scenario: line 1: a key is not plain text"),
         ("!!python/object:os.system {}", "tags are not read; leave it out"),
         ("topics: {t: 2020-99-99}\nevents: []", "scenario: topics.t: Expected `int`, got `str`"),
@@ -155,7 +155,7 @@ def test_too_long_or_multiline_error_is_one_short_line(name: str) -> None:
 def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None:
     taken, refused = more
     load_scenario(text % taken)
-    with pytest.raises(InvalidScenario, match=r"Expected `int` [<>]=|200000 are the limit"):
+    with pytest.raises(InvalidScenario, match=r"Expected `int` [<>]=|the limit is 200000"):
         load_scenario(text % refused)
 
 
@@ -166,7 +166,7 @@ def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None
 def test_the_longest_text_that_is_read(text: str, filler: str, most: int) -> None:
     longest = text + filler * (most - len(text))
     load_scenario(longest)
-    with pytest.raises(InvalidScenario, match=f"longer than {most} characters"):
+    with pytest.raises(InvalidScenario, match=f"has more than {most} characters"):
         load_scenario(longest + filler)
 
 
@@ -179,7 +179,7 @@ def test_the_deepest_value_and_the_longest_number_that_are_read() -> None:
                 parse_document(opened * 21 + kind + closed * 21)
     for written in ('{"a": %s}', "a: %s"):
         assert parse_document(written % ("9" * 40)) == {"a": 10**40 - 1}
-        with pytest.raises(InvalidScenario, match=r"a number of 41 .*; 40 are the limit"):
+        with pytest.raises(InvalidScenario, match=r"a number has 41 .*; the limit is 40"):
             parse_document(written % ("9" * 41))
 
 

@@ -98,7 +98,9 @@ def test_episodes_by_number() -> None:
 
 def test_episodes_without_a_replay() -> None:
     builder = checkout()
-    with pytest.raises(NoForecast, match="group team/checkout, episode 2: none of its rounds is in the diff topic"):
+    with pytest.raises(
+        NoForecast, match="group team/checkout, episode 2: the diff topic no longer has any of its rounds"
+    ):
         past_change(episodes(builder)[1], [], None, {})
     first = episodes(builder)[0]
     with pytest.raises(NoForecast, match="group team/checkout: it has no members now"):

@@ -100,19 +100,19 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     change = apply_change(live, GroupChange(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
     assert [member.rack_id for member in change.after.members] == ["r1", "r2", "r1"]
-    assert change.notes == ("new members are taken to be in the racks with the fewest members",)
+    assert change.notes == ("new members are assumed to be in the racks with the fewest members",)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (GroupChange(remove=("x",)), "--remove x: no member is called so; there are a, b"),
-        (GroupChange(remove=("a", "b")), "--remove: nobody is left; keep a member, or --add one"),
-        (GroupChange(partitions={"t": 3}), "--partitions t=3: it has 4, and Kafka takes none away"),
+        (GroupChange(remove=("x",)), "--remove x: no member has this name; there are a, b"),
+        (GroupChange(remove=("a", "b")), "--remove: no member is left; keep a member, or add one with --add"),
+        (GroupChange(partitions={"t": 3}), "--partitions t=3: it has 4 partitions, and Kafka can't remove partitions"),
         (GroupChange(partitions={"x": 3}), "--partitions x=3: no member subscribes to x"),
         (
             GroupChange(subscribe=("x",)),
-            "--subscribe x: the monitor was not told how many partitions it has; say it with --partitions x=N",
+            "--subscribe x: its partition count is not in the membership log; give it with --partitions x=N",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_impossible_change_is_refused_with_the_option(changes: GroupChange, mess
 
 def test_namesakes_are_distinguished_by_ids() -> None:
     twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
-    with pytest.raises(BadInput, match="--remove a: 2 members are called so; there are a "):
+    with pytest.raises(BadInput, match="--remove a: 2 members have this name; there are a "):
         apply_change(group(*twins), GroupChange(remove=("a",)))
     change = apply_change(group(*twins), GroupChange(remove=(twins[0].member_id,)))
     assert change.after.members == (twins[1],)
@@ -152,7 +152,7 @@ def test_static_members_are_joined_by_static_members() -> None:
     result = what_if.outlook(change, EAGER)
     assert result.inexact == ()
     assert by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
-    with pytest.raises(BadInput, match="--add a: there is a member of this name"):
+    with pytest.raises(BadInput, match="--add a: a member has this name already"):
         apply_change(group(*statics), GroupChange(add=("a",)))
 
 
