@@ -1,4 +1,4 @@
-"""Freshness of the data: heartbeats of the long-running components, and which components are late.
+"""Freshness of the data: heartbeats of the long-running components, and the components that are late.
 
 The module is pure, as :mod:`streaming.monitor` is.
 
@@ -26,7 +26,7 @@ PartName = Literal["collector", "stream"]
 #: Component id of the stream: each topic has only one stream.
 STREAM_ID: Final = "rebalance-monitor"
 #: Largest difference between a component's clock and the broker's clock, ms; a record with more is malformed.
-_MOST_APART_MS: Final = 86_400_000
+_MAX_CLOCK_DIFFERENCE_MS: Final = 86_400_000
 
 
 class MalformedHeartbeat(BadInput):
@@ -59,7 +59,7 @@ class ComponentHeartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
 _decoder = msgspec.json.Decoder(ComponentHeartbeat)
 
 
-def encoded(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec.Headers]:
+def encode_heartbeat(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec.Headers]:
     """Return the key, value and headers of a heartbeat's record."""
     ce_id = f"{heartbeat.key}/{heartbeat.timestamp}"
     return (
@@ -77,19 +77,19 @@ def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) 
     """
     if heartbeat.part == "stream" and heartbeat.id != STREAM_ID:
         problem = f"stream {heartbeat.id!r} is not {STREAM_ID!r}, the only one"
-    elif written_ms > now_ms + _MOST_APART_MS:
+    elif written_ms > now_ms + _MAX_CLOCK_DIFFERENCE_MS:
         problem = f"written at {written_ms}, which is in the future"
-    elif abs(heartbeat.timestamp - written_ms) > _MOST_APART_MS:
+    elif abs(heartbeat.timestamp - written_ms) > _MAX_CLOCK_DIFFERENCE_MS:
         problem = f"timestamp {heartbeat.timestamp} is not when it was written, {written_ms}"
-    elif heartbeat.up_to > written_ms + _MOST_APART_MS:
+    elif heartbeat.up_to > written_ms + _MAX_CLOCK_DIFFERENCE_MS:
         problem = f"upTo {heartbeat.up_to} is after it was written, at {written_ms}"
     else:
         return
     raise MalformedHeartbeat(f"no component heartbeat: {problem}")
 
 
-def decoded(key: bytes | None, value: bytes) -> ComponentHeartbeat:
-    """Return the component heartbeat of a record; raise MalformedHeartbeat for another value or another key."""
+def decode_heartbeat(key: bytes | None, value: bytes) -> ComponentHeartbeat:
+    """Return the component heartbeat in a record; raise MalformedHeartbeat if its value or key is wrong."""
     try:
         heartbeat = codec.decode(_decoder, value)
     except codec.UNREADABLE as problem:
@@ -113,10 +113,10 @@ LateKind = Literal[
 #: Reason why the data may be outdated, by component and state.
 _KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
 #: Heartbeats that confirm a second component of the same kind, as a single record may be forged.
-CONFIRMED: Final = 3
+CONFIRMING_HEARTBEATS: Final = 3
 #: Heartbeats that may be lost before a component counts as silent.
-_LOST: Final = 3
-_ALIVE: Final = ("alive", "behind")
+_ALLOWED_LOST_HEARTBEATS: Final = 3
+_ALIVE_STATES: Final = ("alive", "behind")
 
 
 class Limits(NamedTuple):
@@ -136,19 +136,19 @@ class TrackedHeartbeat(NamedTuple):
     """Newest heartbeat of a component, and when it was read.
 
     ``at``: time of reading, in seconds of the reader's monotonic clock; ``ms``: the same time, ms since the epoch.
-    ``confirmations``: number of heartbeats of the component that were read, up to ``CONFIRMED``. ``written``: when the
-    record was written to ``partition``, ms.
+    ``confirmations``: number of heartbeats of the component that were read, up to ``CONFIRMING_HEARTBEATS``.
+    ``written``: when the record was written to ``partition``, ms.
     """
 
     heartbeat: ComponentHeartbeat
     at: float
     ms: int
-    confirmations: int = CONFIRMED
+    confirmations: int = CONFIRMING_HEARTBEATS
     written: int = 0
     partition: int = 0
 
 
-class Part(Struct, frozen=True, rename="camel"):
+class ComponentState(Struct, frozen=True, rename="camel"):
     """State of a component, by its heartbeats; times in ms."""
 
     part: PartName
@@ -175,41 +175,41 @@ class Freshness(NamedTuple):
     """
 
     is_known: bool = True
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ComponentState, ...] = ()
     late: Late | None = None
 
 
-def judge(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits: Limits) -> Freshness:
+def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits: Limits) -> Freshness:
     """Return the freshness of the data by the newest heartbeat of each component.
 
     ``now``: time of the reader's monotonic clock, seconds. ``contact``: since when it has read all heartbeats.
     """
-    states = [(tracked, _state(tracked, now, contact, limits)) for tracked in newest]
+    states = [(tracked, _component_state(tracked, now, contact, limits)) for tracked in newest]
     is_known = all(state is not None for _, state in states)
-    alive = {tracked.heartbeat.part for tracked, state in states if state in _ALIVE}
-    parts: list[Part] = []
+    alive = {tracked.heartbeat.part for tracked, state in states if state in _ALIVE_STATES}
+    parts: list[ComponentState] = []
     for tracked, state in states:
         heartbeat = tracked.heartbeat
-        is_counted = now - tracked.at <= limits.forget and tracked.confirmations >= CONFIRMED
-        if state is not None and (state in _ALIVE or heartbeat.part not in alive or is_counted):
-            parts.append(Part(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to))
+        is_counted = now - tracked.at <= limits.forget and tracked.confirmations >= CONFIRMING_HEARTBEATS
+        if state is not None and (state in _ALIVE_STATES or heartbeat.part not in alive or is_counted):
+            parts.append(ComponentState(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to))
     parts.sort(key=lambda part: (part.part, part.id))
-    lates = [_late(part) for part in parts if part.state != "alive"]
+    lates = [_lateness(part) for part in parts if part.state != "alive"]
     return Freshness(is_known, tuple(parts), min(lates, key=lambda late: late.since, default=None))
 
 
-def _state(tracked: TrackedHeartbeat, now: float, contact: float, limits: Limits) -> State | None:
+def _component_state(tracked: TrackedHeartbeat, now: float, contact: float, limits: Limits) -> State | None:
     """Return a component's state; None until the reader has read heartbeats for long enough."""
     heartbeat = tracked.heartbeat
     if heartbeat.state == "stopped":
         return "stopped"
-    patience = max(limits.silent, _LOST * heartbeat.every_ms / 1000)
+    patience = max(limits.silent, _ALLOWED_LOST_HEARTBEATS * heartbeat.every_ms / 1000)
     if now - tracked.at > patience:
         return "silent" if now - contact > patience else None
     return "behind" if heartbeat.timestamp - heartbeat.up_to > limits.behind * 1000 else "alive"
 
 
-def _late(part: Part) -> Late:
+def _lateness(part: ComponentState) -> Late:
     who = f"collector {part.id}" if part.part == "collector" else "the stream"
     is_silent = part.state == "silent"
     reason = f"No heartbeat from {who}" if is_silent else f"{who[0].upper()}{who[1:]} has been {part.state}"
@@ -217,6 +217,6 @@ def _late(part: Part) -> Late:
     return Late(_KINDS[part.part, part.state], reason, since)
 
 
-def unreachable(freshness: Freshness, since: int) -> Freshness:
-    """Return the freshness while the Kafka cluster is unreachable."""
+def with_unreachable_kafka(freshness: Freshness, since: int) -> Freshness:
+    """Return the freshness, marked as outdated since ``since`` (ms) because no broker of Kafka answers."""
     return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))

@@ -24,10 +24,10 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
 
-_CONFIG = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
-#: Limit of the simulations for all groups together (:class:`Budget`): about three seconds.
-FLEET_WORK: Final = 100_000
-_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+_CONFIG_HELP = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
+#: Simulation work for all groups together (:class:`Budget`), which takes about three seconds.
+ALL_GROUPS_WORK: Final = 100_000
+_SEVERITY_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 @offline(
@@ -39,7 +39,7 @@ def advise(
     group_id: Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)] = None,
     *,
     every: bool = flag("--all", "All groups, the worst first."),
-    client_config: Path | None = option("FILE", _CONFIG, None, "--config"),
+    client_config: Path | None = option("FILE", _CONFIG_HELP, None, "--config"),
     fail_on: str | None = option(
         "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical.", None
     ),
@@ -55,7 +55,7 @@ def advise(
     if fail_on is not None and fail_on not in SEVERITIES:
         raise BadInput(f"--fail-on {fail_on}: write {', '.join(SEVERITIES)}")
     if every == (group_id is not None) and (every or client_config is None):
-        raise BadInput("give GROUP, --all, or --config FILE: one of the first two at most")
+        raise BadInput("give GROUP or --all, not both; or --config FILE alone")
     file = None
     if client_config is not None:
         with file_errors(f"--config {client_config}"):
@@ -67,8 +67,8 @@ def advise(
     else:
         name = "" if file is None else file.values.get("group.id", "")
         histories = [GroupHistory(name, now_ms(), configuration=file)]
-    advices = advise_all(histories, Budget(FLEET_WORK) if every else None)
-    answer(advices, _lines(advices, len(histories)), as_json=as_json)
+    advices = advise_all(histories, Budget(ALL_GROUPS_WORK) if every else None)
+    answer(advices, _advice_lines(advices, len(histories)), as_json=as_json)
     if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
 
@@ -97,11 +97,11 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
     ]
 
 
-def _lines(advices: Sequence[Advice], groups: int) -> Iterator[SafeText]:
+def _advice_lines(advices: Sequence[Advice], groups: int) -> Iterator[SafeText]:
     if not advices:
         yield SafeText(f"no advice for {count(groups, 'group')}")
     for advice in advices:
-        head = SafeText(f"{advice.severity:<9}", _COLOURS[advice.severity])
+        head = SafeText(f"{advice.severity:<9}", _SEVERITY_COLOURS[advice.severity])
         head.append(f"{advice.group_id}  " if advice.group_id else "", "bold")
         yield head.append(f"{advice.rule}: {advice.title}")
         lines = [("why", evidence.text) for evidence in advice.evidence]

@@ -33,20 +33,20 @@ class TooLarge(BadInput):
     """The group is larger than the limit."""
 
 
-class _Line(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all input lines: frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
+class _InputStruct(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of the types of the input: frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
 
 
-class TopicLine(_Line, frozen=True):
-    """A topic in a group's line, at ``topics.<name>``."""
+class TopicLine(_InputStruct, frozen=True):
+    """A topic in the input, at ``topics.<name>`` of a group."""
 
     partitions: Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
     racks: list[list[str]] | None = None
     topic_id: str | None = None
 
 
-class MemberLine(_Line, frozen=True):
-    """A member in a group's line, at ``members[i]``."""
+class MemberLine(_InputStruct, frozen=True):
+    """A member in the input, at ``members[i]`` of a group."""
 
     member_id: str
     instance_id: str | None = None
@@ -57,7 +57,7 @@ class MemberLine(_Line, frozen=True):
     streams: dict[str, _Threads] | None = None
 
 
-class GroupLine(_Line, frozen=True):
+class GroupLine(_InputStruct, frozen=True):
     """A line of ``assign`` or ``check``; lines of ``check`` have the observed ``assignment`` as well."""
 
     topics: dict[str, TopicLine]
@@ -79,7 +79,7 @@ class GroupQuery(NamedTuple):
     assignment: Mapping[str, Mapping[str, list[int]]] | None = None
 
     def named_assignor(self) -> str:
-        """Return the assignor."""
+        """Return the assignor's name; raise InvalidGroup if the line names none."""
         if self.assignor is None:
             raise InvalidGroup("assignor: missing; name one, such as range")
         return self.assignor
@@ -89,9 +89,9 @@ _decoder = msgspec.json.Decoder(GroupLine)
 
 
 def parse_group(data: bytes) -> GroupQuery:
-    """Return the group in one input line."""
+    """Parse one input line as a group."""
     line = read_object(data, _decoder)
-    _check_size(line)
+    _check_limits(line)
     topics = {name: _build_topic(name, topic) for name, topic in line.topics.items()}
     if line.protocol == "consumer":
         topic_ids(topics)
@@ -100,7 +100,7 @@ def parse_group(data: bytes) -> GroupQuery:
     return GroupQuery(line.protocol, line.assignor, topics, members, line.kafka_version, line.assignment)
 
 
-def _check_size(line: GroupLine) -> None:
+def _check_limits(line: GroupLine) -> None:
     partitions = sum(topic.partitions for topic in line.topics.values())
     threads = sum(max((member.streams or {}).values(), default=0) for member in line.members)
     for what, number, limit in (
@@ -135,7 +135,7 @@ def _build_member(at: int, line: MemberLine, protocol: str) -> Member:
 
 
 #: Assignors that ``--compare`` shows side by side, in the order of Kafka's documentation.
-COMPARED = ("range", "roundrobin", "sticky", "cooperative-sticky")
+COMPARED_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
@@ -166,9 +166,9 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
     """
     query = parse_group(data)
     answers: dict[str, Any] = {}
-    for assignor in COMPARED if query.protocol == "classic" else registry.names(query.protocol):
+    for assignor in COMPARED_ASSIGNORS if query.protocol == "classic" else registry.names(query.protocol):
         try:
-            answers[assignor] = _comparison(query, compute_assignment(query, assignor))
+            answers[assignor] = _compare_with_owned(query, compute_assignment(query, assignor))
         except MonitorError as error:
             answers[assignor] = error_answer(error)
     if not answers:
@@ -176,7 +176,7 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
     return {"compared": answers}
 
 
-def _comparison(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
+def _compare_with_owned(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
     owned: dict[str, TopicPartitions] = {member.member_id: member.owned for member in query.members}
     before = {member: owned.get(member, {}) for member in assignment}
     changes = diff_members(sorted_shares(before), sorted_shares(assignment)).values()

@@ -25,7 +25,7 @@ from streaming.cli.output import writer
 
 Placer = Literal["admin-utils", "striped"]
 
-_BROKER = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
+_BROKER_PATTERN = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 
 
 def parse_brokers(text: str) -> list[Broker]:
@@ -34,7 +34,7 @@ def parse_brokers(text: str) -> list[Broker]:
         raise InvalidPlacement("brokers: none given")
     brokers = []
     for part in text.split(","):
-        read = _BROKER.fullmatch(part.strip())
+        read = _BROKER_PATTERN.fullmatch(part.strip())
         if read is None or int(read[1]) > 2**31 - 1:
             raise InvalidPlacement(f"brokers: {part.strip()!r} is not ID, ID:RACK or ID:RACK:fenced")
         brokers.append(Broker(int(read[1]), read[2] or None, fenced=read[3] is not None))
@@ -52,8 +52,8 @@ def place_replicas(
     start_partition: int = 0,
     seed: int | None = None,
 ) -> Placement:
-    """Return the brokers of every new partition, the preferred leader first; None: chosen at random."""
-    with _named_as_options():
+    """Return the brokers of every new partition, the preferred leader first; parameters that are None are random."""
+    with _errors_name_options():
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
         if placer == "striped":
@@ -63,12 +63,12 @@ def place_replicas(
             return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
             raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")
-        shape: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
-        return assign_replicas(parsed, partitions, replication_factor, random=random, **shape)
+        options: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
+        return assign_replicas(parsed, partitions, replication_factor, random=random, **options)
 
 
 @contextmanager
-def _named_as_options() -> Iterator[None]:
+def _errors_name_options() -> Iterator[None]:
     try:
         yield
     except InvalidPlacement as error:
@@ -76,13 +76,13 @@ def _named_as_options() -> Iterator[None]:
         raise type(error)(f"--{field.removeprefix('--').replace('_', '-')}{colon}{problem}") from error
 
 
-_LAST = 2**31 - 1
-_Broker = Annotated[int, Meta(ge=0, le=_LAST)]
+_MAX_NUMBER = 2**31 - 1
+_Broker = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 _Replicas = list[_Broker]
 
 
 class PlacementLine(Struct, frozen=True, kw_only=True):
-    """A line of ``check`` with a placement."""
+    """An input line of ``check`` with a replica placement."""
 
     brokers: str
     placement: dict[str, _Replicas | dict[str, _Replicas]]
@@ -92,7 +92,7 @@ _decoder = msgspec.json.Decoder(PlacementLine)
 
 
 def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
-    """Answer one line with ``{"ok", "rules", "violations"}``; a placement adds counts and moves.
+    """Return the answer to one input line: ``{"ok", "rules", "violations"}``, and counts and moves of a placement.
 
     If ``exact``, the assignment must equal the assignment that the line's assignor computes.
     """
@@ -157,8 +157,8 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 
 def _parse_partition(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_LAST)) and int(text) <= _LAST):
-        raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_LAST}")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_NUMBER)) and int(text) <= _MAX_NUMBER):
+        raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_MAX_NUMBER}")
     return int(text)
 
 
@@ -194,14 +194,14 @@ def check(
 
     The exit status is 1 if a rule is broken, and 2 if a line can't be used.
     """
-    write, verdicts = writer("check", as_json=as_json, as_table=as_table), set[bool]()
+    write, results_ok = writer("check", as_json=as_json, as_table=as_table), set[bool]()
 
     def answer(data: bytes) -> dict[str, Any]:
         result = check_answer(data, exact=exact)
-        verdicts.add(result["ok"])
+        results_ok.add(result["ok"])
         return result
 
-    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(False in verdicts))
+    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(False in results_ok))
 
 
 @offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")

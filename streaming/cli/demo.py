@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from streaming.kafka.diff_reader import DiffRecord
 
 
-_CLUSTER = "Run on this cluster, in topics and groups of its own."
-_OtherCluster = Annotated[
-    str | None, shared_option("--bootstrap-servers", "HOST:PORT", _CLUSTER, show_default="an embedded broker")
+_CLUSTER_HELP = "Run on this cluster, in topics and groups of its own."
+_DemoBootstrapServers = Annotated[
+    str | None, shared_option("--bootstrap-servers", "HOST:PORT", _CLUSTER_HELP, show_default="an embedded broker")
 ]
 
 
 @long_running(
     "rebalance-monitor demo --keep-running",
     "rebalance-monitor demo --duration 60 --json | jq -c .cause",
-    bootstrap_servers=_OtherCluster,
+    bootstrap_servers=_DemoBootstrapServers,
 )
 def demo(
     session: Session,
     *,
     duration: float = option("SECONDS", "Length of the demo.", 60, min=1),
     as_json: bool = flag("--json", "Print diffs as JSON Lines and nothing else."),
-    keep_running: bool = flag("--keep-running", "Run on after the story, until Ctrl-C or SIGTERM."),
+    keep_running: bool = flag("--keep-running", "Run on after the last step, until Ctrl-C or SIGTERM."),
     keep: Path | None = option("DIR", "Keep logs and the consumers' reports in this folder.", None),
 ) -> None:
     """Run real rebalances on this machine and show each diff.
@@ -48,14 +48,14 @@ def demo(
     is 1 if the diffs differ from the consumers' own callbacks.
     """
     stop, settings = session.stop, session.settings
-    from streaming.demo.runner import play
+    from streaming.demo.runner import run_demo
 
     with ExitStack() as stack:
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
         folder = keep or Path(stack.enter_context(TemporaryDirectory(prefix="rebalance-demo-")))
         view = stack.enter_context(DemoView(as_json=as_json))
-        summary = play(
+        summary = run_demo(
             duration=duration,
             folder=folder,
             view=view,
@@ -84,7 +84,7 @@ class DemoView:
         self._print(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
 
-    def happens(self, text: str) -> None:
+    def step(self, text: str) -> None:
         """Print a step of the demo, above the diffs that this step causes."""
         self._print(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))

@@ -37,7 +37,7 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 
 def listed(texts: Iterable[str], most: int) -> str:
-    """Return the first texts, and how many more there are, as ``c1, c2 and 3 more``."""
+    """Return the first ``most`` texts and the number of the others, as ``c1, c2 and 3 more``."""
     texts = list(texts)
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
@@ -50,7 +50,7 @@ def cause_text(kind: str, who: str = "") -> str:
 
 
 def short_member(member_id: str) -> str:
-    """Return a member id, or a text with ids in it, printable and with UUIDs cut: ``c1-3f2a…``."""
+    """Return a member id, or a text with member ids, printable and with shortened UUIDs: ``c1-3f2a…``."""
     return shortened(printable(member_id))
 
 
@@ -88,7 +88,7 @@ def utc(timestamp: int) -> str:
 
 
 #: Status of a group or an episode → the status's colour.
-_COLOURS: Final[Mapping[str, str]] = {
+_STATUS_COLOURS: Final[Mapping[str, str]] = {
     "rebalancing": "bold yellow",
     "stuck": "bold red",
     "storming": "bold red",
@@ -103,7 +103,7 @@ _COLOURS: Final[Mapping[str, str]] = {
 
 def status_word(status: str) -> SafeText:
     """Return the text of a status in its colour."""
-    return SafeText(status, _COLOURS.get(status, ""))
+    return SafeText(status, _STATUS_COLOURS.get(status, ""))
 
 
 _DAY_MS: Final = 86_400_000
@@ -112,7 +112,7 @@ _MAX_AWAITED: Final = 3
 
 
 def _removal_times(episode: Episode | None) -> dict[str, int]:
-    """Return when each member that a group waits for will be removed (ms), without members whose time is unknown."""
+    """Return the time (ms) at which each awaited member will be removed, where the time is known."""
     if episode is None:
         return {}
     waits = episode.waiting_for
@@ -150,7 +150,8 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     names = called(diff.named)
     yield _headline(diff, names)
     reasons = (
-        f"{_subject(item, diff, names)}{worded(item.reason, names)} ({item.source})" for item in diff.cause.evidence
+        f"{_compared_members(item, diff, names)}{worded(item.reason, names)} ({item.source})"
+        for item in diff.cause.evidence
     )
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
         yield SafeText(f"  why: {reason}", "dim italic")
@@ -161,7 +162,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     name_width, id_width = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
     for name, member_id, member in sorted(rows, key=lambda row: row[:2]):
         line = SafeText(f"  {name:<{name_width}}")
-        yield _with_changes(line.append(f"  {member_id:<{id_width}}" if id_width else "", "dim"), member)
+        yield _append_changes(line.append(f"  {member_id:<{id_width}}" if id_width else "", "dim"), member)
     if diff.unchanged:
         members = f"{diff.unchanged:,} other" if diff.members else f"all {diff.unchanged:,}"
         yield SafeText(f"  = {members} members unchanged", "dim")
@@ -184,15 +185,15 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
     return line.append(f"  moved {diff.moved}" if diff.moved else "", "magenta")
 
 
-def _subject(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
+def _compared_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
     """Return the members in the evidence of a comparison of generations, if the headline names other members."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
 
 
-def _with_changes(line: SafeText, member: MemberDiff) -> SafeText:
-    """Return the line, which names a member, with the member's change."""
+def _append_changes(line: SafeText, member: MemberDiff) -> SafeText:
+    """Append a member's change to the line with its name, and return the line."""
     indent = len(line)
     for label, share, colour in (
         ("=", member.kept, "dim"),
@@ -239,7 +240,7 @@ class FeedPrinter:
         self._print(record, diff_lines(diff))
 
     def story(self, episode: Episode, record: bytes, *, only_changes: bool) -> None:
-        """Print an episode; if ``only_changes``, skip it if its status and story are the ones printed last."""
+        """Print an episode; if ``only_changes``, skip it if its status and story were printed before."""
         story = (episode.episode, episode.status, episode.story)
         if not only_changes or self._printed.get(episode.group_id) != story:
             self._printed[episode.group_id] = story

@@ -27,13 +27,13 @@ from streaming.spark.checkpoint import settle
 from streaming.spark.resize import outgrown
 from streaming.spark.session import installed_pyspark, kafka_connector
 
-_MODULE: Final = "rebalance_kernel"
+_NATIVE_MODULE: Final = "rebalance_kernel"
 #: File that ``make packages`` creates if the build of the native code failed.
-_FAILED: Final = Path(sys.prefix) / "without-kernel"
+_FAILED_BUILD_MARK: Final = Path(sys.prefix) / "without-kernel"
 
 
 class AssignmentCode(NamedTuple):
-    """The code that computes assignments (native or Python), and what to do if it is not the intended code."""
+    """The code that computes assignments (native or Python), and advice if it is not the intended code."""
 
     text: str
     is_intended: bool
@@ -42,9 +42,9 @@ class AssignmentCode(NamedTuple):
 def assignment_code() -> AssignmentCode:
     """Return whether native code (``rebalance-kernel``) or Python computes assignments in this environment."""
     try:
-        module = import_module(_MODULE)
+        module = import_module(_NATIVE_MODULE)
     except ModuleNotFoundError:
-        if _FAILED.exists():
+        if _FAILED_BUILD_MARK.exists():
             return AssignmentCode("in Python, as kernel/ could not be built; `make packages` shows why", False)
         return AssignmentCode("in Python; with cargo installed, `make packages` builds the native code", True)
     except ImportError as error:
@@ -69,35 +69,35 @@ def run_checks(
     settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
 ) -> Iterator[CheckResult]:
     """Run all checks in the order of their dependencies; ``coordinator_logs``: logs besides those of the settings."""
-    yield from _tried("java", lambda: f"Java {java()[1]} at {java()[0]}")
-    yield from _tried("spark", lambda: f"PySpark {installed_pyspark()}")
-    yield from _tried("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
+    yield from _run_check("java", lambda: f"Java {java()[1]} at {java()[0]}")
+    yield from _run_check("spark", lambda: f"PySpark {installed_pyspark()}")
+    yield from _run_check("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
     yield CheckResult("assignments", True, assignment_code().text)  # native code and Python have equal results
-    reached = list(_tried("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
+    reached = list(_run_check("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
     yield from reached
     if reached[0].ok:
-        yield from _permissions(settings)
-        yield from _caught("topics", lambda: _topics(settings))
+        yield from _check_permissions(settings)
+        yield from _catch_errors("topics", lambda: _check_topics(settings))
     else:
         yield from (CheckResult(check, None, "not tried: no broker answers") for check in ("permissions", "topics"))
     if checkpoint is not None:
-        yield from _caught("checkpoint", partial(map, _checkpoint, [checkpoint]))
+        yield from _catch_errors("checkpoint", partial(map, _check_checkpoint, [checkpoint]))
     for path in (*settings.collect.coordinator_logs, *coordinator_logs):
-        yield from _caught("log", partial(map, _coordinator_log, [path]))
+        yield from _catch_errors("log", partial(map, _check_coordinator_log, [path]))
 
 
-def _tried(check: str, work: Callable[[], str]) -> Iterator[CheckResult]:
-    return _caught(check, lambda: [CheckResult(check, True, work())])
+def _run_check(check: str, work: Callable[[], str]) -> Iterator[CheckResult]:
+    return _catch_errors(check, lambda: [CheckResult(check, True, work())])
 
 
-def _caught(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
+def _catch_errors(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iterator[CheckResult]:
     try:
         yield from work()
     except MonitorError as error:
         yield CheckResult(check, False, str(error))
 
 
-def _permissions(settings: Settings) -> Iterator[CheckResult]:
+def _check_permissions(settings: Settings) -> Iterator[CheckResult]:
     parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missed))
     lacking = dict.fromkeys(chain.from_iterable(parts))
     yield from (CheckResult("permissions", False, line) for line in lacking)
@@ -105,7 +105,7 @@ def _permissions(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
 
 
-def _topics(settings: Settings) -> Iterator[CheckResult]:
+def _check_topics(settings: Settings) -> Iterator[CheckResult]:
     states = describe_topics(settings, settings.topics.made)
     problems = [state.problem for state in states if state.problem is not None]
     if absent := [state.name for state in states if not state.exists]:
@@ -116,7 +116,7 @@ def _topics(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
 
 
-def _coordinator_log(path: Path) -> CheckResult:
+def _check_coordinator_log(path: Path) -> CheckResult:
     if not path.exists():
         return CheckResult("log", False, f"{path}: no such file; name the broker's server.log")
     tail = LogTail(path)
@@ -132,7 +132,7 @@ def _coordinator_log(path: Path) -> CheckResult:
     return CheckResult("log", problem is None, f"{path}: {problem or understood}")
 
 
-def _checkpoint(folder: Path) -> CheckResult:
+def _check_checkpoint(folder: Path) -> CheckResult:
     settle(folder)
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
@@ -148,7 +148,7 @@ def _checkpoint(folder: Path) -> CheckResult:
 
 
 #: Result of a check → the mark shown beside it.
-_MARKS: Final = {True: "ok", False: "!!", None: "--"}
+_RESULT_MARKS: Final = {True: "ok", False: "!!", None: "--"}
 
 
 @connected("rebalance-monitor doctor --bootstrap-servers kafka:9092 --checkpoint ./state")
@@ -159,14 +159,14 @@ def doctor(
     coordinator_log: CoordinatorLogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check Java, jars, broker, permissions, topics, checkpoint and logs, and say what to do.
+    """Check Java, jars, broker, permissions, topics, checkpoint and logs, and print what to do if a check fails.
 
     The exit status is 3 if a check fails.
     """
     is_healthy = True
     for result in run_checks(settings, checkpoint, coordinator_log or ()):
         is_healthy = is_healthy and result.ok is True
-        line = f"{_MARKS[result.ok]}  {result.check:<12} {result.text}"
+        line = f"{_RESULT_MARKS[result.ok]}  {result.check:<12} {result.text}"
         answer([result], [line], as_json=as_json)
     if not is_healthy:
         raise typer.Exit(3)

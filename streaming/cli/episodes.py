@@ -29,7 +29,7 @@ from streaming.settings.config import Settings
 #: The most members that ``why`` lists per kind of change.
 _MAX_LISTED: Final = 20
 
-_AT = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
+_AT_HELP = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
 
 
 @connected("rebalance-monitor why checkout", "rebalance-monitor why checkout --at 2026-01-31T09:14:00Z")
@@ -37,7 +37,7 @@ def why(
     settings: Settings,
     group_id: GroupId,
     *,
-    at: int | None = time_option("--at", _AT, show_default="the newest episode"),
+    at: int | None = time_option("--at", _AT_HELP, show_default="the newest episode"),
     as_json: AsJson = False,
 ) -> None:
     """Explain why a group rebalanced: an episode with its evidence, members, rounds and downtime.
@@ -55,31 +55,31 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
     head = SafeText().append(episode.group_id, "bold")
     yield head.append(f", episode {episode.episode}: {kind_of(episode)}, ").append(status_word(episode.status))
     yield SafeText(f"  {episode.story}")
-    names = _names(episode.members)
+    names = _member_names(episode.members)
     if episode.rebalancing is not None:
         status = status_text(group_status(None, episode), names, episode, now_ms)
         yield SafeText("  ").append(status)
     yield SafeText("evidence", "bold")
-    for reason, source in dict.fromkeys(_reason(item, names) for item in episode.evidence):
+    for reason, source in dict.fromkeys(_reason_and_source(item, names) for item in episode.evidence):
         yield SafeText("  ").append(reason).append(f" ({source})", "dim")
     if not episode.evidence:
         yield SafeText("  none", "dim")
     counts = f"  {episode.members.before} before, {episode.members.after} after"
     yield SafeText().append("members", "bold").append(counts)
     yield from _member_lines(episode.members, names)
-    yield SafeText().append("rounds", "bold").append(f"  {_rounds(episode)}")
+    yield SafeText().append("rounds", "bold").append(f"  {_rounds_text(episode)}")
     if episode.downtime is not None:
-        yield SafeText().append("downtime", "bold").append(f"  {_downtime(episode.downtime)}")
+        yield SafeText().append("downtime", "bold").append(f"  {_downtime_text(episode.downtime)}")
 
 
-def _names(members: EpisodeMembers) -> dict[str, str]:
-    """Return names by member id. Replaced members are named separately: their replacements may have the same names."""
+def _member_names(members: EpisodeMembers) -> dict[str, str]:
+    """Return display names by member id. A replaced member may have the name of its replacement."""
     later = called_in(members)
     return {**called({member: names for member, names in members.names.items() if member not in later}), **later}
 
 
-def _reason(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the reason and the source of evidence. Members are added to the reason if it does not name them."""
+def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return the reason and the source of evidence; a reason that names no member gets the members' names."""
     reason = short_member(worded(item.reason, names))
     subject = short_member(who(item.member_ids, names))
     is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
@@ -91,7 +91,7 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
         left, joined = (names.get(member, short_member(member)) for member in (pair.left, pair.joined))
         text = f"{joined} rejoined" if left == joined else f"{left} → {joined}"
         yield SafeText(f"  {'replaced':<9}", "cyan").append(text).append(f"  by {pair.by}", "dim")
-    yield from _more(len(members.replaced))
+    yield from _more_text(len(members.replaced))
     for word, ids, colour in (
         ("joined", members.joined, "green"),
         ("left", members.left, "yellow"),
@@ -100,46 +100,48 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
     ):
         for member_id in ids[:_MAX_LISTED]:
             yield SafeText(f"  {word:<9}", colour).append(names.get(member_id, short_member(member_id)))
-        yield from _more(len(ids))
+        yield from _more_text(len(ids))
     if members.omitted:
         yield SafeText(f"  and {members.omitted} more that the episode does not list", "dim")
 
 
-def _more(number: int) -> Iterator[SafeText]:
+def _more_text(number: int) -> Iterator[SafeText]:
     if number > _MAX_LISTED:
         yield SafeText(f"  {'':<9}and {number - _MAX_LISTED} more, see --json", "dim")
 
 
-def _rounds(episode: Episode) -> str:
+def _rounds_text(episode: Episode) -> str:
     text = f"{episode.round_count} in {count(episode.rebalances, 'rebalance')}"
     text += f", {utc(episode.opened_at)} to {utc(episode.updated_at)}"
     text += f"; {count(episode.moved, 'partition')} moved"
     return text + (f", {episode.moved_again} of them more than once" if episode.moved_again else "")
 
 
-def _downtime(downtime: Downtime) -> str:
-    counts = f"{count(downtime.partitions, 'partition')}, {_range(downtime.stops, 'stops')}"
-    text = f"longest {_range(downtime.longest_ms, 'ms')}; in all {_range(downtime.total_ms, 'ms')} ({counts})"
+def _downtime_text(downtime: Downtime) -> str:
+    counts = f"{count(downtime.partitions, 'partition')}, {_range_text(downtime.stops, 'stops')}"
+    text = f"longest {_range_text(downtime.longest_ms, 'ms')}; in all {_range_text(downtime.total_ms, 'ms')} ({counts})"
     if downtime.unbounded:
         text += f"; no upper limit known for {count(downtime.unbounded, 'partition')}"
     return f"{text}; by {', '.join(downtime.evidence)}" if downtime.evidence else text
 
 
-def _range(bounds: Bounds, unit: str) -> str:
+def _range_text(bounds: Bounds, unit: str) -> str:
     lower, upper = bounds
     if upper is None:
         return f"≥ {lower} {unit}"
     return f"{lower} {unit}" if lower == upper else f"{lower} to {upper} {unit}"
 
 
-_Before = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
-_After = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
+_EarlierEpisode = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
+_LaterEpisode = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
 
 
 @connected("rebalance-monitor compare checkout 12 15")
-def compare(settings: Settings, group_id: GroupId, before: _Before, after: _After, *, as_json: AsJson = False) -> None:
+def compare(
+    settings: Settings, group_id: GroupId, before: _EarlierEpisode, after: _LaterEpisode, *, as_json: AsJson = False
+) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
-    records = overview.in_order(read_records(read_explained_episodes, settings, group_id))
+    records = overview.sort_episodes(read_records(read_explained_episodes, settings, group_id))
     by_number = {record.episode.episode: record.episode for record in records}
     if missing := [number for number in (before, after) if number not in by_number]:
         numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
@@ -164,7 +166,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
 
 
 #: Field of a cost with bounds → its column heading.
-_BOUNDS: Final[Mapping[str, str]] = {
+_COST_HEADINGS: Final[Mapping[str, str]] = {
     "delayed_messages": "delayed messages",
     "worst_delay_ms": "worst delay",
     "peak_lag": "peak lag",
@@ -202,7 +204,7 @@ def cost(
     records = read_records(read_episode_records, settings, group_id)
     lines = cost_lines(overview.since(records, now_ms() - since), by_episode=group_id is not None)
     if as_csv:
-        standard_output().write(_csv(lines).encode())
+        standard_output().write(_csv_text(lines).encode())
     else:
         answer(lines, [cost_table(lines, by_episode=group_id is not None)], as_json=as_json)
 
@@ -221,10 +223,10 @@ def cost_lines(episodes: list[Episode], *, by_episode: bool) -> list[CostLine]:
     return lines
 
 
-def _bounds(cost: TotalCost) -> dict[str, Bounds | None]:
-    """Return the bounds of a cost by figure, the downtime first."""
+def _cost_bounds(cost: TotalCost) -> dict[str, Bounds | None]:
+    """Return the lower and upper bounds of each cost figure, the downtime first."""
     downtime = cost.downtime.total_ms if cost.downtime else None
-    return {"downtime_ms": downtime} | {name: getattr(cost, name) for name in _BOUNDS}
+    return {"downtime_ms": downtime} | {name: getattr(cost, name) for name in _COST_HEADINGS}
 
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
@@ -232,11 +234,11 @@ def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
     rows = []
     for line in lines:
         name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"
-        texts = (bounds_text(bounds, is_time=name.endswith("_ms")) for name, bounds in _bounds(line.cost).items())
+        texts = (bounds_text(bounds, is_time=name.endswith("_ms")) for name, bounds in _cost_bounds(line.cost).items())
         rows.append((name, line.cost.episodes, line.cost.rebalances, line.cost.moved, *texts))
     counts = map(right, ("episodes", "rebalances", "moved"))
     first = fold("episode" if by_episode else "group")
-    return table([first, *counts, *map(Column, ("downtime", *_BOUNDS.values()))], rows)
+    return table([first, *counts, *map(Column, ("downtime", *_COST_HEADINGS.values()))], rows)
 
 
 def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
@@ -249,14 +251,14 @@ def bounds_text(bounds: Bounds | None, *, is_time: bool) -> str:
     return lower if lower == upper else f"{lower} to {upper}"
 
 
-def _csv(lines: list[CostLine]) -> str:
+def _csv_text(lines: list[CostLine]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("groupId", "episode", "kind", "since", "episodes", "rebalances", "moved", "measured")
-    figures = ("downtime", *(name.removesuffix("_ms") for name in _BOUNDS))
+    figures = ("downtime", *(name.removesuffix("_ms") for name in _COST_HEADINGS))
     writer.writerow((*names, *(f"{figure} {end}" for figure in figures for end in ("min", "max"))))
     for line in lines:
         values: dict[str, Any] = msgspec.to_builtins(line) | msgspec.to_builtins(line.cost)
-        ends = [end for bounds in _bounds(line.cost).values() for end in bounds or ("", "")]
+        ends = [end for bounds in _cost_bounds(line.cost).values() for end in bounds or ("", "")]
         writer.writerow([values.get(name, "") for name in names] + ends)
     return text.getvalue()

@@ -28,12 +28,12 @@ from streaming.recording.report import html_lines, html_page
 from streaming.records.codec import rfc3339
 from streaming.records.names import shortened
 
-#: The most evidence and members that are shown per episode or round.
-_SHOWN: Final = 12
+#: The most rounds and members that are shown per episode.
+_MAX_SHOWN: Final = 12
 #: The most member ids that one line names.
-_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 _CHUNK_BYTES: Final = 2**20
-_GZIP: Final = b"\x1f\x8b"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 @offline(
@@ -54,7 +54,7 @@ def explain(
     The exit status is 1 when no line was understood, 2 when a file can't be read.
     """
     sorter = EventSorter(tempfile.TemporaryFile)
-    counts = _read_all(files, group, sorter)
+    counts = _read_logs(files, group, sorter)
     stories = group_stories(sorter.sorted(), counts.newest, since, until)
     if as_json:
         write = json_lines()
@@ -76,7 +76,7 @@ def explain(
         raise typer.Exit(1)
 
 
-def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> Counts:
+def _read_logs(files: list[str], group: str | None, sorter: EventSorter) -> Counts:
     """Read all files into the sorter; return the counts of lines."""
     counts = Counts()
 
@@ -88,26 +88,26 @@ def _read_all(files: list[str], group: str | None, sorter: EventSorter) -> Count
 
     with Progress("MB read") as progress:
         for name in dict.fromkeys(files):
-            for event in events(*_opened(name, counts)):
+            for event in events(*_open_log(name, counts)):
                 if group in (None, event.group_id):
                     sorter.add(event)
     return counts
 
 
-def _opened(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:
+def _open_log(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:
     if name == "-":
-        return LogReader("-", now_ms(), counts), _chunks(name, sys.stdin.buffer)
+        return LogReader("-", now_ms(), counts), _read_chunks(name, sys.stdin.buffer)
     with file_errors(name):
         file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
-    return LogReader(Path(name).name, newest_ms, counts), _chunks(name, file)
+    return LogReader(Path(name).name, newest_ms, counts), _read_chunks(name, file)
 
 
-def _chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
+def _read_chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
     try:
         with file:
             first = file.peek(2)[:2] if hasattr(file, "peek") else b""
-            content = gzip.GzipFile(fileobj=file) if first == _GZIP else file
+            content = gzip.GzipFile(fileobj=file) if first == _GZIP_MAGIC else file
             utf_16 = (
                 getincrementaldecoder("utf-16")(errors="replace") if first in (BOM_UTF16_LE, BOM_UTF16_BE) else None
             )
@@ -124,31 +124,31 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
         head = SafeText().append(story.group_id, "bold")
         yield head.append(f"  {count(len(story.episodes), 'episode')}, {count(rounds, 'round')}")
         for episode in story.episodes:
-            yield from _episode(episode)
+            yield from _episode_lines(episode)
         if story.listed:
             yield SafeText(f"  members that kafka-consumer-groups lists: {len(story.listed)}")
-            for member_id, who in sorted(story.listed.items())[:_SHOWN]:
+            for member_id, who in sorted(story.listed.items())[:_MAX_SHOWN]:
                 name = who.group_instance_id or who.client_id
                 yield SafeText(f"    {name} ({who.client_host})  {shortened(member_id)}")
         if story.unknown:
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
     yield SafeText(f"{counts.read:,} lines read, {counts.understood:,} understood", "dim")
-    yield from (SafeText(line, "dim") for line in _strange(counts))
+    yield from (SafeText(line, "dim") for line in _not_understood_lines(counts))
 
 
-def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
+def _episode_lines(log_episode: LogEpisode) -> Iterator[SafeText]:
     episode, rounds = log_episode.episode, log_episode.rounds
     sure = "" if episode.sure else " (not sure)"
     head = f"  {episode.episode}. {episode.kind}{sure}, {episode.status}: "
     yield SafeText().append(head, "bold").append(episode.story)
-    for part in rounds[:_SHOWN]:
-        yield _round(part)
-        for member, (stopped, resumed) in list(part.pauses.items())[:_SHOWN]:
+    for part in rounds[:_MAX_SHOWN]:
+        yield _round_line(part)
+        for member, (stopped, resumed) in list(part.pauses.items())[:_MAX_SHOWN]:
             pause = duration(max(0, resumed - stopped))
             yield SafeText(f"      {shortened(member)} was without its partitions for {pause}", "dim")
-    if len(rounds) > _SHOWN:
-        yield SafeText(f"    and {len(rounds) - _SHOWN} more rounds", "dim")
+    if len(rounds) > _MAX_SHOWN:
+        yield SafeText(f"    and {len(rounds) - _MAX_SHOWN} more rounds", "dim")
     members = episode.members
     for word, ids in (
         ("replaced", [f"{pair.left} → {pair.joined}" for pair in members.replaced]),
@@ -158,25 +158,27 @@ def _episode(log_episode: LogEpisode) -> Iterator[SafeText]:
         ("departed", members.gone),
     ):
         if ids:
-            yield SafeText(f"    {word:<9}{listed(map(shortened, ids), _SHOWN)}")
+            yield SafeText(f"    {word:<9}{listed(map(shortened, ids), _MAX_SHOWN)}")
     for item in episode.evidence:
         if item.source == "episode":
             yield SafeText(f"    not sure, because {item.reason}", "dim")
 
 
-def _round(log_round: LogRound) -> SafeText:
+def _round_line(log_round: LogRound) -> SafeText:
     cause = log_round.cause
     unit = "generation" if log_round.protocol == "classic" else "epoch"
     number = "next round" if log_round.number is None else f"{unit} {log_round.number}"
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
     took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
-    who = ", ".join(map(shortened, cause.member_ids[:_NAMED])) + (" and more" if len(cause.member_ids) > _NAMED else "")
+    who = ", ".join(map(shortened, cause.member_ids[:_MAX_NAMED])) + (
+        " and more" if len(cause.member_ids) > _MAX_NAMED else ""
+    )
     line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
     reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
     return line.append(f"  {shortened(reason)}" if reason else "", "dim")
 
 
-def _strange(counts: Counts) -> Iterator[str]:
+def _not_understood_lines(counts: Counts) -> Iterator[str]:
     if counts.nameless:
         yield f"{counts.nameless:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
     if counts.strange:
@@ -188,7 +190,7 @@ def show_unknown(counts: Counts) -> None:
     """Write to standard error which lines were not understood, and which layouts are known."""
     if not counts.understood:
         warn(f"none of {counts.read:,} lines is one that explain understands")
-    for line in _strange(counts):
+    for line in _not_understood_lines(counts):
         warn(line)
     if not counts.understood:
         warn(f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}")

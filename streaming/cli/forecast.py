@@ -21,17 +21,17 @@ from streaming.simulation.migration import parse_targets, plan_migration, recent
 from streaming.simulation.past_episode import forecast_past_episode
 
 #: Name of a protocol in the forecast → its name for people.
-_WAY_NAMES = {"eager": "eager", "cooperative": "cooperative"}
-_WAY_NAMES |= {"static": "static members", "consumer": "consumer (KIP-848)"}
-_PARALLEL = option("N", "Members that restart at once.", None, min=1, show_default="a twentieth, at least 1")
-_DOWN = duration_option("--down", "Time that a restarting member is down.", "20s")
-_BETWEEN = duration_option("--between", "Time between a member's return and the next stop.", "30s", minimum=0)
-_HEARTBEAT = duration_option(
+_PROTOCOL_NAMES = {"eager": "eager", "cooperative": "cooperative"}
+_PROTOCOL_NAMES |= {"static": "static members", "consumer": "consumer (KIP-848)"}
+_PARALLEL_OPTION = option("N", "Members that restart at once.", None, min=1, show_default="a twentieth, at least 1")
+_DOWN_OPTION = duration_option("--down", "Time that a restarting member is down.", "20s")
+_BETWEEN_OPTION = duration_option("--between", "Time between a member's return and the next stop.", "30s", minimum=0)
+_HEARTBEAT_OPTION = duration_option(
     "--heartbeat", "heartbeat.interval.ms of the members.", None, show_default="3s; KIP-848 5s"
 )
-_PROCESSING = duration_option("--processing", "Time that a member takes to process one poll.", "1s", minimum=0)
-_DEPLOY = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
-_FROM = "Repeat the membership changes of an episode: its number, or last."
+_PROCESSING_OPTION = duration_option("--processing", "Time that a member takes to process one poll.", "1s", minimum=0)
+_DEPLOY_HELP = "surge, blue-green, recreate, or a scenario file as for simulate; - for standard input."
+_FROM_HELP = "Repeat the membership changes of an episode: its number, or last."
 
 
 @connected("rebalance-monitor forecast checkout --rolling-restart --parallel 2 --down 20s --between 30s")
@@ -40,14 +40,14 @@ def forecast(
     group_id: GroupId,
     *,
     rolling_restart: bool = flag("--rolling-restart", "Restart every member, in the order of names."),
-    parallel: int | None = _PARALLEL,
-    down: int = _DOWN,
-    between: int = _BETWEEN,
+    parallel: int | None = _PARALLEL_OPTION,
+    down: int = _DOWN_OPTION,
+    between: int = _BETWEEN_OPTION,
     scale: int | None = option("N", "Change the group to N members.", None, min=1, show_default=False),
-    deploy: str | None = option("ROLLOUT|FILE", _DEPLOY, None, show_default=False),
-    from_: str | None = option("EPISODE", _FROM, None, "--from", show_default=False),
-    heartbeat: int | None = _HEARTBEAT,
-    processing: int = _PROCESSING,
+    deploy: str | None = option("ROLLOUT|FILE", _DEPLOY_HELP, None, show_default=False),
+    from_: str | None = option("EPISODE", _FROM_HELP, None, "--from", show_default=False),
+    heartbeat: int | None = _HEARTBEAT_OPTION,
+    processing: int = _PROCESSING_OPTION,
     as_json: AsOneDocument = False,
 ) -> None:
     """Forecast the cost of a change of a live group: eager, cooperative, static members and KIP-848.
@@ -58,10 +58,10 @@ def forecast(
     change = changes.single_change(
         restart if rolling_restart else None,
         None if scale is None else changes.Scale(scale),
-        None if deploy is None else _deploy(deploy, restart),
+        None if deploy is None else _parse_deploy(deploy, restart),
         None if from_ is None else changes.PastEpisode(from_),
     )
-    times = _times(heartbeat, processing)
+    times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
         request = read_change(settings, group_id, change, times, each=progress.step)
     with Progress("events simulated") as progress:
@@ -69,13 +69,13 @@ def forecast(
     answer([forecast_document(group_id, result)], forecast_lines(group_id, result), as_json=as_json)
 
 
-def _deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
+def _parse_deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout | changes.Deploy:
     if name in changes.ROLLOUTS and not Path(name).exists():
         return changes.Rollout(name, restart)
     return changes.Deploy(load_deploy_file(name))
 
 
-def _times(heartbeat: int | None, processing: int) -> dict[str, int]:
+def _simulated_times(heartbeat: int | None, processing: int) -> dict[str, int]:
     beats = {} if heartbeat is None else {"heartbeat_ms": heartbeat, "consumer_heartbeat_ms": heartbeat}
     return {"processing_ms": processing} | beats
 
@@ -88,11 +88,11 @@ def migrate(
     to: list[str] | None = option(
         "NAME", "Target: cooperative, static or consumer. Repeatable.", None, show_default="all three"
     ),
-    parallel: int | None = _PARALLEL,
-    down: int = _DOWN,
-    between: int = _BETWEEN,
-    heartbeat: int | None = _HEARTBEAT,
-    processing: int = _PROCESSING,
+    parallel: int | None = _PARALLEL_OPTION,
+    down: int = _DOWN_OPTION,
+    between: int = _BETWEEN_OPTION,
+    heartbeat: int | None = _HEARTBEAT_OPTION,
+    processing: int = _PROCESSING_OPTION,
     as_json: AsOneDocument = False,
 ) -> None:
     """Check whether a group is ready for cooperative rebalancing, static members or KIP-848.
@@ -101,7 +101,7 @@ def migrate(
     taken already. TIME is 500ms, 20s or 5m.
     """
     targets, restart = parse_targets(to or []), changes.RollingRestart(parallel, down, between)
-    times = _times(heartbeat, processing)
+    times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
         group = read_live(settings, group_id, each=progress.step)
         records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
@@ -117,7 +117,7 @@ def migrate(
 def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeText]:
     """Yield the cost of a change under each protocol, as a table in which the group's own protocol is bold."""
     plan, partitions = forecast.plan, sum(topic.partitions for topic in forecast.plan.topics.values())
-    now = f"{len(plan.members)} members, {partitions} partitions, now {_WAY_NAMES[forecast.own]}"
+    now = f"{len(plan.members)} members, {partitions} partitions, now {_PROTOCOL_NAMES[forecast.own]}"
     yield SafeText().append(group_id, "bold").append(f"  {now}")
     yield SafeText(forecast.sentence, "bold")
     rows = []
@@ -126,15 +126,15 @@ def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeTe
         counts = (result.rebalances, result.round_count, result.moved)
         times = map(format_seconds, (cost.total_ms, cost.worst_ms))
         worst = "" if cost.worst is None else f"{cost.worst[0]}-{cost.worst[1]}"
-        cells = (_WAY_NAMES[cost.way.name], cost.way.assignor, *counts, *times, worst)
+        cells = (_PROTOCOL_NAMES[cost.way.name], cost.way.assignor, *counts, *times, worst)
         rows.append([SafeText(str(cell), "bold" if cost.way.name == forecast.own else "") for cell in cells])
     numbers = map(right, ("rebalances", "rounds", "moved", "downtime", "worst"))
     heads = (whole("protocol"), whole("assignor"), *numbers, fold("of partition"))
     yield table(heads, rows, box=None, pad_edge=False)
-    yield from _unsure(forecast.unsure)
+    yield from _uncertainty_lines(forecast.unsure)
 
 
-def _unsure(lines: Sequence[str]) -> Iterator[SafeText]:
+def _uncertainty_lines(lines: Sequence[str]) -> Iterator[SafeText]:
     return (SafeText(f"not exact: {line}", "dim") for line in lines)
 
 
@@ -145,7 +145,7 @@ _MAX_NAMED = 20
 def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | SafeText]:
     """Yield the group's protocol, the steps to each target protocol, and the steps that were taken already."""
     by = f", {plan['assignor']}" if plan["assignor"] else ""
-    now = f"{members} members, now {_WAY_NAMES[plan['now']]}{by}"
+    now = f"{members} members, now {_PROTOCOL_NAMES[plan['now']]}{by}"
     yield SafeText().append(plan["groupId"], "bold").append(f"  {now}")
     for target, path in plan["targets"].items():
         yield from _target_lines(target, path)
@@ -161,12 +161,12 @@ def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | S
         heads = ("episode", "kind", "status", "since", "rebalances", "rounds", "moved", "downtime", "as forecast now")
         yield SafeText("happened", "bold")
         yield table(heads, rows, box=None, pad_edge=False)
-    yield from _unsure(plan["unsure"])
+    yield from _uncertainty_lines(plan["unsure"])
 
 
 def _target_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
     colour = {"done": "green", "ready": "cyan", "blocked": "bold red"}[path["state"]]
-    yield SafeText().append(f"{_WAY_NAMES[target]}: ", "bold").append(path["state"], colour)
+    yield SafeText().append(f"{_PROTOCOL_NAMES[target]}: ", "bold").append(path["state"], colour)
     reasons: dict[tuple[str, int | None], list[str]] = {}
     for obstacle in path["inTheWay"]:
         reasons.setdefault((obstacle["reason"], obstacle["step"]), []).append(obstacle["name"])
@@ -177,7 +177,7 @@ def _target_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
         yield SafeText(f"  {number}. {step['says']}")
         if step["forecast"] is not None:
             yield SafeText(f"     {_cost_text(step['forecast'])}", "cyan")
-    yield from _unsure(path["unsure"])
+    yield from _uncertainty_lines(path["unsure"])
 
 
 def _cost_text(cost: Mapping[str, Any]) -> str:

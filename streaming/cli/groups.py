@@ -41,17 +41,17 @@ from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called, worded
 from streaming.settings.config import Settings
 
-_AT = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again."
-_AS_OF = time_option("--at", _AT, show_default="now")
+_AT_HELP = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again."
+_AT_OPTION = time_option("--at", _AT_HELP, show_default="now")
 
 
 @connected("rebalance-monitor groups", "rebalance-monitor groups --json | jq -r 'select(.status == \"stuck\").groupId'")
-def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = False) -> None:
+def groups(settings: Settings, *, at: int | None = _AT_OPTION, as_json: AsJson = False) -> None:
     """List all groups: kind, status, members, lag, downtime today (UTC), open incidents and the last episode.
 
     With service levels in the settings ([[slo]]) also how much of today's downtime budget is left.
     """
-    records, lags = _read(settings, None, at), _lags(settings) if at is None else None
+    records, lags = _read_group_records(settings, None, at), _read_lags(settings) if at is None else None
     overviews = group_overviews(*records, now_ms=now_ms() if at is None else at, levels=settings.slo, lags=lags)
 
     def lines() -> Iterator[Table | SafeText]:
@@ -64,7 +64,7 @@ def groups(settings: Settings, *, at: int | None = _AS_OF, as_json: AsJson = Fal
 
 
 #: Statuses, the worst first.
-_RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName))}
+_STATUS_RANKS: Final = {status: rank for rank, status in enumerate(get_args(StatusName))}
 
 
 @connected("rebalance-monitor top", "rebalance-monitor top --count 1 --json | jq -r .groupId")
@@ -83,7 +83,7 @@ def top(
             if number:
                 time.sleep(interval)
             records = read_groups(settings, on_malformed=warn_skipped)
-            overviews = worst_first(group_overviews(*records, now_ms=now_ms(), lags=_lags(settings)))[:limit]
+            overviews = worst_first(group_overviews(*records, now_ms=now_ms(), lags=_read_lags(settings)))[:limit]
             if screen.is_terminal and not as_json:
                 live.update(group_table(overviews), refresh=True)
             else:
@@ -93,21 +93,21 @@ def top(
 def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
     """Return the overviews, the worst status first, then the most open incidents, then the newest change."""
     return sorted(
-        overviews, key=lambda o: (_RANKS[o.status.status], -len(o.incidents), -o.status.since, o.latest.group_id)
+        overviews, key=lambda o: (_STATUS_RANKS[o.status.status], -len(o.incidents), -o.status.since, o.latest.group_id)
     )
 
 
 @connected("rebalance-monitor group checkout", "rebalance-monitor group checkout --at 2026-01-31T09:14:00Z")
-def group(settings: Settings, group_id: GroupId, *, at: int | None = _AS_OF, as_json: AsJson = False) -> None:
+def group(settings: Settings, group_id: GroupId, *, at: int | None = _AT_OPTION, as_json: AsJson = False) -> None:
     """Show one group: its members and their partitions, its open incidents and its last ten episodes.
 
     The exit status is 2 if there is no such group.
     """
-    overview = group_overview(group_id, *_read(settings, group_id, at))
+    overview = group_overview(group_id, *_read_group_records(settings, group_id, at))
     answer([overview.document()], group_lines(overview, now_ms() if at is None else at), as_json=as_json)
 
 
-def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
+def _read_group_records(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupRecords:
     if at_ms is None:
         return read_records(read_groups, settings, group_id)
     with Progress("records read") as progress:
@@ -115,7 +115,7 @@ def _read(settings: Settings, group_id: str | None, at_ms: int | None) -> GroupR
     return GroupRecords(history.assignments, history.episodes, history.incidents)
 
 
-def _lags(settings: Settings) -> dict[str, int | None]:
+def _read_lags(settings: Settings) -> dict[str, int | None]:
     """Return the lag of each group; an empty mapping if the membership topic is missing or this user can't read it."""
     try:
         return read_lags(settings, now_ms())
@@ -136,7 +136,7 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
             len(overview.latest.members),
             "" if overview.lag is None else f"{overview.lag:,}",
             "" if overview.today is None else bounds_text(overview.today.total_ms, is_time=True),
-            _budget(overview.budget),
+            _budget_text(overview.budget),
             SafeText(", ".join(dict.fromkeys(record.incident.kind for record in overview.incidents)), "bold red"),
             overview.newest.story if overview.newest else None,
         )
@@ -147,7 +147,7 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
     return table(heads, rows, optional=("lag", "budget left"))
 
 
-def _budget(budget: ErrorBudget | None) -> SafeText:
+def _budget_text(budget: ErrorBudget | None) -> SafeText:
     """Return the rest of today's downtime budget as ``at most 97 %``; red if it is spent or a delay was too long."""
     if budget is None:
         return SafeText("")
@@ -240,13 +240,13 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
     for group in owners:
         last = group.moves[0]
         reasons = dict.fromkeys(item.reason for item in last.cause.evidence if item.reason)
-        cause = cause_text(last.cause.kind, _listed(last.cause.member_ids, last.names))
-        name = SafeText(_listed(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
-        before = _listed(last.before, last.names) or "nobody"
+        cause = cause_text(last.cause.kind, _join_names(last.cause.member_ids, last.names))
+        name = SafeText(_join_names(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
+        before = _join_names(last.before, last.names) or "nobody"
         why = ": ".join([cause, *(worded(reason, last.names) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
     return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
 
 
-def _listed(member_ids: Iterable[str], names: dict[str, str]) -> str:
+def _join_names(member_ids: Iterable[str], names: dict[str, str]) -> str:
     return ", ".join(short_member(names.get(member_id, member_id)) for member_id in member_ids)

@@ -18,17 +18,17 @@ from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
 from streaming.process.terminal import SafeText, fold, rest, right, table, whole
-from streaming.recording.overview import concerns, newest_first
+from streaming.recording.overview import concerns_group, newest_first
 from streaming.records.codec import raw_records
 from streaming.records.episodes import Incident, IncidentRecord
 from streaming.records.events import Event, IncidentAcknowledged
 from streaming.settings.config import Settings
 
 #: The most groups that are listed with their pauses; JSON has more.
-_MOST_PAUSES = 20
-_Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
-_TEXT = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
-_BY = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
+_MAX_LISTED_PAUSES = 20
+_IncidentNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
+_TEXT_OPTION = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
+_BY_OPTION = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
@@ -49,24 +49,29 @@ def list_incidents(
     """
     if context.invoked_subcommand is not None:
         return
-    listed = newest_first(_read(settings, group_id), closed=all_of_them)
+    listed = newest_first(_read_incidents(settings, group_id), closed=all_of_them)
     none = f"no {'' if all_of_them else 'open '}incidents"
     shown = incident_table(record.incident for record in listed) if listed else none
     answer(raw_records(listed), [shown], as_json=as_json)
 
 
-def _read(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
+def _read_incidents(settings: Settings, group_id: str | None) -> list[IncidentRecord]:
     records = read_records(read_incident_records, settings, group_id)
-    return [record for record in records if group_id is None or concerns(record.incident, group_id)]
+    return [record for record in records if group_id is None or concerns_group(record.incident, group_id)]
 
 
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
 @connected()
 def ack(
-    settings: Settings, group_id: GroupId, number: _Number, *, text: str | None = _TEXT, by: str | None = _BY
+    settings: Settings,
+    group_id: GroupId,
+    number: _IncidentNumber,
+    *,
+    text: str | None = _TEXT_OPTION,
+    by: str | None = _BY_OPTION,
 ) -> None:
-    """Acknowledge an open incident, until it closes."""
-    _publish(settings, group_id, number, text, by)
+    """Acknowledge an open incident: somebody works on it."""
+    _publish_acknowledgement(settings, group_id, number, text, by)
 
 
 @incidents.command(epilog=example("rebalance-monitor incidents mute checkout 3 --for 2h"))
@@ -74,20 +79,20 @@ def ack(
 def mute(
     settings: Settings,
     group_id: GroupId,
-    number: _Number,
+    number: _IncidentNumber,
     *,
     duration: int = duration_option("--for", "How long: 30m, 2h or 7d.", ...),
-    text: str | None = _TEXT,
-    by: str | None = _BY,
+    text: str | None = _TEXT_OPTION,
+    by: str | None = _BY_OPTION,
 ) -> None:
     """Mute an open incident for some time: no notifications of it."""
-    _publish(settings, group_id, number, text, by, muted_ms=duration)
+    _publish_acknowledgement(settings, group_id, number, text, by, muted_ms=duration)
 
 
-def _publish(
+def _publish_acknowledgement(
     settings: Settings, group_id: str, number: int, text: str | None, by: str | None, *, muted_ms: int | None = None
 ) -> None:
-    records = _read(settings, group_id)
+    records = _read_incidents(settings, group_id)
     if not any((r.incident.group_id, r.incident.incident) == (group_id, number) for r in newest_first(records)):
         raise BadInput(
             f"group {group_id}: no open incident {number}; `rebalance-monitor incidents --group {group_id}` lists them"
@@ -102,10 +107,10 @@ def _publish(
     say(f"published to {settings.topics.membership}; the stream applies it")
 
 
-def _pauses(incident: Incident) -> str:
+def _pauses_text(incident: Incident) -> str:
     if incident.pauses is UNSET or not incident.pauses.groups:
         return ""
-    longest, rebalanced = [*incident.pauses.groups.items()][:_MOST_PAUSES], {*incident.pauses.rebalanced}
+    longest, rebalanced = [*incident.pauses.groups.items()][:_MAX_LISTED_PAUSES], {*incident.pauses.rebalanced}
     listed = (f"{name} {bounds(span)}{' (rebalanced)' if name in rebalanced else ''}" for name, span in longest)
     return f" Longest pauses: {', '.join(listed)}."
 
@@ -121,7 +126,7 @@ def incident_table(listed: Iterable[Incident]) -> Table:
             utc(incident.opened_at),
             incident.closed_at and utc(incident.closed_at),
             incident.times,
-            incident.story + _pauses(incident),
+            incident.story + _pauses_text(incident),
         )
         for incident in listed
     )

@@ -15,8 +15,8 @@ from streaming.settings.notify import NotifyTarget
 
 
 @contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Report the extra to install if a package is missing."""
+def _require_extra(name: str) -> Iterator[None]:
+    """Report the pip extra to install if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -32,7 +32,7 @@ def mcp(
     token_file: Path | None = option("FILE", "File with the token that it requires.", None),
 ) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output. Read-only."""
-    with _extra("mcp"):
+    with _require_extra("mcp"):
         import mcp as _  # noqa: F401 - a missing package is reported before the service is called
 
         from streaming.integrations.mcp_tools import ServiceApi, run
@@ -49,7 +49,7 @@ def otlp(
 ) -> None:
     """Export each closed episode as an OpenTelemetry span, until SIGTERM or Ctrl-C."""
     stop, settings = session.stop, session.settings
-    with _extra("otlp"):
+    with _require_extra("otlp"):
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.metrics import MeterProvider
@@ -67,7 +67,7 @@ def otlp(
         spans.shutdown()  # type: ignore[no-untyped-call]
 
 
-_ATTEMPT_SECONDS = 15.0
+_TEST_TIMEOUT_SECONDS = 15.0
 
 _EXAMPLES = ("rebalance-monitor notify --config monitor.toml", "rebalance-monitor notify test --config monitor.toml")
 notify = typer.Typer(invoke_without_command=True, epilog=example(*_EXAMPLES))
@@ -122,7 +122,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
             raise Stopped
 
     for receiver in targets:
-        by = time.monotonic() + _ATTEMPT_SECONDS
+        by = time.monotonic() + _TEST_TIMEOUT_SECONDS
         sender, secret = Sender(receiver.name, wait, allow_private=receiver.allow_private), read_secret(receiver)
         link = f"{receiver.page_url.rstrip('/')}/" if receiver.page_url else ""
         try:
@@ -133,7 +133,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
         except Refused as error:
             failures.append(f"{receiver.name}: {error}")
         except Stopped:
-            failures.append(f"{receiver.name}: no success within {_ATTEMPT_SECONDS:g} s")
+            failures.append(f"{receiver.name}: no success within {_TEST_TIMEOUT_SECONDS:g} s")
         else:
             say(f"{receiver.name}: delivered")
     if failures:

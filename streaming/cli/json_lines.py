@@ -14,10 +14,10 @@ from assignors.errors import BadInput, MonitorError
 from streaming.cli.output import Progress
 
 #: The longest line that is read, in bytes: a group that owns a million partitions has 8 MiB.
-MAX_LINE = 64 * 1024 * 1024
-_SKIP_BYTES = 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
-BAD_INPUT = 2
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_SKIPPED_CHUNK_BYTES = 1024 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BAD_INPUT_STATUS = 2
 
 _Struct = TypeVar("_Struct")
 
@@ -27,7 +27,7 @@ class LineTooLong(BadInput):
 
 
 class MalformedJson(BadInput):
-    """The line is no JSON object."""
+    """The line is not a JSON object."""
 
 
 def standard_input() -> BinaryIO:
@@ -37,17 +37,17 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[bytes | None]:
+def read_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes | None]:
     """Yield lines without LF, CRLF or a byte-order mark at the very start; None for a line longer than ``limit``.
 
     At most ``limit`` bytes of a line (plus its end) are in memory; the rest of a longer line is skipped.
     """
     is_first = True
     while data := stream.readline(limit + 2):
-        if is_first and data.startswith(_BOM):
-            data = data[len(_BOM) :]
+        if is_first and data.startswith(_BYTE_ORDER_MARK):
+            data = data[len(_BYTE_ORDER_MARK) :]
             if not data.endswith(b"\n"):
-                data += stream.readline(len(_BOM))
+                data += stream.readline(len(_BYTE_ORDER_MARK))
             if not data:
                 return
         is_first = False
@@ -56,7 +56,7 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE) -> Iterator[bytes | None
         if len(data) <= limit:
             yield data
             continue
-        while not is_complete and (rest := stream.readline(_SKIP_BYTES)):
+        while not is_complete and (rest := stream.readline(_SKIPPED_CHUNK_BYTES)):
             is_complete = rest.endswith(b"\n")
         yield None
 
@@ -76,9 +76,9 @@ def answer_lines(
 ) -> int:
     """Answer every line in order; return 2 if a line was answered with an error, else 0.
 
-    ``limit``: the longest line that is read, in bytes (None: ``MAX_LINE``).
+    ``limit``: the longest line that is read, in bytes (None: ``MAX_LINE_BYTES``).
     """
-    limit = limit or MAX_LINE
+    limit = limit or MAX_LINE_BYTES
     status = 0
     with Progress("lines answered") as progress:
         for number, line in enumerate(read_lines(source, limit), 1):
@@ -91,7 +91,7 @@ def answer_lines(
                     )
                 write(answer(line))
             except MonitorError as error:
-                status = BAD_INPUT
+                status = BAD_INPUT_STATUS
                 write(error_answer(error))
             progress.step()
     return status
@@ -102,9 +102,11 @@ def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadInput(_first_problem("", decode_json(data), decoder.type) or _field_message("", error)) from error
+        raise BadInput(
+            _describe_first_problem("", decode_json(data), decoder.type) or _field_message("", error)
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(error) from error
+        raise _malformed_json(error) from error
     _refuse_repeated_keys(data)
     return value
 
@@ -115,12 +117,12 @@ def _refuse_repeated_keys(data: bytes) -> None:
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) != len(pairs):
             key = Counter(key for key, _ in pairs).most_common(1)[0][0]
-            raise MalformedJson(f"line: {key!r} is there twice in one object")
+            raise MalformedJson(f"line: an object has the key {key!r} twice")
 
     try:
         json.loads(data, object_pairs_hook=check)
     except (ValueError, RecursionError) as error:  # the error is in a field that is not read
-        raise _malformed(error) from error
+        raise _malformed_json(error) from error
 
 
 def decode_json(data: bytes) -> Any:
@@ -128,10 +130,10 @@ def decode_json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(error) from error
+        raise _malformed_json(error) from error
 
 
-def _malformed(error: Exception) -> MalformedJson:
+def _malformed_json(error: Exception) -> MalformedJson:
     """Describe why a line can't be decoded; misleading messages of the decoder are replaced."""
     if isinstance(error, RecursionError):
         return MalformedJson("line: brackets are nested too deep")
@@ -142,23 +144,26 @@ def _malformed(error: Exception) -> MalformedJson:
     return MalformedJson(f"line: {error}")
 
 
-def _first_problem(path: str, value: Any, shape: Any) -> str | None:
+def _describe_first_problem(path: str, value: Any, expected_type: Any) -> str | None:
     """Describe the first part of ``value`` (at ``path``) with a wrong type; None if every part has the expected type.
 
     Example: ``members[0].owned.t0[1]: expected `int`, got `str```. msgspec's own messages have indexes of lists, but
     not keys of mappings.
     """
     try:
-        msgspec.convert(value, shape)
+        msgspec.convert(value, expected_type)
     except msgspec.ValidationError as error:
-        problems = (_first_problem(f"{path}{place}", part, of) for place, part, of in _parts(value, shape))
+        problems = (
+            _describe_first_problem(f"{path}{place}", part, of)
+            for place, part, of in _typed_parts(value, expected_type)
+        )
         return next(filter(None, problems), None) or _field_message(path, error)
     return None
 
 
-def _parts(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the path, value and expected type of each field of an object, value of a mapping or item of a list."""
-    origin, arguments = get_origin(shape), get_args(shape)
+def _typed_parts(value: Any, expected_type: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield path, value and expected type of each field of an object, value of a mapping or item of a list."""
+    origin, arguments = get_origin(expected_type), get_args(expected_type)
     if origin is UnionType and any(get_origin(part) is dict for part in arguments):
         is_object = isinstance(value, dict)
         fitting = (part for part in arguments if part is not NoneType and (get_origin(part) is dict) == is_object)
@@ -167,13 +172,13 @@ def _parts(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
         yield from ((f"[{at}]", item, arguments[0]) for at, item in enumerate(value))
     elif origin is dict and isinstance(value, dict):
         yield from ((f".{name}", item, arguments[1]) for name, item in value.items())
-    elif _is_struct(shape) and isinstance(value, dict):
-        fields = (field for field in structs.fields(shape) if field.encode_name in value)
+    elif _is_struct(expected_type) and isinstance(value, dict):
+        fields = (field for field in structs.fields(expected_type) if field.encode_name in value)
         yield from ((f".{field.encode_name}", value[field.encode_name], field.type) for field in fields)
 
 
-def _is_struct(shape: Any) -> bool:
-    return isinstance(shape, type) and issubclass(shape, Struct)
+def _is_struct(expected_type: Any) -> bool:
+    return isinstance(expected_type, type) and issubclass(expected_type, Struct)
 
 
 def _field_message(path: str, error: msgspec.ValidationError) -> str:

@@ -30,7 +30,7 @@ def option(metavar: str, help_text: str, default: Any, *names: str, **settings: 
 
 
 def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> Any:
-    """Return a command's parameter that is an option without a value, or with a value from a list."""
+    """Return a command's parameter that is an option without a value, or with one value of a list."""
     return typer.Option(default, name, help=help_text, **settings)
 
 
@@ -82,7 +82,11 @@ def checkpoint_option(help_text: str, default: Any) -> Any:
 
 
 #: Names and types of parameters, in the order of the help.
-_CLUSTER: Mapping[str, Any] = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
+_CLUSTER_OPTIONS: Mapping[str, Any] = {
+    "bootstrap_servers": BootstrapServers,
+    "config": Config,
+    "topic_prefix": TopicPrefix,
+}
 
 
 #: A function that typer runs as a command.
@@ -142,7 +146,7 @@ def connected(*examples: str) -> Callable[[Command], Command]:
         configure_logging(quiet=True, verbose=verbose)
         return load(config, **cluster)
 
-    return lambda function: _with_options(function, examples, {**_CLUSTER, "verbose": Verbose}, settings)
+    return lambda function: _with_options(function, examples, {**_CLUSTER_OPTIONS, "verbose": Verbose}, settings)
 
 
 def long_running(*examples: str, bootstrap_servers: Any = BootstrapServers) -> Callable[[Command], Command]:
@@ -157,11 +161,11 @@ def long_running(*examples: str, bootstrap_servers: Any = BootstrapServers) -> C
         configure_logging(options["log_format"], verbose=options["verbose"])
         return Session(**options)
 
-    common = {**_CLUSTER, "bootstrap_servers": bootstrap_servers, "log_format": LogFormat, "verbose": Verbose}
+    common = {**_CLUSTER_OPTIONS, "bootstrap_servers": bootstrap_servers, "log_format": LogFormat, "verbose": Verbose}
     return lambda function: _with_options(function, examples, common, session)
 
 
-_DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
+_OPTION_DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 
 
 def _with_options(
@@ -177,7 +181,7 @@ def _with_options(
     own = list(signature(function).parameters.values())[first is not None :]
     parameters = [parameter.replace(annotation=hints[parameter.name]) for parameter in own]
     parameters += [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=_DEFAULTS.get(name))
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=_OPTION_DEFAULTS.get(name))
         for name, annotation in options.items()
     ]
     run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -187,9 +191,17 @@ def _with_options(
     return run
 
 
-_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_MS_OF_UNIT: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 #: Units that are written out, as in Spark's intervals (``2 seconds``), without the plural's s.
-_WORDS: Final = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
+_UNIT_OF_WORD: Final = {
+    "millisecond": "ms",
+    "second": "s",
+    "sec": "s",
+    "minute": "m",
+    "min": "m",
+    "hour": "h",
+    "day": "d",
+}
 #: The most digits of a time. Python refuses to parse numbers with thousands of digits.
 _MAX_TIME_DIGITS: Final = 18
 
@@ -197,7 +209,7 @@ _MAX_TIME_DIGITS: Final = 18
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
     """Parse ``500ms``, ``20s``, ``2 seconds``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to ms."""
     match = re.fullmatch(r"([0-9]{1,9})\s*([a-z]+)", text.strip().lower(), re.ASCII)
-    unit = _UNITS.get(_WORDS.get(match[2].removesuffix("s"), match[2])) if match is not None else None
+    unit = _MS_OF_UNIT.get(_UNIT_OF_WORD.get(match[2].removesuffix("s"), match[2])) if match is not None else None
     if match is None or unit is None or (duration := int(match[1]) * unit) < minimum:
         raise BadInput(f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}")
     return duration
@@ -226,14 +238,16 @@ def now_ms() -> int:
 
 def time_option(name: str, help_text: str, **settings: Any) -> Any:
     """Return an option whose value is a time; the command gets it in milliseconds since the epoch."""
-    return option("TIME", help_text, None, name, parser=_named(name, time_ms), **settings)
+    return option("TIME", help_text, None, name, parser=_option_parser(name, time_ms), **settings)
 
 
 def duration_option(name: str, help_text: str, default: Any, *, minimum: int = 1, **settings: Any) -> Any:
     """Return an option whose value is a duration; the command gets it in milliseconds."""
-    return option("TIME", help_text, default, name, parser=_named(name, duration_ms, minimum=minimum), **settings)
+    return option(
+        "TIME", help_text, default, name, parser=_option_parser(name, duration_ms, minimum=minimum), **settings
+    )
 
 
-def _named(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
-    """Return the parser of an option, whose errors have the option's name."""
+def _option_parser(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
+    """Return the parser of an option's value; its errors begin with the option's name."""
     return lambda text: parse(text, name, **limits)

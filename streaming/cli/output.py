@@ -40,7 +40,7 @@ def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any
 
 @contextmanager
 def file_errors(name: str) -> Iterator[None]:
-    """Report a file that can't be read or written as bad input; ``name``: the option and the file."""
+    """Raise BadInput for a file that can't be read or written; ``name``: the option and the file."""
     try:
         yield
     except (OSError, UnicodeDecodeError) as error:
@@ -72,8 +72,8 @@ def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> Non
 
 
 #: Seconds before progress is first shown, and between updates.
-PROGRESS_AFTER = 2.0
-PROGRESS_INTERVAL = 0.5
+PROGRESS_DELAY_SECONDS = 2.0
+PROGRESS_INTERVAL_SECONDS = 0.5
 
 
 class Progress:
@@ -84,14 +84,14 @@ class Progress:
         self._count = 0
         self._is_shown = False
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next = time.monotonic() + PROGRESS_AFTER
+        self._next = time.monotonic() + PROGRESS_DELAY_SECONDS
 
     def step(self, count: int = 1) -> None:
         """Count ``count`` more steps."""
         self._count += count
         if self._is_terminal and time.monotonic() >= self._next:
             self._is_shown = True
-            self._next = time.monotonic() + PROGRESS_INTERVAL
+            self._next = time.monotonic() + PROGRESS_INTERVAL_SECONDS
             _write_progress(f"\r{self._count:,} {self._what}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:

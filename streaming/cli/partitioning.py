@@ -19,7 +19,7 @@ KeyFormat = Literal["utf8", "base64"]
 
 
 class InvalidKey(BadInput):
-    """The key can't be read in the format given."""
+    """The record key is not valid in the format of ``--keys``."""
 
 
 def partition_chooser(
@@ -36,21 +36,21 @@ def partition_chooser(
     ``murmur2`` hashes keys; ``round-robin`` is ``RoundRobinPartitioner``, which counts records and ignores their keys;
     ``sticky`` is the producer since 3.3 with ``partitioner.ignore.keys``.
     """
-    _require("--partitions", partitions, 1)
+    _require_range("--partitions", partitions, 1)
     if partitioner == "murmur2":
         return lambda key: partition_for_key(key, partitions)
     if partitioner == "round-robin":
-        _require("--start", start, -(2**31))
+        _require_range("--start", start, -(2**31))
         circle = round_robin(partitions, start)
         return lambda _: next(circle)
-    _require("--record-size", record_size, 1)
-    _require("--batch-size", batch_size, 1)
+    _require_range("--record-size", record_size, 1)
+    _require_range("--batch-size", batch_size, 1)
     random = JavaRandom(secrets.randbits(48) if seed is None else seed)
     sticky = BuiltInPartitioner(partitions, batch_size, random.next_signed)
     return lambda _: sticky.append(record_size)
 
 
-def _require(option: str, number: int, least: int) -> None:
+def _require_range(option: str, number: int, least: int) -> None:
     if not least <= number < 2**31:
         raise BadInput(f"{option}: {number}; must be between {least} and {2**31 - 1}")
 
@@ -59,14 +59,14 @@ def parse_key(line: bytes, keys: KeyFormat) -> bytes:
     """Return the record key in a line, as bytes."""
     try:
         if keys == "base64":  # standard or url-safe, with padding
-            return base64.b64decode(line.translate(_STANDARD), validate=True)
+            return base64.b64decode(line.translate(_JAVA_DEFAULTS), validate=True)
         line.decode()
     except ValueError as error:
         raise InvalidKey(f"key: is not valid {keys}: {error}") from error
     return line
 
 
-_STANDARD = bytes.maketrans(b"-_", b"+/")
+_JAVA_DEFAULTS = bytes.maketrans(b"-_", b"+/")
 
 
 @offline("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")

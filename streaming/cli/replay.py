@@ -24,7 +24,7 @@ from streaming.process.children import open_private
 from streaming.process.plain import say, warn
 from streaming.recording.anonymise import anonymised
 from streaming.recording.file import RecordedSettings, RecordingHeader, read_recording, record_log, write_recording
-from streaming.recording.history import RecordedHistory, Replayed, event_time
+from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.settings.config import Settings
@@ -48,7 +48,7 @@ def replayed_diffs(
             yield DiffRecord(output.id, output.value, value, source.partition, source.offset)
 
 
-def print_replay(steps: Iterable[list[Replayed]], begin: int, *, stories: bool, as_json: bool) -> None:
+def print_replay(steps: Iterable[list[ReplayedOutput]], begin: int, *, stories: bool, as_json: bool) -> None:
     """Print the diffs of a replay from ``begin`` (ms) on; if ``stories``, print changed stories above the diffs."""
     printer = FeedPrinter(as_json=as_json)
     for outputs in steps:
@@ -111,7 +111,7 @@ def replay(
     publish: bool = flag("--publish", "Write the recording's events to the membership topic, for `stream`."),
     as_json: options.AsJson = False,
 ) -> None:
-    """Compute the diffs from the membership log, or from a recording, again; print or compare them.
+    """Compute the diffs again, from the membership log or a recording, and print or compare them.
 
     Of a recording it also prints the stories, without --json.
     """

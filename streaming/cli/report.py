@@ -54,7 +54,7 @@ def report(
         title = f"Rebalances of all groups, {utc(now)}"
         sections = list(_cluster_sections(records, now, now - since))
     else:
-        chosen = _chosen(group_id, records, episode)
+        chosen = _find_episode(group_id, records, episode)
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now))
     sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
@@ -64,8 +64,8 @@ def report(
     say(f"{output}: {len(text):,} characters")
 
 
-def _chosen(group_id: str, records: GroupRecords, number: int | None) -> Episode:
-    own = [record.episode for record in overview.in_order(records.episodes)]
+def _find_episode(group_id: str, records: GroupRecords, number: int | None) -> Episode:
+    own = [record.episode for record in overview.sort_episodes(records.episodes)]
     chosen = own if number is None else [episode for episode in own if episode.episode == number]
     if not chosen:
         what = "has no episode" if number is None else f"has no episode {number}"
@@ -86,15 +86,15 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
     incidents = [
         record.incident
         for record in overview.newest_first(records.incidents, closed=True)
-        if overview.concerns(record.incident, group_id)
+        if overview.concerns_group(record.incident, group_id)
         and record.incident.opened_at <= until
         and (record.incident.closed_at or now_ms) >= chosen.opened_at
     ]
     if incidents:
-        yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
+        yield ReportSection("Incidents", table=_as_report_table(incident_table(incidents)))
     if records.assignments:
         owners = overview.owner_lines(overview.group_overview(group_id, *records).latest)
-        yield ReportSection("Members now", table=_report_table(owner_table(owners)))
+        yield ReportSection("Members now", table=_as_report_table(owner_table(owners)))
         rows = [
             (a.severity, a.title, "; ".join(e.text for e in a.evidence), a.change, a.saving.text if a.saving else "")
             for a in advise_all(read_histories(settings, group_id, None))
@@ -102,9 +102,11 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
         if rows:
             heads = ("severity", "advice", "evidence", "change", "saves")
             yield ReportSection("Advice", table=ReportTable(heads, rows))
-    others = [r.episode for r in overview.in_order(records.episodes)[::-1] if r.episode.episode != chosen.episode][:10]
+    others = [r.episode for r in overview.sort_episodes(records.episodes)[::-1] if r.episode.episode != chosen.episode][
+        :10
+    ]
     if others:
-        yield ReportSection("Other episodes", table=_report_table(episode_table(others)))
+        yield ReportSection("Other episodes", table=_as_report_table(episode_table(others)))
 
 
 def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:
@@ -115,18 +117,18 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
     ]
     incidents.sort(key=lambda incident: (incident.scope != "cluster", incident.status != "open"))
     if incidents:
-        yield ReportSection("Incidents", table=_report_table(incident_table(incidents)))
+        yield ReportSection("Incidents", table=_as_report_table(incident_table(incidents)))
     groups = group_table(overview.group_overviews(*records, now_ms=now_ms))
-    yield ReportSection("Groups", table=_report_table(groups))
+    yield ReportSection("Groups", table=_as_report_table(groups))
     recent = overview.since(records.episodes, begin)
     yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
 
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
-    return _report_table(cost_table(cost_lines(episodes, by_episode=by_episode), by_episode=by_episode))
+    return _as_report_table(cost_table(cost_lines(episodes, by_episode=by_episode), by_episode=by_episode))
 
 
-def _report_table(shown: Table) -> ReportTable:
+def _as_report_table(shown: Table) -> ReportTable:
     """Return the table that a command prints in a terminal."""
     cells = ([str(cell) for cell in column.cells] for column in shown.columns)
     return ReportTable([str(column.header) for column in shown.columns], list(zip(*cells, strict=True)))

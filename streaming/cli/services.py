@@ -8,8 +8,8 @@ from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
 from streaming.process.plain import say
 
-_BY = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
-_MATCHING = "groups whose id matches REGEX (full match). Repeatable."
+_BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
+_MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."
 
 
 @long_running(
@@ -19,10 +19,10 @@ _MATCHING = "groups whose id matches REGEX (full match). Repeatable."
 def collect(
     session: Session,
     *,
-    by: Literal["offsets", "polling"] | None = flag("--by", _BY, None, show_default="offsets"),
+    by: Literal["offsets", "polling"] | None = flag("--by", _BY_HELP, None, show_default="offsets"),
     coordinator_log: options.CoordinatorLogs = None,
-    include_group: list[str] | None = option("REGEX", f"Only {_MATCHING}", None),
-    exclude_group: list[str] | None = option("REGEX", f"Exclude {_MATCHING}", None),
+    include_group: list[str] | None = option("REGEX", f"Only {_MATCHING_HELP}", None),
+    exclude_group: list[str] | None = option("REGEX", f"Exclude {_MATCHING_HELP}", None),
     metrics_host: options.MetricsHost = "127.0.0.1",
     metrics_port: options.MetricsPort = None,
 ) -> None:

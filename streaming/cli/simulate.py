@@ -24,8 +24,8 @@ from streaming.simulation.parse import MAX_JSON, load_scenario, parse_document
 from streaming.simulation.results import SimulatedRound, Simulation, simulations_document
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
-_SCENARIO = "YAML or JSON file, - for standard input, or the name of a built-in scenario."
-_PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
+_SCENARIO_HELP = "YAML or JSON file, - for standard input, or the name of a built-in scenario."
+_PROTOCOL_HELP = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
 
 
 @offline(
@@ -33,9 +33,9 @@ _PROTOCOL = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. 
     "rebalance-monitor simulate deploy-static --protocol eager --protocol cooperative",
 )
 def simulate(
-    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO)] = None,
+    scenario: Annotated[str | None, typer.Argument(metavar="SCENARIO", help=_SCENARIO_HELP)] = None,
     *,
-    protocol: list[str] | None = option("NAME", _PROTOCOL, None, show_default="all"),
+    protocol: list[str] | None = option("NAME", _PROTOCOL_HELP, None, show_default="all"),
     assignor: list[str] | None = option(
         "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable.", None
     ),
@@ -119,13 +119,15 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
 
 #: The most members that are listed per round.
 _MAX_LISTED = 20
-_LEGEND = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
+_COMPARISON_LEGEND = (
+    "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
+)
 
 
 def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterator[Table | SafeText]:
     """Yield the comparison of the protocols, then the first ``max_rows`` rounds of each."""
-    yield _comparison(simulations)
-    yield SafeText(_LEGEND, "dim")
+    yield _comparison_table(simulations)
+    yield SafeText(_COMPARISON_LEGEND, "dim")
     for simulation in simulations:
         if max_rows and simulation.result.rounds:
             yield SafeText()
@@ -133,7 +135,7 @@ def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterat
             yield _round_table(simulation, max_rows)
 
 
-def _comparison(simulations: Sequence[Simulation]) -> Table:
+def _comparison_table(simulations: Sequence[Simulation]) -> Table:
     # The rounds' headings name the assignors. The table does so only for non-default assignors, to fit into 80 columns.
     has_assignors = any(run.assignor != FAMILIES[run.protocol].default for run in simulations)
     rows = []
@@ -153,7 +155,7 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     rows: list[tuple[object, ...]] = []
     for record in rounds[:max_rows]:
         cause = cause_text(record.reason.kind, listed(record.reason.members, _MAX_LISTED))
-        changes = listed(_changes(record), _MAX_LISTED)
+        changes = listed(_change_texts(record), _MAX_LISTED)
         rows.append((f"{record.at / 1000:.1f}", record.number, record.round, cause, changes))
     if len(rounds) > max_rows:
         rows.append(("", "", "", f"{len(rounds) - max_rows} more rounds (--rows)", ""))
@@ -161,7 +163,7 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     return table((*numbers, fold("cause"), rest("changes")), rows, box=None, pad_edge=False)
 
 
-def _changes(record: SimulatedRound) -> Iterator[str]:
+def _change_texts(record: SimulatedRound) -> Iterator[str]:
     """Yield each member's revoked and assigned partitions in a round as ``c1 −t0:2 +t0:4``."""
     for name in dict.fromkeys([*record.before, *record.after]):
         change = diff(record.before.get(name, {}), record.after.get(name, {}))

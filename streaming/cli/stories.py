@@ -23,8 +23,8 @@ _T = TypeVar("_T")
 _STORY_POLL_SECONDS: Final = 0.1
 #: Seconds that a diff waits for its story, as the stream writes both at the same time.
 _STORY_WAIT_SECONDS: Final = 0.2
-#: Seconds between such waits, so that a long run of diffs is not delayed.
-_STORY_WAIT_INTERVAL: Final = 1.0
+#: Seconds between two waits for stories, so that many diffs in a row are not delayed.
+_SECONDS_BETWEEN_WAITS: Final = 1.0
 
 
 class StoryFollower(Closing):
@@ -55,7 +55,7 @@ class StoryFollower(Closing):
                 settings, from_beginning=from_beginning, group=group, follow=follow, on_malformed=warn_skipped
             )
         except (NotAllowed, TopicUnreadable) as problem:
-            self._give_up(problem)
+            self._stop_reading(problem)
 
     def poll(self, now: float) -> None:
         """Print changed episodes (on the first call all episodes); ``now``: seconds of the monotonic clock."""
@@ -63,35 +63,35 @@ class StoryFollower(Closing):
             return
         first = self._next == float("-inf")
         self._next = now + _STORY_POLL_SECONDS
-        self._print_within(0)
+        self._print_stories(0)
         while first and self._reader is not None and self._reader.is_behind and not self._stopped():
-            self._print_within(_STORY_POLL_SECONDS)
+            self._print_stories(_STORY_POLL_SECONDS)
 
-    def above(self, records: Iterable[_T]) -> Iterator[_T]:
+    def with_stories(self, records: Iterable[_T]) -> Iterator[_T]:
         """Yield diffs; before each diff, print the stories that were published with it."""
         for record in records:
             now = time.monotonic()
             if now >= self._hold:
-                self._hold = now + _STORY_WAIT_INTERVAL
+                self._hold = now + _SECONDS_BETWEEN_WAITS
                 deadline = now + _STORY_WAIT_SECONDS
                 while self._reader is not None and (left := deadline - time.monotonic()) > 0:
-                    if self._print_within(left):
+                    if self._print_stories(left):
                         break
             yield record
 
-    def _print_within(self, timeout: float) -> bool:
+    def _print_stories(self, timeout: float) -> bool:
         if self._reader is None:
             return False
         try:
             records = self._reader.poll(timeout)
         except (NotAllowed, TopicUnreadable) as problem:
-            self._give_up(problem)
+            self._stop_reading(problem)
             return False
         for record in records:
             self._printer.story(record.episode, record.value, only_changes=self._only_changes)
         return bool(records)
 
-    def _give_up(self, problem: Exception) -> None:
+    def _stop_reading(self, problem: Exception) -> None:
         warn(f"no stories: {problem}")
         self.close()
 

@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 #: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
-_QUIET = "Seconds without a round after which an episode is closed."
-_DIFFS = "Members that diffs list; auto: only changed ones in large groups."
-_ARCHIVE = "Archive that `stream archive` wrote, for executors without this package."
+_QUIET_HELP = "Seconds without a round after which an episode is closed."
+_DIFFS_HELP = "Members that diffs list; auto: only changed ones in large groups."
+_ARCHIVE_HELP = "Archive that `stream archive` wrote, for executors without this package."
 
 
 stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
@@ -65,12 +65,14 @@ def run_stream(
     episodes: bool | None = flag(
         "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
     ),
-    episode_quiet: int | None = option("S", _QUIET, None, min=1, max=86_400, show_default="as in the settings, or 120"),
+    episode_quiet: int | None = option(
+        "S", _QUIET_HELP, None, min=1, max=86_400, show_default="as in the settings, or 120"
+    ),
     diffs: Literal["auto", "all", "changed"] | None = flag(
-        "--diffs", _DIFFS, None, show_default="as in the settings, or auto"
+        "--diffs", _DIFFS_HELP, None, show_default="as in the settings, or auto"
     ),
     master: str = option("URL", "Spark master.", "local[2,4]"),
-    archive: Path | None = option("FILE", _ARCHIVE, None, show_default="no archive"),
+    archive: Path | None = option("FILE", _ARCHIVE_HELP, None, show_default="no archive"),
     on_data_loss: Literal["stop", "continue", "restart"] = flag(
         "--on-data-loss", "What to do if the topic lost records or is new.", "stop"
     ),

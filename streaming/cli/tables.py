@@ -32,7 +32,7 @@ def assignment_table(answer: Mapping[str, Any]) -> Table:
 
 
 #: Kind of change → its mark and colour.
-_CHANGES = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "green"), "revoked": ("− revoked", "red")}
+_CHANGE_MARKS = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "green"), "revoked": ("− revoked", "red")}
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
@@ -41,7 +41,7 @@ def _explanation_table(answer: Mapping[str, Any]) -> Table:
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():
             reasons = SafeText.assemble((rule, "bold"), f": {why}")
-            made.add_row(name, SafeText(*_CHANGES[change]), SafeText(share_text(share)), reasons)
+            made.add_row(name, SafeText(*_CHANGE_MARKS[change]), SafeText(share_text(share)), reasons)
             name = SafeText()
         if not reason["decisions"]:
             made.add_row(name, SafeText("no partitions", "dim"))
@@ -52,7 +52,7 @@ def _explanation_table(answer: Mapping[str, Any]) -> Table:
 def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, list[int]]]:
     """Return one member's partitions by ``(change, rule, why)``: kept, then assigned, then revoked partitions."""
     shares: dict[tuple[str, str, str], dict[str, list[int]]] = {}
-    for change in _CHANGES:
+    for change in _CHANGE_MARKS:
         for decision in reason["decisions"]:
             topic = decision["topic"]
             changed = set(reason[change].get(topic, ())).intersection(decision["partitions"])
@@ -61,7 +61,7 @@ def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dic
     return shares
 
 
-_COUNTS = ("kept", "revoked", "assigned", "moved", "most", "least")
+_COUNT_ROWS = ("kept", "revoked", "assigned", "moved", "most", "least")
 
 
 def comparison_table(answer: Mapping[str, Any]) -> Table:
@@ -76,7 +76,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
     fewest = min(moves) if len(moves) > 1 else None
-    for name in _COUNTS:
+    for name in _COUNT_ROWS:
         counts = [column.get(name, "") for column in columns]
         cells = (SafeText(str(n), "bold green" if name == "moved" and n == fewest else "") for n in counts)
         made.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)

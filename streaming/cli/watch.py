@@ -66,4 +66,4 @@ def watch(
             return stop.is_set()
 
         records = read_diffs(settings, until=until, on_malformed=warn_skipped, exit_at_end=exit_at_end, **chosen)
-        print_diffs(records if follower is None else follower.above(records), as_json=as_json)
+        print_diffs(records if follower is None else follower.with_stories(records), as_json=as_json)

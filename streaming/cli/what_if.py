@@ -63,14 +63,14 @@ def what_if(
         raise typer.Exit(1)
 
 
-#: The most members that are shown of the chosen outlook; members whose partitions change most come first.
+#: The most members that are shown under the chosen assignor, those with the most moved partitions first.
 _MAX_MEMBERS = 20
 
 
 def what_if_lines(
     change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None
 ) -> Iterator[Table | SafeText]:
-    """Yield the outlooks, the changes of members under the chosen outlook, and why the results may differ."""
+    """Yield the moves under each assignor, the members' changes under the chosen one, and what is uncertain."""
     before, after = change.before, change.after
     head = SafeText().append(before.group_id, "bold")
     head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")

@@ -36,12 +36,12 @@ class Agreement:
     differences: tuple[str, ...]
 
 
-def after(member: MemberDiff) -> Partitions:
-    """Return a member's partitions after a round, which are its kept and its assigned ones."""
+def partitions_after(member: MemberDiff) -> Partitions:
+    """Return the partitions of a member after a rebalance round: kept and assigned partitions."""
     return normalize(union(member.kept, member.assigned))
 
 
-def _held(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
+def _owned_by_generation(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
     """Return the partitions that a member owned after all callbacks of a generation, by generation.
 
     Eager members revoke all partitions before they rejoin, still under the old generation, so that only assignments are
@@ -51,8 +51,10 @@ def _held(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
     return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}
 
 
-def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
-    """Compare every member in every diff with the member's own reports.
+def compare_with_reports(
+    diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
+) -> Agreement:
+    """Compare each member's partitions in every diff with the reports of the member's callbacks.
 
     ``eager_groups``: by group, True if its members use the eager protocol. A member is compared from the first
     generation that it reported. A generation that begins while the consumer closes may be in its last callbacks or in
@@ -73,16 +75,18 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
         eager = eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
             lines = reports_of[member_id]
-            held, last = _held(lines, eager=eager), max((line.generation for line in lines), default=-1)
+            held, last = _owned_by_generation(lines, eager=eager), max((line.generation for line in lines), default=-1)
             earlier = [reported for reported in held if reported <= generation]
-            if not earlier or (generation > last and (any(line.closing for line in lines) or not after(member))):
+            if not earlier or (
+                generation > last and (any(line.closing for line in lines) or not partitions_after(member))
+            ):
                 continue  # The member has not joined yet, is leaving, or crashed, and so has no callback.
             closing = [line.owned for line in lines if line.closing and line.generation == generation]
             owned = [held[max(earlier)], *closing]
             late = next((line for line in lines if line.generation == generation + 1), None)
             if late is not None and late.event == "revoked" and not (late.closing or eager or generation in held):
                 owned.append(late.owned)
-            agrees = after(member) in owned
+            agrees = partitions_after(member) in owned
             # The consumer closed, or the next round began, before the member received its partitions.
             replaced = last < generation or any(
                 generation < later <= last and member_id in shown.members for later, shown in by_generation
@@ -92,7 +96,7 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
             compared += 1
             if not agrees:
                 differences.append(
-                    f"{diff.group_id} generation {generation}, {member_id}: the diff says {after(member)}, "
+                    f"{diff.group_id} generation {generation}, {member_id}: the diff says {partitions_after(member)}, "
                     f"the consumer reported {owned[0]}"
                 )
     return Agreement(compared, tuple(differences))

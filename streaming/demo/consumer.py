@@ -44,7 +44,7 @@ class Report:
         self._owned: set[tuple[str, int]] = set()
 
     def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
-        """Apply one callback to the tracked partitions, and write its line."""
+        """Apply a rebalance callback to the tracked partitions, and write its line."""
         touched = {(partition.topic, partition.partition) for partition in partitions}
         if event != "assigned":
             self._owned -= touched

@@ -1,4 +1,4 @@
-"""Runs the demo's story on a real broker, and passes every diff to the display."""
+"""Runs the demo: consumers join, leave and crash on a real broker, and every diff goes to the display."""
 
 import re
 import socket
@@ -15,8 +15,8 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 
 from assignors.errors import BadInput
-from streaming.demo.agreement import Agreement, ReportLine, after, compare
-from streaming.demo.story import SESSION_TIMEOUT_MS, TOPICS, Actor, cast, steps
+from streaming.demo.agreement import Agreement, ReportLine, compare_with_reports, partitions_after
+from streaming.demo.schedule import SESSION_TIMEOUT_MS, TOPICS, Actor, make_actors, scheduled_steps
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
@@ -31,7 +31,7 @@ from streaming.spark.session import installed_pyspark
 
 PAGE_PORT = 8686
 #: Longest wait for the last diffs in seconds, for a busy machine.
-SETTLE_SECONDS = 120.0
+MAX_SETTLE_SECONDS = 120.0
 
 BROKER_PROPERTIES = {
     "group.initial.rebalance.delay.ms": "500",
@@ -43,10 +43,10 @@ BROKER_PROPERTIES = {
 
 
 class DemoDisplay(Protocol):
-    """Interface of a display for the stages of the set-up, the steps of the story and the diffs."""
+    """Interface of a display for the stages of the set-up, the steps of the consumers and the diffs."""
 
     def stage(self, text: str) -> None: ...  # noqa: D102 - see the class
-    def happens(self, text: str) -> None: ...  # noqa: D102
+    def step(self, text: str) -> None: ...  # noqa: D102
     def diff(self, record: DiffRecord) -> None: ...  # noqa: D102
 
 
@@ -108,8 +108,8 @@ def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: i
     ]
 
 
-class Play:
-    """One run of the story, with its consumers and diffs."""
+class DemoRun:
+    """One run of the demo's schedule, with its consumers and diffs."""
 
     def __init__(
         self, settings: Settings, folder: Path, view: DemoDisplay, stop: threading.Event, actors: Mapping[str, Actor]
@@ -121,44 +121,44 @@ class Play:
         self._children: dict[str, Child] = {}
         self._leaving: list[Child] = []
 
-    def perform(
+    def run_schedule(
         self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
     ) -> DemoSummary:
-        """Run the story for ``duration`` seconds, then stop all consumers and wait for the last diffs.
+        """Run the schedule for ``duration`` seconds, then stop all consumers and wait for the last diffs.
 
-        ``keep_running``: after the story, let the consumers run until the demo is stopped.
+        ``keep_running``: after the schedule, let the consumers run until the demo is stopped.
         """
-        pending = list(steps(duration))
+        pending = list(scheduled_steps(duration))
         start = time.monotonic()
         try:
             while not self._stop.is_set() and ((now := time.monotonic() - start) < duration or keep_running):
                 while pending and pending[0].at <= now:
                     step = pending.pop(0)
-                    self._act(step.action, step.name)
-                    self._view.happens(f"{step.name}: {step.action}")
+                    self._run_step(step.action, step.name)
+                    self._view.step(f"{step.name}: {step.action}")
                 children.check()
-                self._take(reader)
-            self._view.happens("all consumers leave")
+                self._read_diff(reader)
+            self._view.step("all consumers leave")
         finally:
             for name in list(self._children):
-                self._act("leave", name)
+                self._run_step("leave", name)
             for child in self._leaving:
                 child.wait()
-        self._settle(reader, children)
-        return DemoSummary(self._diffs, compare(self._diffs, self._reports(), self._eager))
+        self._wait_for_last_diffs(reader, children)
+        return DemoSummary(self._diffs, compare_with_reports(self._diffs, self._read_reports(), self._eager))
 
-    def _act(self, action: str, name: str) -> None:
-        """Execute one step of the story; a step that would not change the state of its consumer is skipped."""
+    def _run_step(self, action: str, name: str) -> None:
+        """Start, stop or kill a consumer; a start of a running consumer and an end of an ended consumer are skipped."""
         child = self._children.get(name)
         if action == "start" and (child is None or not child.is_running):
-            self._children[name] = self._started(self._actors[name])
+            self._children[name] = self._start_consumer(self._actors[name])
         elif action == "leave" and child is not None:
             child.terminate()
             self._leaving.append(self._children.pop(name))
         elif action == "crash" and child is not None:
             self._children.pop(name).kill()
 
-    def _started(self, actor: Actor) -> Child:
+    def _start_consumer(self, actor: Actor) -> Child:
         words = [
             *("streaming.demo.consumer", "--bootstrap-servers", self._settings.kafka.bootstrap_servers),
             *("--group", actor.group, "--topics", actor.topic, "--name", actor.name, "--client", actor.client),
@@ -167,14 +167,14 @@ class Play:
         file = self._folder / f"{actor.name}-{next(self._numbers)}"
         return Child(actor.name, words, log=file.with_suffix(".log"), output=file.with_suffix(".jsonl"))
 
-    def _reports(self) -> list[ReportLine]:
+    def _read_reports(self) -> list[ReportLine]:
         """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
         decode = msgspec.json.Decoder(ReportLine).decode_lines
         # A killed consumer may leave an incomplete line.
         files = (path.read_bytes().rpartition(b"\n")[0] for path in sorted(self._folder.glob("*.jsonl")))
         return [line for content in files for line in decode(content)]
 
-    def _take(self, reader: DiffReader) -> None:
+    def _read_diff(self, reader: DiffReader) -> None:
         try:
             record = reader.poll(0.1)
         except MalformedDiff as problem:
@@ -184,19 +184,19 @@ class Play:
             self._diffs.append(record.diff)
             self._view.diff(record)
 
-    def _settle(self, reader: DiffReader, children: Children) -> None:
+    def _wait_for_last_diffs(self, reader: DiffReader, children: Children) -> None:
         """Wait until each group's newest diff shows no member with partitions."""
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + MAX_SETTLE_SECONDS
         while not self._stop.is_set() and time.monotonic() < deadline:
             latest = {diff.group_id: diff for diff in self._diffs}
             members = [member for diff in latest.values() for member in diff.members.values()]
-            if latest.keys() == self._eager.keys() and not any(map(after, members)):
+            if latest.keys() == self._eager.keys() and not any(map(partitions_after, members)):
                 return
             children.check()
-            self._take(reader)
+            self._read_diff(reader)
 
 
-def play(
+def run_demo(
     *,
     duration: float,
     folder: Path,
@@ -227,7 +227,7 @@ def play(
                 "kafka.security_protocol: the demo's consumers use PLAINTEXT; leave it out, and --bootstrap-servers."
             )
         ensure_topics(settings)
-        actors, topics = cast(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
+        actors, topics = make_actors(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
         copies = settings.topics.replication_factor
         request_topics(settings, [NewTopic(name, n, replication_factor=copies) for name, n in topics.items()], 10)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
@@ -242,7 +242,7 @@ def play(
             view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
         stack.enter_context(traffic(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
-        play = Play(settings, folder, view, stop, actors)
-        summary = play.perform(duration, reader, children, keep_running=keep_running)
+        run = DemoRun(settings, folder, view, stop, actors)
+        summary = run.run_schedule(duration, reader, children, keep_running=keep_running)
         view.stage("end")
         return summary

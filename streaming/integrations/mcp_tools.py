@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolResult
 
-_API: Final = "/api/v1"
+_API_PATH: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
 #: Largest answer in bytes, as an assistant reads the whole answer.
-_MOST_BYTES: Final = 200_000
+_MAX_ANSWER_BYTES: Final = 200_000
 #: The operation that streams events never ends, so it is not a tool.
-_ENDLESS: Final = "stream"
+_STREAM_OPERATION: Final = "stream"
 _INSTRUCTIONS: Final = (
     "Rebalances of Kafka consumer groups: who owned what when, why a group rebalanced, what it cost, what would help. "
     "Begin with `groups`. An episode is the story of consecutive rebalances, an incident a condition that somebody "
@@ -49,7 +49,7 @@ class ServiceApi:
     def get(self, path: str) -> tuple[int, bytes]:
         """Request a path below /api/v1, and return the status and the body of the answer."""
         try:
-            answer = self._pool.request("GET", f"{self._url}{_API}{path}", headers=self._headers)
+            answer = self._pool.request("GET", f"{self._url}{_API_PATH}{path}", headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
             raise OutsideFailure(f"--url {self._url}: {error}") from error
         return answer.status, answer.data
@@ -62,9 +62,9 @@ class ServiceApi:
         except (ValueError, KeyError, TypeError) as error:
             raise OutsideFailure(f"--url {self._url}: answers {status} without an OpenAPI document") from error
         return {
-            methods["get"]["operationId"]: methods["get"] | {"path": path.removeprefix(_API)}
+            methods["get"]["operationId"]: methods["get"] | {"path": path.removeprefix(_API_PATH)}
             for path, methods in paths.items()
-            if "get" in methods and methods["get"]["operationId"] != _ENDLESS
+            if "get" in methods and methods["get"]["operationId"] != _STREAM_OPERATION
         }
 
 
@@ -99,7 +99,7 @@ def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
     return f"{path}?{urlencode(query)}" if query else str(path)
 
 
-def _call(
+def _call_tool(
     api: ServiceApi, operations: dict[str, dict[str, Any]], name: str, arguments: dict[str, Any]
 ) -> tuple[bool, str]:
     """Call a tool; return True if the call failed, and the answer as JSON or a sentence."""
@@ -109,12 +109,15 @@ def _call(
         status, body = api.get(_request_path(operations[name], arguments))
     except MonitorError as error:
         return True, str(error)
-    if len(body) > _MOST_BYTES:
-        return True, f"the answer has {len(body)} bytes, more than {_MOST_BYTES}: ask for less with limit, from and to"
+    if len(body) > _MAX_ANSWER_BYTES:
+        return (
+            True,
+            f"the answer has {len(body)} bytes, more than {_MAX_ANSWER_BYTES}: ask for less with limit, from and to",
+        )
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 
 
-def _server(api: ServiceApi) -> "Server":
+def _build_server(api: ServiceApi) -> "Server":
     from anyio import to_thread
     from mcp.server.lowlevel import Server
     from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
@@ -130,7 +133,7 @@ def _server(api: ServiceApi) -> "Server":
         return ListToolsResult(tools=tools)
 
     async def call_tool(_: Any, params: Any) -> "CallToolResult":
-        failed, text = await to_thread.run_sync(_call, api, operations, params.name, params.arguments or {})
+        failed, text = await to_thread.run_sync(_call_tool, api, operations, params.name, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
 
     return Server(
@@ -147,7 +150,7 @@ def run(api: ServiceApi) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = _server(api)
+    server = _build_server(api)
 
     async def serve() -> None:
         async with stdio_server() as (requests, answers):

@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
 _NS_IN_MS: Final = 1_000_000
 _RETRY_SECONDS: Final = 5.0
-#: Largest number of kept rounds of unfinished episodes; the oldest rounds are dropped first.
-_MOST_ROUNDS: Final = 10_000
+#: The most rounds of unfinished episodes in memory; the oldest are dropped first.
+_MAX_KEPT_ROUNDS: Final = 10_000
 #: Kinds of episodes whose span has the status ERROR.
-_FAILURES: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
+_ERROR_KINDS: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
 
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(Episode)
@@ -51,8 +51,8 @@ class _EpisodeIds(IdGenerator):
         return int.from_bytes(self.digest[16:24])
 
 
-class _Ended(SpanProcessor):
-    """Span processor that keeps the last ended span."""
+class _LastEndedSpan(SpanProcessor):
+    """OpenTelemetry span processor that stores the last span that ended."""
 
     span: ReadableSpan
 
@@ -65,7 +65,7 @@ class EpisodeTraces:
 
     def __init__(self, exporter: SpanExporter, meters: MeterProvider) -> None:
         self._exporter = exporter
-        self._ids, self._ended = _EpisodeIds(), _Ended()
+        self._ids, self._ended = _EpisodeIds(), _LastEndedSpan()
         #: The newest episode of each group in the histograms, so that an episode that is exported again counts once.
         self._measured: dict[str, int] = {}
         tracers = TracerProvider(resource=RESOURCE, id_generator=self._ids)
@@ -83,11 +83,11 @@ class EpisodeTraces:
         """Export an episode with its known rounds; return True if the receiver accepted the span."""
         self._ids.digest = hashlib.sha256(f"{episode.group_id}/{episode.episode}".encode()).digest()
         span = self._tracer.start_span(
-            f"rebalance {episode.kind}", start_time=episode.opened_at * _NS_IN_MS, attributes=_attributes(episode)
+            f"rebalance {episode.kind}", start_time=episode.opened_at * _NS_IN_MS, attributes=_span_attributes(episode)
         )
         for diff in rounds:
             span.add_event("round", _round_attributes(diff), diff.timestamp * _NS_IN_MS)
-        if episode.kind in _FAILURES:
+        if episode.kind in _ERROR_KINDS:
             span.set_status(Status(StatusCode.ERROR, episode.story))
         span.end((episode.closed_at or episode.updated_at) * _NS_IN_MS)
         if self._exporter.export([self._ended.span]) is not SpanExportResult.SUCCESS:
@@ -97,20 +97,20 @@ class EpisodeTraces:
         self._measured[episode.group_id] = episode.episode
         labels = {"messaging.consumer.group.name": episode.group_id, "rebalance.kind": episode.kind}
         if episode.downtime is not None:
-            _record(self._downtime, episode.downtime.longest_ms, labels)
+            _record_bounds(self._downtime, episode.downtime.longest_ms, labels)
         if episode.cost is not None:
-            _record(self._delay, episode.cost.worst_delay_ms, labels)
+            _record_bounds(self._delay, episode.cost.worst_delay_ms, labels)
         return True
 
 
-def _record(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
+def _record_bounds(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
     """Record the lower and the upper bound of a time (ms) in the histogram; an unknown upper bound is left out."""
     for bound, value in zip(("at_least", "at_most"), bounds, strict=True):
         if value is not None:
             histogram.record(value / 1000, labels | {"bound": bound})
 
 
-def _attributes(episode: Episode) -> dict[str, Any]:
+def _span_attributes(episode: Episode) -> dict[str, Any]:
     """Return the attributes of an episode's span, without unknown ones."""
     downtime, cost = episode.downtime, episode.cost
     values = {
@@ -159,16 +159,16 @@ class TraceFollower:
 
     def run(self) -> None:
         """Follow the topics and export closed episodes until ``stop`` is set."""
-        self._follower.follow(self._handle)
+        self._follower.follow(self._handle_record)
 
-    def _handle(self, message: Message) -> None:
+    def _handle_record(self, message: Message) -> None:
         value = message.value()
         if value is None:
             return
         try:
             if message.topic() == self._topics.diffs:
                 self._rounds[ce_attributes(message.headers()).get("id", "")] = decode(_diffs, value)
-                if len(self._rounds) > _MOST_ROUNDS:
+                if len(self._rounds) > _MAX_KEPT_ROUNDS:
                     self._rounds.popitem(last=False)
                 return
             episode = decode(_episodes, value)

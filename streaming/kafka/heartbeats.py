@@ -83,7 +83,7 @@ class HeartbeatWriter:
         kept = self._heartbeat.positions if positions is None else dict(positions)
         now_ms = time.time_ns() // 1_000_000
         self._heartbeat = structs.replace(self._heartbeat, state=state, timestamp=now_ms, up_to=reached, positions=kept)
-        key, value, headers = heartbeat_rules.encoded(self._heartbeat)
+        key, value, headers = heartbeat_rules.encode_heartbeat(self._heartbeat)
         self._producer.send(self._topic, self._on_delivery, key=key, value=value, headers=headers)
 
     def _topic_exists(self, now: float) -> bool:
@@ -165,10 +165,10 @@ class HeartbeatTracker(BackgroundReader):
         if view.contact is None and view.silent_since is None:
             return Freshness(is_known=now - self._began > _OPEN_SECONDS)
         contact = now if view.contact is None else view.contact
-        freshness = heartbeat_rules.judge(view.last.values(), now, contact, self._limits)
+        freshness = heartbeat_rules.compute_freshness(view.last.values(), now, contact, self._limits)
         if view.silent_since is None:
             return freshness
-        return heartbeat_rules.unreachable(freshness, int(view.silent_since * 1000))
+        return heartbeat_rules.with_unreachable_kafka(freshness, int(view.silent_since * 1000))
 
     def mark_unreadable(self) -> None:
         """Record that freshness is unknown because the topic can't be read."""
@@ -214,7 +214,7 @@ class HeartbeatTracker(BackgroundReader):
                 last.pop((key or b"").decode(errors="replace"), None)
                 continue
             try:
-                heartbeat = heartbeat_rules.decoded(key, value)
+                heartbeat = heartbeat_rules.decode_heartbeat(key, value)
                 heartbeat_rules.check_credible(heartbeat, written, now_ms)
             except MalformedHeartbeat as problem:
                 self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
@@ -226,7 +226,7 @@ class HeartbeatTracker(BackgroundReader):
             if previous is not None and previous.partition != partition and written < previous.written:
                 continue  # written before the topic got more partitions
             age = max(0, now_ms - written) if is_old else 0
-            count = min(heartbeat_rules.CONFIRMED, 1 + (0 if previous is None else previous.confirmations))
+            count = min(heartbeat_rules.CONFIRMING_HEARTBEATS, 1 + (0 if previous is None else previous.confirmations))
             last[heartbeat.key] = TrackedHeartbeat(heartbeat, now - age / 1000, now_ms - age, count, written, partition)
         if messages:
             self._view = self._view._replace(last=last)
@@ -280,5 +280,8 @@ def _newest_heartbeat(
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):
             with suppress(MalformedHeartbeat):  # `serve` reports it
-                last = heartbeat_rules.decoded(message.key(), value), time.time() - message.timestamp()[1] / 1000
+                last = (
+                    heartbeat_rules.decode_heartbeat(message.key(), value),
+                    time.time() - message.timestamp()[1] / 1000,
+                )
     return last

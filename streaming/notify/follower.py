@@ -56,7 +56,7 @@ def read_secret(target: NotifyTarget) -> str:
 
 
 class TargetFollower:
-    """Follows the topics for one target, with the target's own consumer group."""
+    """Follows the topics of incidents and episodes for one target, with a consumer group of its own."""
 
     def __init__(self, settings: Settings, target: NotifyTarget, stop: threading.Event, metrics: NotifyMetrics) -> None:
         self._settings, self._target, self._stop, self._metrics = settings, target, stop, metrics
@@ -70,9 +70,9 @@ class TargetFollower:
 
     def run(self) -> None:
         """Follow the topics and send notifications until ``stop`` is set."""
-        self._follower.follow(self._handle, self._restore)
+        self._follower.follow(self._send_notifications, self._restore_open_incidents)
 
-    def _handle(self, message: Message) -> None:
+    def _send_notifications(self, message: Message) -> None:
         for notification in self._notifications(message):
             made = request(self._target, notification, self._secret, time.time_ns() // 1_000_000)
             try:
@@ -89,7 +89,7 @@ class TargetFollower:
             return []
         try:
             if message.topic() == self._settings.topics.incidents:
-                return self._apply(message)
+                return self._apply_incident(message)
             if (value := message.value()) is not None:
                 notification = episode_notification(self._target, self._open.explain(decode_episode(value)))
                 return [] if notification is None else [notification]
@@ -98,18 +98,18 @@ class TargetFollower:
             _log.warning("%s: %s: %s", self._name, place, error)
         return []
 
-    def _apply(self, message: Message) -> list[Notification]:
+    def _apply_incident(self, message: Message) -> list[Notification]:
         """Apply the record of an incident to the open incidents, and return the incident's notifications."""
         if (value := message.value()) is not None:
             return self._open.notifications(decode_incident(value))
         self._open.forget(*of_key(message.key() or b""))
         return []
 
-    def _restore(self, place: TopicPartition) -> None:
+    def _restore_open_incidents(self, place: TopicPartition) -> None:
         """Restore the open incidents from records before the committed offset, which earlier processes handled."""
         if place.topic != self._settings.topics.incidents:
             return
         for message in read_to_end(self._settings.kafka, place.topic, until=self._stop.is_set):
             if message.partition() == place.partition and (message.offset() or 0) < place.offset:
                 with suppress(MalformedEpisode):  # The error was logged when the record was handled.
-                    self._apply(message)
+                    self._apply_incident(message)

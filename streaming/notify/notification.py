@@ -12,9 +12,9 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.notify import SEVERITIES, NotifyTarget, Severity
 
 #: Kinds of incidents to which somebody must react at once; incidents of other kinds are warnings.
-CRITICAL: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"})
+CRITICAL_KINDS: Final = frozenset({"storm", "stuck", "rebalance-stuck", "data-loss", "broker-restart", "mass-restart"})
 #: Number of the newest incidents of the whole cluster that are kept to explain episodes.
-_MOST_OF_CLUSTER: Final = 100
+_MAX_CLUSTER_INCIDENTS: Final = 100
 
 NotificationAction = Literal["open", "close", "event"]
 
@@ -45,7 +45,7 @@ class Notification(NamedTuple):
 
 def severity_of(kind: str) -> Severity:
     """Return the severity of incidents of this kind."""
-    return "critical" if kind in CRITICAL else "warning"
+    return "critical" if kind in CRITICAL_KINDS else "warning"
 
 
 class OpenIncidents:
@@ -66,7 +66,7 @@ class OpenIncidents:
         if incident.scope == "cluster":
             before = self._of_cluster.get(incident.incident)
             self._of_cluster[incident.incident] = incident
-            self._of_cluster.pop(incident.incident - _MOST_OF_CLUSTER, None)
+            self._of_cluster.pop(incident.incident - _MAX_CLUSTER_INCIDENTS, None)
             if before and before.closed_at is not None and before.closed_at == incident.closed_at:
                 return []  # only the pauses of its groups are new
         if incident.status == "open":
@@ -76,10 +76,10 @@ class OpenIncidents:
         severity = severity_of(incident.kind)
         if SEVERITIES.index(severity) < SEVERITIES.index(self._target.severity):
             return []
-        if not _is_wanted(self._target, incident.group_id, severity, incident.opened_at):
+        if not _is_routed(self._target, incident.group_id, severity, incident.opened_at):
             return []
-        opened = [] if was_open else [_of_incident(self._target, incident, "open")]
-        closed = [_of_incident(self._target, incident, "close")] if incident.status == "closed" else []
+        opened = [] if was_open else [_incident_notification(self._target, incident, "open")]
+        closed = [_incident_notification(self._target, incident, "close")] if incident.status == "closed" else []
         return opened + closed
 
     def forget(self, group_id: str, number: int) -> None:
@@ -98,13 +98,13 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
         return None
     longest_ms = episode.downtime.longest_ms[0] if episode.downtime else 0
     severity: Severity = "critical" if episode.status in {"stuck", "storming"} else "info"
-    is_wanted = _is_wanted(target, episode.group_id, severity, episode.closed_at)
+    is_wanted = _is_routed(target, episode.group_id, severity, episode.closed_at)
     if longest_ms < target.episode_downtime_ms or not is_wanted:
         return None
     subject = f"{episode.group_id}/episode/{episode.episode}"
     return Notification(
         *(subject, subject, "event", severity, episode.group_id, episode.kind, episode.story, episode.closed_at),
-        link=_link(target, episode.group_id),
+        link=_page_link(target, episode.group_id),
     )
 
 
@@ -114,17 +114,17 @@ def text_of(target: NotifyTarget, notification: Notification) -> str:
     return Template(target.template).safe_substitute(values).strip()
 
 
-def _of_incident(target: NotifyTarget, incident: Incident, action: NotificationAction) -> Notification:
+def _incident_notification(target: NotifyTarget, incident: Incident, action: NotificationAction) -> Notification:
     subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
     at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
     return Notification(
         *(f"{subject}/{action}", subject, action, severity_of(incident.kind), incident.group_id, incident.kind),
-        *(incident.story, at_ms, _link(target, incident.group_id)),
+        *(incident.story, at_ms, _page_link(target, incident.group_id)),
     )
 
 
-def _is_wanted(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
-    """True if the target wants notifications of this group, and of this severity at this time.
+def _is_routed(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
+    """Return True if notifications of this group and severity are sent to the target at this time.
 
     The result only depends on the record, so that a target is notified of both the open and the close, or of neither.
     """
@@ -141,5 +141,5 @@ def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
     return begin <= local < end if begin <= end else local >= begin or local < end
 
 
-def _link(target: NotifyTarget, group_id: str) -> str:
+def _page_link(target: NotifyTarget, group_id: str) -> str:
     return f"{target.page_url.rstrip('/')}/groups/{quote(group_id)}" if target.page_url else ""

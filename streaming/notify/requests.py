@@ -18,12 +18,12 @@ from streaming.notify.notification import Notification, text_of
 from streaming.records.codec import rfc3339
 from streaming.settings.notify import NotifyTarget
 
-_PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
-_OPSGENIE: Final = "https://api.opsgenie.com/v2/alerts"
-_PRIORITIES: Final = {"critical": "P1", "warning": "P3", "info": "P5"}
+_PAGERDUTY_URL: Final = "https://events.pagerduty.com/v2/enqueue"
+_OPSGENIE_URL: Final = "https://api.opsgenie.com/v2/alerts"
+_OPSGENIE_PRIORITIES: Final = {"critical": "P1", "warning": "P3", "info": "P5"}
 #: Longest titles that receivers accept, in characters: PagerDuty's summary 1,024, Opsgenie's message 130.
-_PAGERDUTY_SUMMARY: Final = 1024
-_OPSGENIE_MESSAGE: Final = 130
+_MAX_PAGERDUTY_SUMMARY: Final = 1024
+_MAX_OPSGENIE_MESSAGE: Final = 130
 #: Prefix of a Standard Webhooks secret; the remaining secret is Base64.
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - this is not a secret
 
@@ -42,18 +42,18 @@ def request(target: NotifyTarget, notification: Notification, secret: str, now_m
         raise BadInput(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:
         case "slack":
-            return _post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
+            return _json_post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
         case "teams":
-            return _post(target.url, _teams(target, notification))
+            return _json_post(target.url, _teams(target, notification))
         case "pagerduty":
-            return _post(target.url or _PAGERDUTY, _pagerduty(target, notification, secret))
+            return _json_post(target.url or _PAGERDUTY_URL, _pagerduty(target, notification, secret))
         case "opsgenie":
             return _opsgenie(target, notification, secret)
         case _:
             return _webhook(target, notification, secret, now_ms)
 
 
-def _post(url: str, body: Any, **headers: str) -> Request:
+def _json_post(url: str, body: Any, **headers: str) -> Request:
     return Request(url, {"content-type": "application/json", **headers}, msgspec.json.encode(body))
 
 
@@ -83,7 +83,7 @@ def _pagerduty(target: NotifyTarget, notification: Notification, routing_key: st
         "event_action": "resolve" if notification.action == "close" else "trigger",
         "dedup_key": notification.subject[:255],
         "payload": {
-            "summary": text_of(target, notification)[:_PAGERDUTY_SUMMARY],
+            "summary": text_of(target, notification)[:_MAX_PAGERDUTY_SUMMARY],
             "source": notification.group_id,
             "severity": notification.severity,
             "timestamp": rfc3339(notification.at_ms),
@@ -96,20 +96,20 @@ def _pagerduty(target: NotifyTarget, notification: Notification, routing_key: st
 
 
 def _opsgenie(target: NotifyTarget, notification: Notification, key: str) -> Request:
-    url, authorization = target.url or _OPSGENIE, f"GenieKey {key}"
+    url, authorization = target.url or _OPSGENIE_URL, f"GenieKey {key}"
     if notification.action == "close":
         alias = quote(notification.subject, safe="")
         body = {"note": notification.text}
-        return _post(f"{url}/{alias}/close?identifierType=alias", body, authorization=authorization)
+        return _json_post(f"{url}/{alias}/close?identifierType=alias", body, authorization=authorization)
     alert = {
-        "message": notification.title[:_OPSGENIE_MESSAGE],
+        "message": notification.title[:_MAX_OPSGENIE_MESSAGE],
         "alias": notification.subject[:512],
         "description": _with_link(target, notification, "{0}"),
-        "priority": _PRIORITIES[notification.severity],
+        "priority": _OPSGENIE_PRIORITIES[notification.severity],
         "entity": notification.group_id,
         "tags": [notification.kind],
     }
-    return _post(url, alert, authorization=authorization)
+    return _json_post(url, alert, authorization=authorization)
 
 
 def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_ms: int) -> Request:
@@ -126,13 +126,13 @@ def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_
         "data": data | {"groupId": notification.group_id, "message": text_of(target, notification)},
     }
     headers = {"content-type": "application/cloudevents+json", "webhook-id": notification.id}
-    made = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))
+    unsigned = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))
     if secret:
-        made.headers["webhook-signature"] = _signature(target, made, secret)
-    return made
+        unsigned.headers["webhook-signature"] = _signature(target, unsigned, secret)
+    return unsigned
 
 
-def _signature(target: NotifyTarget, made: Request, secret: str) -> str:
+def _signature(target: NotifyTarget, unsigned: Request, secret: str) -> str:
     try:
         key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
     except binascii.Error as error:
@@ -140,5 +140,5 @@ def _signature(target: NotifyTarget, made: Request, secret: str) -> str:
             f"notify target {target.name}: secret_file is not Base64; write {_SECRET_PREFIX} and Base64, as "
             "Standard Webhooks does"
         ) from error
-    signed = f"{made.headers['webhook-id']}.{made.headers['webhook-timestamp']}.".encode() + made.body
+    signed = f"{unsigned.headers['webhook-id']}.{unsigned.headers['webhook-timestamp']}.".encode() + unsigned.body
     return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"

@@ -15,20 +15,20 @@ from streaming.notify.requests import Request
 _log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS: Final = 10.0
-_FIRST_WAIT_SECONDS: Final = 0.5
-_LONGEST_WAIT_SECONDS: Final = 60.0
+_FIRST_RETRY_SECONDS: Final = 0.5
+_MAX_RETRY_SECONDS: Final = 60.0
 #: HTTP statuses after which the same request may succeed later.
-_RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
+_RETRIED_STATUSES: Final = frozenset({408, 425, 429, *range(500, 600)})
 #: Largest number of bytes that are read from an answer, for the message about a refusal.
-_ANSWER_BYTES: Final = 500
+_MAX_ANSWER_BYTES: Final = 500
 
 
 class Refused(OutsideFailure):
-    """The receiver does not take the request, now or later."""
+    """The receiver rejects the request for good, so a retry is useless."""
 
 
 class _Unavailable(OutsideFailure):
-    """The receiver does not answer, or requests a retry, after ``after`` seconds if the answer contains a time."""
+    """The receiver does not answer or requests a retry; ``after``: seconds to wait, if the answer contains a time."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -68,18 +68,18 @@ class Sender:
                 "POST", request.url, body=request.body, headers=request.headers, redirect=False, preload_content=False
             )
             try:
-                text = answer.read(_ANSWER_BYTES).decode(errors="replace").strip()
+                text = answer.read(_MAX_ANSWER_BYTES).decode(errors="replace").strip()
             finally:
                 answer.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise _Unavailable(str(error)) from error
-        if answer.status in _RETRIED:
+        if answer.status in _RETRIED_STATUSES:
             raise _Unavailable(f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after")))
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP statuses of success
             raise Refused(f"status {answer.status} {text}".rstrip())
 
     def _seconds_to_wait(self, state: RetryCallState) -> float:
-        backoff = wait_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)(state)
+        backoff = wait_exponential(_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS)(state)
         error = state.outcome.exception() if state.outcome else None
         return float(max(backoff, error.after if isinstance(error, _Unavailable) else 0.0))
 
@@ -96,7 +96,7 @@ def _retry_after(value: str | None) -> float:
 
 
 def _require_public(connection: HTTPConnection) -> None:
-    """Raise Refused for a private, loopback, link-local or reserved peer, to which a name may resolve at any time."""
+    """Raise Refused if the connected address is private, loopback, link-local or reserved."""
     peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
     if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
         connection.close()

@@ -1,1 +1,1 @@
-"""The membership log played again: a group as of any moment, recordings in one file, and reports."""
+"""Replay of the membership log: groups as of a past moment, recordings in one file, and reports."""

@@ -1,4 +1,4 @@
-"""Anonymises a membership log: other names for groups, topics, members, clients, hosts and racks.
+"""Anonymises a membership log: replaces the names of groups, topics, members, clients, hosts and racks.
 
 Names are replaced token by token, each token always by the same one: ``checkout-7d4f`` → ``anon02-anon01``. So
 prefixes, separators, short numbers and the order of names stay, on which assignors and kinds of episodes depend.
@@ -18,23 +18,23 @@ from streaming.recording.history import RecordedHistory
 from streaming.records.codec import Record, encode_event, read
 from streaming.records.events import Event
 
-#: Fields with a fixed set of values, none of which names anything.
-_PLAIN: Final = frozenset({"groupProtocol", "protocolType", "state", "kind", "source", "topicId", "verdict"})
+#: Fields with a fixed set of values, which are not names.
+_ENUM_FIELDS: Final = frozenset({"groupProtocol", "protocolType", "state", "kind", "source", "topicId", "verdict"})
 #: Fields with text for people.
-_TEXTS: Final = frozenset({"reason", "text"})
+_TEXT_FIELDS: Final = frozenset({"reason", "text"})
 _HOST_FIELDS: Final = frozenset({"clientHost", "endpoint"})
 _UUID: Final = re.compile(r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
 #: Member ids of the consumer protocol.
-_RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_RANDOM_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _IP: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}")
 _TOKEN: Final = re.compile(r"[^\W_]+")
-#: What is looked at in a text: ids, addresses, words.
+#: Ids, IP addresses and words in a text.
 _TEXT_PART: Final = re.compile(
-    rf"(?P<id>{_UUID.pattern}|(?<![\w-]){_RANDOM.pattern}(?![\w-]))|(?P<ip>{_IP.pattern})|(?P<token>{_TOKEN.pattern})"
+    rf"(?P<id>{_UUID.pattern}|(?<![\w-]){_RANDOM_ID.pattern}(?![\w-]))|(?P<ip>{_IP.pattern})|(?P<token>{_TOKEN.pattern})"
 )
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,3}")
 #: Tokens that clients and Kafka itself put into names, and the names of assignors and protocols.
-_KEPT: Final = frozenset(
+_KEPT_TOKENS: Final = frozenset(
     re.findall(
         r"\w+",
         "consumer client rdkafka kafka python sarama connect StreamThread range roundrobin sticky cooperative "
@@ -42,7 +42,7 @@ _KEPT: Final = frozenset(
     )
 )
 #: Words of the reasons that brokers, clients and the monitor give.
-_WORDS: Final = _KEPT | frozenset(
+_KEPT_WORDS: Final = _KEPT_TOKENS | frozenset(
     re.findall(
         r"\w+",
         "a adding added after all an and another any are as assignment at be because been before broker brokers by "
@@ -60,29 +60,29 @@ _WORDS: Final = _KEPT | frozenset(
 
 
 def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
-    """Return the events of a log under other names; records that are no events are left out.
+    """Return the events of a membership log with replaced names, without records that are not events.
 
-    The monitor's own events refer to ids of earlier outputs, which follow from names. So both logs are played.
+    The monitor's own events refer to ids of earlier outputs, which depend on names. So both logs are replayed.
     """
     events: list[tuple[Record, Event]] = []
     for record in log:
         with suppress(Exception):  # the stream refuses the record for the same reason
             events.append((record, read(record)))
-    names = _Names(event for _, event in events)
+    names = _Renaming(event for _, event in events)
     before, after = RecordedHistory(sinks), RecordedHistory(sinks)
-    marks: dict[str, str] = {}
+    note_ids: dict[str, str] = {}
     renamed: list[Record] = []
     for record, event in events:
         fields = names.fields(msgspec.to_builtins(event.data))
         if "after" in fields:
-            fields["after"] = marks.get(fields["after"], "")
+            fields["after"] = note_ids.get(fields["after"], "")
         data = msgspec.convert(fields, type(event.data))
         place = (record.partition, record.offset)
         key, value, headers = encode_event(Event(names.source(event.source), names.id(event.id), data))
         new = Record.of(*place, key, value, [*headers])
         before.apply(record)
         after.apply(new)
-        marks[_mark(before, event.data.group_id)] = _mark(after, data.group_id)
+        note_ids[_mark(before, event.data.group_id)] = _mark(after, data.group_id)
         renamed.append(new)
     return renamed
 
@@ -93,8 +93,8 @@ def _mark(history: RecordedHistory, group_id: str) -> str:
     return "" if episode is None else episode.last_note_id
 
 
-class _Names:
-    """The names of a log and what each becomes."""
+class _Renaming:
+    """Replacements of the names in a membership log."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._tokens: set[str] = set()
@@ -108,15 +108,15 @@ class _Names:
         width = len(str(len(self._tokens)))
         self._map = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
         for rank, uuid in enumerate(sorted(self._uuids), 1):
-            is_random = _RANDOM.fullmatch(uuid) is not None
+            is_random = _RANDOM_ID.fullmatch(uuid) is not None
             self._map[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
 
     def id(self, event_id: str) -> str:
-        """Return the id of an event."""
+        """Return an anonymous ``ce_id`` for an event's ``ce_id``."""
         return self._ids.setdefault(event_id, f"event-{len(self._ids) + 1}")
 
     def source(self, source: str) -> str:
-        """Return the source of an event; the monitor's own stays."""
+        """Return an anonymous ``ce_source`` for an event's ``ce_source``; the monitor's own source is not replaced."""
         return source if source == SOURCE else self._sources.setdefault(source, f"source-{len(self._sources) + 1}")
 
     def fields(self, value: Any, field: str = "") -> Any:
@@ -126,36 +126,38 @@ class _Names:
             for key, part in value.items():
                 # Other keys are names of topics or members.
                 is_field = field in ("", "members", "evidence", "stops") or key in ("partitions", "racks", "topicId")
-                renamed[key if is_field else self._name(key)] = self.fields(part, key if is_field else field)
+                renamed[key if is_field else self._rename(key)] = self.fields(part, key if is_field else field)
             return renamed
         if isinstance(value, list | tuple):
             return [self.fields(part, field) for part in value]
-        if not isinstance(value, str) or field in _PLAIN or field == "after":
+        if not isinstance(value, str) or field in _ENUM_FIELDS or field == "after":
             return value
         if field in _HOST_FIELDS:
             rank = len(self._hosts) + 1
             return self._hosts.setdefault(value, f"/10.{rank >> 16 & 255}.{rank >> 8 & 255}.{rank & 255}")
-        return self._text(value) if field in _TEXTS else self._name(value)
+        return self._rename_text(value) if field in _TEXT_FIELDS else self._rename(value)
 
-    def _name(self, name: str) -> str:
-        if _RANDOM.fullmatch(name):
-            return self._replaced(name, self._uuids)
+    def _rename(self, name: str) -> str:
+        if _RANDOM_ID.fullmatch(name):
+            return self._replacement(name, self._uuids)
         parts = enumerate(_UUID.split(name))  # every other part is a UUID
-        return "".join(self._replaced(part, self._uuids) if at % 2 else self._tokens_of(part) for at, part in parts)
+        return "".join(
+            self._replacement(part, self._uuids) if at % 2 else self._rename_tokens(part) for at, part in parts
+        )
 
-    def _tokens_of(self, text: str) -> str:
+    def _rename_tokens(self, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             token = match[0]
-            is_kept = token in _KEPT or _SHORT_NUMBER.fullmatch(token)
-            return token if is_kept else self._replaced(token, self._tokens)
+            is_kept = token in _KEPT_TOKENS or _SHORT_NUMBER.fullmatch(token)
+            return token if is_kept else self._replacement(token, self._tokens)
 
         return _TOKEN.sub(replace, text)
 
-    def _replaced(self, token: str, names: set[str]) -> str:
+    def _replacement(self, token: str, names: set[str]) -> str:
         names.add(token)
         return self._map.get(token, token)
 
-    def _text(self, text: str) -> str:
+    def _rename_text(self, text: str) -> str:
         """Return a text in which known names are replaced, and words that are not Kafka's are left out."""
 
         def replace(match: re.Match[str]) -> str:
@@ -165,7 +167,7 @@ class _Names:
             if match["ip"]:
                 return self._hosts.get(f"/{part}", "/0.0.0.0")[1:]
             if match["token"]:
-                is_plain = {part, part.lower()} & _WORDS or _SHORT_NUMBER.fullmatch(part)
+                is_plain = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER.fullmatch(part)
                 return part if is_plain else "…"
             return _TEXT_PART.sub(replace, part.replace("-", " ").replace("_", " "))
 

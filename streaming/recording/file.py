@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from assignors.errors import BadInput
 from streaming.episodes.incidents import Thresholds
 from streaming.monitor.outputs import ListedMembers, Sinks
-from streaming.recording.history import RecordedHistory, Replayed, event_time
+from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time
 from streaming.records.codec import UNREADABLE, Record, RecordHeaders, ce_attributes
 from streaming.records.diffs import Diff
 from streaming.records.events import Wire
@@ -26,7 +26,7 @@ from streaming.records.events import Wire
 VERSION: Final = 1
 _LAYOUT: Final = "rebalance-monitor recording"
 #: Longest line: the longest record, with every byte escaped.
-_MAX_LINE: Final = 200 * 2**20
+_MAX_LINE_BYTES: Final = 200 * 2**20
 #: Roles of the topics, in the order of :class:`~streaming.monitor.outputs.Sinks`.
 ROLES: Final = ("membership", "diffs", "assignments", "dead_letters", "episodes", "incidents")
 #: The role of a topic whose records are in a recording.
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 class RecordedSettings(Wire, frozen=True):
-    """The settings that outputs depend on; ``max_bytes`` by the role of the topic."""
+    """The settings that the computed outputs depend on; ``max_bytes`` by the role of the topic."""
 
     quiet_ms: int
     storm_turns: int
@@ -46,20 +46,20 @@ class RecordedSettings(Wire, frozen=True):
 
     @classmethod
     def of(cls, sinks: Sinks) -> Self:
-        """Return the settings of a stream or a replay."""
+        """Return the recorded settings of a stream or a replay."""
         roles = {getattr(sinks, role): role for role in ROLES}
         max_bytes = {roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles}
         return cls(**{name: getattr(sinks, name) for name in cls.__struct_fields__} | {"max_bytes": max_bytes})
 
     @property
     def sinks(self) -> Sinks:
-        """Where outputs of a replay go: to topics that are named by their roles."""
+        """The output topics of a replay, each named by its role."""
         partitions = dict.fromkeys(ROLES, 1)
         return Sinks(*ROLES[:4], partitions, episodes="episodes", incidents="incidents", **structs.asdict(self))
 
 
 class RecordingHeader(Wire, frozen=True):
-    """The first line. ``begin`` and ``end``: the time that is of interest; events before it are there too."""
+    """The first line of a recording. ``begin`` and ``end`` (ms): the time to look at; it also has earlier events."""
 
     monitor: str
     groups: list[str]
@@ -83,7 +83,7 @@ class RecordedRecord(Wire, frozen=True, omit_defaults=True):
 
     @property
     def record(self) -> Record:
-        """The record as it was in its topic."""
+        """The Kafka record, as it was in its topic."""
         headers = [(name, _bytes(value)) for name, value in self.headers]
         return Record.of(self.partition, self.offset, _bytes(self.key), _bytes(self.value), headers)
 
@@ -92,7 +92,7 @@ class _Footer(Wire, frozen=True):
     records: int
 
 
-_BASE64: Final = "base64:"
+_BASE64_PREFIX: Final = "base64:"
 
 
 def _text(data: bytes | None) -> str | None:
@@ -101,14 +101,14 @@ def _text(data: bytes | None) -> str | None:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        text = _BASE64
-    return _BASE64 + b64encode(data).decode() if text.startswith(_BASE64) else text
+        text = _BASE64_PREFIX
+    return _BASE64_PREFIX + b64encode(data).decode() if text.startswith(_BASE64_PREFIX) else text
 
 
 def _bytes(text: str | None) -> bytes | None:
     if text is None:
         return None
-    return b64decode(text.removeprefix(_BASE64)) if text.startswith(_BASE64) else text.encode()
+    return b64decode(text.removeprefix(_BASE64_PREFIX)) if text.startswith(_BASE64_PREFIX) else text.encode()
 
 
 def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[RecordedRecord]:
@@ -117,20 +117,20 @@ def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[Reco
     ``sinks``: topics named by their roles, as :attr:`RecordedSettings.sinks`.
     """
     for record in log:
-        yield _recorded("membership", record, record.key, record.value, record.all_headers)
+        yield _recorded_line("membership", record, record.key, record.value, record.all_headers)
     history = RecordedHistory(sinks)
     for output in history.play(log):
         if isinstance(output.value, Diff) and event_time(output.source) >= begin:
             write = output.write
-            yield _recorded("diffs", output.source, write.key, write.value, write.headers)
+            yield _recorded_line("diffs", output.source, write.key, write.value, write.headers)
     for topic, key, value in history.values():
         yield RecordedRecord(topic=cast("Role", topic), key=_text(key), value=_text(value))
 
 
-def _recorded(
+def _recorded_line(
     topic: Role, source: Record, key: bytes | None, value: bytes | None, headers: RecordHeaders
 ) -> RecordedRecord:
-    """Return a record of a topic as a line; its place is that of ``source``."""
+    """Return a record of a topic as a line of a recording, with the partition and offset of ``source``."""
     texts = [(name, _text(data)) for name, data in headers]
     place = {"partition": source.partition, "offset": source.offset}
     return RecordedRecord(topic=topic, **place, key=_text(key), value=_text(value), headers=texts)
@@ -161,8 +161,8 @@ class Recording(NamedTuple):
     log: list[Record]
     outputs: list[RecordedRecord]
 
-    def steps(self) -> Iterator[list[Replayed]]:
-        """Replay the log; yield the outputs of each event since the recording's begin."""
+    def steps(self) -> Iterator[list[ReplayedOutput]]:
+        """Replay the log; yield the outputs of each event from ``header.begin`` on."""
         history = RecordedHistory(self.header.settings.sinks)
         for outputs in history.steps(self.log):
             yield [output for output in outputs if event_time(output.source) >= self.header.begin]
@@ -170,22 +170,22 @@ class Recording(NamedTuple):
     def differences(self) -> Iterator[str]:
         """Yield a line for each difference between the recorded outputs and a replay."""
         again = list(record_log(self.log, self.header.begin, self.header.settings.sinks))[len(self.log) :]
-        replayed = {_identity(line): line for line in again}
+        replayed = {_output_key(line): line for line in again}
         for line in self.outputs:
-            computed = replayed.pop(_identity(line), None)
+            computed = replayed.pop(_output_key(line), None)
             if computed is None:
-                yield f"{_title(line)}: a replay does not give it"
+                yield f"{_output_title(line)}: a replay does not give it"
             elif computed != line:
-                yield f"{_title(line)}: a replay gives other content"
-        yield from (f"{_title(line)}: only a replay gives it" for line in replayed.values())
+                yield f"{_output_title(line)}: a replay gives other content"
+        yield from (f"{_output_title(line)}: only a replay gives it" for line in replayed.values())
 
 
-def _identity(line: RecordedRecord) -> tuple[str, str | None]:
+def _output_key(line: RecordedRecord) -> tuple[str, str | None]:
     return line.topic, ce_attributes(line.record.all_headers).get("id") if line.topic == "diffs" else line.key
 
 
-def _title(line: RecordedRecord) -> str:
-    topic, name = _identity(line)
+def _output_title(line: RecordedRecord) -> str:
+    topic, name = _output_key(line)
     return f"{topic} {line.key} {name}" if topic == "diffs" else f"{topic} {name}"
 
 
@@ -201,7 +201,7 @@ def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Reco
         raise BadInput(f"{name}: {actual}; this release reads version {VERSION}: record it again")
     log: list[Record] = []
     outputs: list[RecordedRecord] = []
-    for line in _records(lines, name):
+    for line in _body_records(lines, name):
         is_numbered = line.topic in ("episodes", "incidents")
         if group is not None and group != ((line.key or "").rpartition("/")[0] if is_numbered else line.key):
             continue
@@ -212,7 +212,7 @@ def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Reco
     return Recording(header, log, outputs)
 
 
-def _records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
+def _body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
     """Yield all records between header and footer."""
     count = 0
     for number, line in enumerate(lines, 2):
@@ -232,7 +232,7 @@ def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     number = 1
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-            while line := unpacked.readline(_MAX_LINE):
+            while line := unpacked.readline(_MAX_LINE_BYTES):
                 checksum, _, text = line.removesuffix(b"\n").partition(b" ")
                 if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
                     raise BadInput(f"{name}: line {number} is damaged: its checksum is wrong")
@@ -247,8 +247,8 @@ def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
         raise BadInput(f"{name}: line {number} can't be unpacked: {error}") from error
 
 
-def _decode(line: bytes, shape: type[_T], name: str, number: int) -> _T:
+def _decode(line: bytes, line_type: type[_T], name: str, number: int) -> _T:
     try:
-        return msgspec.json.decode(line, type=shape)
+        return msgspec.json.decode(line, type=line_type)
     except UNREADABLE as error:
         raise BadInput(f"{name}: line {number}: {error}") from error

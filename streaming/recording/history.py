@@ -27,27 +27,27 @@ from streaming.records.episodes import (
 
 _diffs: Final = msgspec.json.Decoder(Diff)
 _assignments: Final = msgspec.json.Decoder(LatestAssignment)
-#: Records that are applied at once.
-_BATCH: Final = 1000
+#: The number of records that are applied in one batch.
+_BATCH_RECORDS: Final = 1000
 
 
-class _Timed(Struct):
+class _EventTimes(Struct):
     timestamp: int = 0
 
 
-_timed: Final = msgspec.json.Decoder(_Timed)
+_event_times: Final = msgspec.json.Decoder(_EventTimes)
 
 
 def event_time(record: Record) -> int:
-    """Return the time of a record's event (ms); 0 for a record that is no event, which changes no group."""
+    """Return the time of a record's event (ms); 0 if the record is not an event."""
     try:
-        return _timed.decode(record.value or b"").timestamp
+        return _event_times.decode(record.value or b"").timestamp
     except codec.UNREADABLE:
         return 0
 
 
-class Replayed(NamedTuple):
-    """A diff, episode or incident: its record, its value, and the record of the event behind it."""
+class ReplayedOutput(NamedTuple):
+    """A replayed diff, episode or incident: its record, its value, and the record of the event that caused it."""
 
     write: Write
     value: Diff | Episode | Incident
@@ -59,7 +59,7 @@ class Replayed(NamedTuple):
         return codec.ce_attributes(self.write.headers)["id"]
 
 
-def _type(write: Write) -> str | None:
+def _ce_type(write: Write) -> str | None:
     return codec.ce_attributes(write.headers).get("type")
 
 
@@ -76,31 +76,31 @@ class RecordedHistory:
         #: Topic and key → value, and the number of events until it was written.
         self._newest: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
-    def apply(self, record: Record) -> list[Replayed]:
-        """Apply the next record of the log; return its diffs, episodes and incidents."""
-        sinks, outputs = self._sinks, list[Replayed]()
+    def apply(self, record: Record) -> list[ReplayedOutput]:
+        """Apply the next record of the membership log; return its diffs, episodes and incidents."""
+        sinks, outputs = self._sinks, list[ReplayedOutput]()
         for write in self._writes([record]):
             if write.value is None:
                 continue
             if write.topic == sinks.episodes:
-                outputs.append(Replayed(write, decode_episode(write.value), record))
-            elif write.topic == sinks.incidents and _type(write) == INCIDENT_TYPE:
-                outputs.append(Replayed(write, decode_incident(write.value), record))
-            elif write.topic == sinks.diffs and _type(write) == DIFF_TYPE:
-                outputs.append(Replayed(write, _diffs.decode(write.value), record))
+                outputs.append(ReplayedOutput(write, decode_episode(write.value), record))
+            elif write.topic == sinks.incidents and _ce_type(write) == INCIDENT_TYPE:
+                outputs.append(ReplayedOutput(write, decode_incident(write.value), record))
+            elif write.topic == sinks.diffs and _ce_type(write) == DIFF_TYPE:
+                outputs.append(ReplayedOutput(write, _diffs.decode(write.value), record))
         return outputs
 
     def advance(self, log: Iterable[Record]) -> None:
         """Apply records in batches, which takes half the time of :meth:`apply`."""
         records = iter(log)
-        while batch := list(islice(records, _BATCH)):
+        while batch := list(islice(records, _BATCH_RECORDS)):
             self._writes(batch)
 
     def _writes(self, records: list[Record]) -> list[Write]:
         self._count += len(records)
         sinks, writes = self._sinks, process(self.bucket, records, 0, self._sinks)
         for write in writes:
-            if _type(write) == ANNOTATION_TYPE:
+            if _ce_type(write) == ANNOTATION_TYPE:
                 continue
             place = write.topic, write.key or b""
             if write.value is None:
@@ -111,16 +111,16 @@ class RecordedHistory:
 
     def steps(
         self, log: Iterable[Record], *, until_ms: int | None = None, until: Callable[[], bool] = lambda: False
-    ) -> Iterator[list[Replayed]]:
-        """Apply the log, without events later than ``until_ms``, until ``until()``; yield each event's outputs."""
+    ) -> Iterator[list[ReplayedOutput]]:
+        """Apply the events up to ``until_ms``, or until ``until()`` is true; yield each event's outputs."""
         for record in log:
             if until():
                 return
             if until_ms is None or event_time(record) <= until_ms:
                 yield self.apply(record)
 
-    def play(self, log: Iterable[Record]) -> Iterator[Replayed]:
-        """Apply the whole log; yield all outputs."""
+    def play(self, log: Iterable[Record]) -> Iterator[ReplayedOutput]:
+        """Apply the whole membership log; yield all outputs."""
         for outputs in self.steps(log):
             yield from outputs
 
@@ -129,24 +129,26 @@ class RecordedHistory:
         for (topic, key), (value, _) in self._newest.items():
             yield topic, key, value
 
-    def _of(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
+    def _records_of(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
         return (content for (name, _), content in self._newest.items() if name == topic)
 
     @property
     def assignments(self) -> list[LatestAssignment]:
         """The latest assignment of each group that exists."""
-        return [_assignments.decode(value) for value, _ in self._of(self._sinks.assignments)]
+        return [_assignments.decode(value) for value, _ in self._records_of(self._sinks.assignments)]
 
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        records = [EpisodeRecord(decode_episode(value), value, at) for value, at in self._of(self._sinks.episodes)]
+        records = [
+            EpisodeRecord(decode_episode(value), value, at) for value, at in self._records_of(self._sinks.episodes)
+        ]
         return explain_episodes(records, self.incidents)
 
     @property
     def incidents(self) -> list[IncidentRecord]:
         """The newest record of each incident."""
-        return [IncidentRecord(decode_incident(value), value) for value, _ in self._of(self._sinks.incidents)]
+        return [IncidentRecord(decode_incident(value), value) for value, _ in self._records_of(self._sinks.incidents)]
 
 
 def history_at(log: Iterable[Record], at_ms: int, sinks: Sinks) -> RecordedHistory:

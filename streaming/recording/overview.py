@@ -18,11 +18,11 @@ from streaming.records.names import called
 from streaming.settings.config import ServiceLevel, service_level
 
 #: The most episodes that the command ``group`` lists.
-LAST_EPISODES: Final = 10
+MAX_LISTED_EPISODES: Final = 10
 
 
-class NoEpisodeThen(MonitorError):  # noqa: N818 - a bad answer to a question, no failure
-    """No episode was open at that time."""
+class NoEpisodeAtTime(MonitorError):  # noqa: N818 - a bad answer to a question, no failure
+    """The group had no open episode at the requested time."""
 
     exit_status: ClassVar[int] = 1
 
@@ -43,8 +43,8 @@ class OwnerLine(Struct, frozen=True, rename="camel"):
 class GroupOverview(NamedTuple):
     """A group's latest assignment, its last episodes and its open incidents, the newest first.
 
-    ``today``: downtime of the group's episodes of today. ``budget``: what is left of today's error budget. ``lag``: in
-    records, as last sampled.
+    ``today``: downtime of the group's episodes of today. ``budget``: what is left of today's error budget. ``lag``: the
+    group's lag in records, as last sampled.
     """
 
     latest: LatestAssignment
@@ -76,7 +76,7 @@ class GroupOverview(NamedTuple):
             return "empty"
         return self.newest.status if self.newest else None
 
-    def _common(self) -> dict[str, Any]:
+    def _shared_fields(self) -> dict[str, Any]:
         return {"groupId": self.latest.group_id, "kind": self.kind, "state": self.state, **self.status._asdict()}
 
     def line(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class GroupOverview(NamedTuple):
 
         ``downtimeToday`` and ``lag`` are null if unknown; ``slo`` is left out if the group has no service level.
         """
-        line = self._common() | {
+        line = self._shared_fields() | {
             "members": len(self.latest.members),
             "lag": self.lag,
             "downtimeToday": self.today,
@@ -96,7 +96,7 @@ class GroupOverview(NamedTuple):
     def document(self) -> dict[str, Any]:
         """Return the group as the document of ``group --json``."""
         latest = self.latest
-        return self._common() | {
+        return self._shared_fields() | {
             "protocol": latest.protocol,
             "assignor": latest.assignor,
             "generation": latest.generation,
@@ -108,7 +108,7 @@ class GroupOverview(NamedTuple):
         }
 
 
-def in_order(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+def sort_episodes(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     """Return a group's episodes, oldest first.
 
     Episodes are ordered by number, as the clock of an event may be wrong. A group that the stream has forgotten begins
@@ -128,7 +128,7 @@ def since(records: Iterable[EpisodeRecord], begin_ms: int) -> list[Episode]:
     return [r.episode for r in records if max(r.episode.opened_at, r.episode.updated_at) >= begin_ms]
 
 
-def concerns(incident: Incident, group_id: str) -> bool:
+def concerns_group(incident: Incident, group_id: str) -> bool:
     """Return True if an incident is one of this group, or one of the cluster that concerns this group."""
     return group_id in (incident.group_id, *incident.groups)
 
@@ -165,7 +165,7 @@ def group_overviews(
         today, level = since(episodes_of[name], midnight(now_ms)), service_level(levels, name)
         downtime = together(episode.downtime for episode in today)
         budget = error_budget(today, level.downtime_day_ms, level.worst_delay_ms) if level else None
-        newest, lag = in_order(episodes_of[name])[-1:], (lags or {}).get(name)
+        newest, lag = sort_episodes(episodes_of[name])[-1:], (lags or {}).get(name)
         overviews.append(GroupOverview(latest, newest, downtime, incidents_of[name], budget, lag))
     return overviews
 
@@ -178,18 +178,18 @@ def group_overview(
 ) -> GroupOverview:
     """Return one group with its last episodes and its open incidents."""
     latest = next((latest for latest in assignments if latest.group_id == group_id), None)
-    own = in_order(record for record in episodes if record.episode.group_id == group_id)[::-1]
+    own = sort_episodes(record for record in episodes if record.episode.group_id == group_id)[::-1]
     if latest is None:
         deleted = f"deleted; `rebalance-monitor why {group_id}` shows its last episode"
         why = deleted if own else "not found; `rebalance-monitor groups` lists all groups"
         raise UnknownGroup(f"group {group_id}: {why}")
-    open_incidents = newest_first(record for record in incidents if concerns(record.incident, group_id))
-    return GroupOverview(latest, own[:LAST_EPISODES], incidents=open_incidents)
+    open_incidents = newest_first(record for record in incidents if concerns_group(record.incident, group_id))
+    return GroupOverview(latest, own[:MAX_LISTED_EPISODES], incidents=open_incidents)
 
 
 def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None, quiet_ms: int) -> EpisodeRecord:
     """Return the episode that was open at ``at`` (ms) or closed at most ``quiet_ms`` before; None: the newest."""
-    own = in_order(record for record in episodes if record.episode.group_id == group_id)
+    own = sort_episodes(record for record in episodes if record.episode.group_id == group_id)
     if not own:
         raise UnknownGroup(f"group {group_id}: has no episode; `rebalance-monitor groups` lists all groups")
     if at is None:
@@ -204,7 +204,7 @@ def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None,
     if len(before) < len(own):
         after = own[len(before)].episode
         near.append(f"episode {after.episode} began at {rfc3339(after.opened_at)}")
-    raise NoEpisodeThen(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
+    raise NoEpisodeAtTime(f"group {group_id}: no episode was open at {rfc3339(at)}: {', '.join(near)}")
 
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:

@@ -9,12 +9,12 @@ from streaming.records.diffs import Cause, Diff
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import called
 
-#: The number of moves that are kept per group: its newest.
-_MOST_MOVES: Final = 10
+#: The most moves that are listed per group.
+_MAX_MOVES: Final = 10
 
 
-class NewOwners(Struct, frozen=True, rename="camel"):
-    """A change of a partition's owners: its round, time and cause; ``names``: names of all members in the change."""
+class PartitionMove(Struct, frozen=True, rename="camel"):
+    """A change of a partition's owners: diff id, time and cause; ``names``: display names of its members."""
 
     at: int
     id: str
@@ -32,7 +32,7 @@ class PartitionOwner(Struct, frozen=True, rename="camel"):
     partition: int
     owners: list[str]
     since: int
-    moves: list[NewOwners]
+    moves: list[PartitionMove]
 
 
 def partition_owners(
@@ -42,7 +42,7 @@ def partition_owners(
 
     ``diffs``: pairs of the ``ce_id`` and the diff; the diffs of each group must be in order.
     """
-    moves: dict[str, list[NewOwners]] = {}
+    moves: dict[str, list[PartitionMove]] = {}
     for diff_id, diff in diffs:
         if diff.timestamp > until_ms:
             continue
@@ -59,9 +59,9 @@ def partition_owners(
             names = called(diff.named)
             concerned = names.keys() & {*owners, *before, *diff.cause.member_ids}
             named = {member_id: names[member_id] for member_id in concerned}
-            own.append(NewOwners(diff.timestamp, diff_id, diff.cause, owners, before, named))
+            own.append(PartitionMove(diff.timestamp, diff_id, diff.cause, owners, before, named))
     return [
-        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MOST_MOVES - 1 : -1])
+        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MAX_MOVES - 1 : -1])
         for group_id, own in sorted(moves.items())
         if own
     ]

@@ -24,7 +24,7 @@ svg{width:100%;height:auto;font:12px system-ui,sans-serif}
 svg text{fill:currentColor}
 .owns{fill:#3b82c4}.idle{fill:#9aa4b0}.round{stroke:#d97706;stroke-width:1}
 """
-_MARKDOWN_SIGNS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_MARKDOWN_CHARACTERS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 class ReportTable(NamedTuple):
@@ -55,7 +55,7 @@ def html_page(title: str, body: str) -> str:
 
 
 def html_lines(lines: Iterable[str]) -> str:
-    """Return lines as in a terminal."""
+    """Return an HTML element that shows lines as in a terminal."""
     return "".join(f'<div class="line">{html.escape(line)}</div>\n' for line in lines)
 
 
@@ -66,7 +66,7 @@ def as_html(title: str, sections: Iterable[ReportSection]) -> str:
         parts += [f"<h2>{html.escape(section.title)}</h2>\n", html_lines(section.lines), section.picture]
         if section.table is not None:
             heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.table.heads)
-            rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in _shown(section.table))
+            rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in _shown_rows(section.table))
             body = "".join(f"<tr>{row}</tr>\n" for row in rows)
             parts.append(f"<table><tr>{heads}</tr>\n{body}</table>\n")
     return html_page(title, "".join(parts))
@@ -74,33 +74,33 @@ def as_html(title: str, sections: Iterable[ReportSection]) -> str:
 
 def as_markdown(title: str, sections: Iterable[ReportSection]) -> str:
     """Return a report as Markdown, without pictures; indented lines are items of a list."""
-    parts = [f"# {_escaped(title)}\n"]
+    parts = [f"# {_escape_markdown(title)}\n"]
     for section in sections:
         if section.table is None and not section.lines:
             continue
-        parts.append(f"\n## {_escaped(section.title)}\n\n")
+        parts.append(f"\n## {_escape_markdown(section.title)}\n\n")
         for line in section.lines:
-            text = _escaped(line.strip())
+            text = _escape_markdown(line.strip())
             parts.append(f"- {text}\n" if line.startswith("  ") else f"\n{text}\n\n")
         if section.table is not None:
             heads = section.table.heads
-            parts.append(f"| {' | '.join(map(_escaped, heads))} |\n|{'---|' * len(heads)}\n")
-            parts += [f"| {' | '.join(map(_escaped, row))} |\n" for row in _shown(section.table)]
+            parts.append(f"| {' | '.join(map(_escape_markdown, heads))} |\n|{'---|' * len(heads)}\n")
+            parts += [f"| {' | '.join(map(_escape_markdown, row))} |\n" for row in _shown_rows(section.table)]
     return "".join(parts)
 
 
-def _shown(table: ReportTable) -> Iterator[Sequence[str]]:
+def _shown_rows(table: ReportTable) -> Iterator[Sequence[str]]:
     yield from table.rows[:MAX_ROWS]
     if len(table.rows) > MAX_ROWS:
         yield [f"and {len(table.rows) - MAX_ROWS} more", *[""] * (len(table.heads) - 1)]
 
 
-def _escaped(text: str) -> str:
-    return _MARKDOWN_SIGNS.sub(r"\\\1", text)
+def _escape_markdown(text: str) -> str:
+    return _MARKDOWN_CHARACTERS.sub(r"\\\1", text)
 
 
 def round_table(diffs: Sequence[Diff]) -> ReportTable:
-    """Return a table with a row a round."""
+    """Return a table with one row per rebalance round."""
     rows = []
     for diff in diffs:
         names = called(diff.named)
@@ -111,7 +111,7 @@ def round_table(diffs: Sequence[Diff]) -> ReportTable:
 
 
 def timeline(diffs: Sequence[Diff], end: int) -> str:
-    """Return a picture (SVG) with a row a member until ``end`` (ms), and a line a round; empty without rounds."""
+    """Return an SVG picture of the members' partitions until ``end`` (ms); empty without rounds."""
     diffs = diffs[-_MAX_ROUNDS:]
     if not diffs:
         return ""

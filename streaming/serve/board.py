@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct, structs
 
-from streaming.freshness import LateKind, Part
+from streaming.freshness import ComponentState, LateKind
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode, raw_json
 from streaming.serve.annotations import annotated_body, began_after
@@ -298,5 +298,5 @@ class FeedStatus(Struct, frozen=True):
     caught_up: bool = False
     lag: int | None = 0
     stale: Stale | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ComponentState, ...] = ()
     whole: frozenset[Sort] = frozenset()

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from assignors import __version__
 from streaming.advice.model import Advice
-from streaming.freshness import Part
+from streaming.freshness import ComponentState
 from streaming.records.codec import epoch_ms
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident, StoredAnnotation
@@ -163,7 +163,7 @@ EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
 _MARKS: Final = {"annotations": list[StoredAnnotation]}
 TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_MARKS)
 _PROGRESS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
-_PARTS: Final = {"stale": Stale, "parts": list[Part]}
+_PARTS: Final = {"stale": Stale, "parts": list[ComponentState]}
 GROUPS: Final = _answer(
     "Groups", {**_PROGRESS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS
 )

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
-from streaming.freshness import Freshness, Late, Part
+from streaming.freshness import ComponentState, Freshness, Late
 from streaming.serve.board import Stale
 from streaming.serve.history import Retention
 from streaming.serve.server import ServeOptions
@@ -57,8 +57,8 @@ def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
 
 def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, tmp_path: Path) -> None:
     now = int(time.time() * 1000)
-    stream = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=now, up_to=now)
-    gone = Part(
+    stream = ComponentState(part="stream", id="s", by=None, state="alive", last_heartbeat=now, up_to=now)
+    gone = ComponentState(
         part="collector", id="<b>\u202ec", by="offsets", state="silent", last_heartbeat=now - 780_000, up_to=now
     )
     states = [Freshness()]

@@ -115,7 +115,7 @@ def hostile_group(name: str) -> GroupOverview:
 def terminal_view(name: str) -> None:
     with demo.DemoView(as_json=False, clock=lambda: 0.0) as view:
         view.stage(name)
-        view.happens(name)
+        view.step(name)
         view.diff(DiffRecord("1", diff(name), b"", 0, 0))
     view.summary(DemoSummary([diff(name)], Agreement(1, (name,))))
 

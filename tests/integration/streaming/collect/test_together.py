@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.collect.polling.group import LIMITS
-from streaming.freshness import decoded
+from streaming.freshness import decode_heartbeat
 from streaming.records.events import Event, GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import Kafka, eventually, unique
@@ -44,7 +44,7 @@ def at_rest(events: Iterable[Event]) -> list[View]:
 
 def polled_up_to(collecting: CollectorProcess) -> int:
     records = collecting.read(collecting.settings.topics.signs)
-    heartbeats = [decoded(record.key(), record.value()) for record in records]
+    heartbeats = [decode_heartbeat(record.key(), record.value()) for record in records]
     return max((heartbeat.up_to for heartbeat in heartbeats if heartbeat.by == "polling"), default=0)
 
 

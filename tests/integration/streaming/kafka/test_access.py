@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 
 from streaming.collect.collector import Collector
 from streaming.collect.polling.collector import PollingCollector
-from streaming.freshness import Part
+from streaming.freshness import ComponentState
 from streaming.kafka import dead_letters
 from streaming.kafka.access import (
     COMPONENTS,
@@ -164,7 +164,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
     writer = HeartbeatWriter(settings, "collector", "c")
     with HeartbeatTracker(settings) as tracker:
 
-        def parts() -> tuple[Part, ...]:
+        def parts() -> tuple[ComponentState, ...]:
             writer.write(up_to=None)
             return tracker.freshness(time.monotonic()).parts
 

@@ -69,11 +69,11 @@ def test_json_output_of_all_groups(command: Command, live: MemoryKafka) -> None:
     assert command("advise", "--all", "--fail-on", "warning")[0] == 0
 
 
-def test_a_group_without_advice(command: Command, live: MemoryKafka) -> None:
+def test_group_without_advice_prints_that(command: Command, live: MemoryKafka) -> None:
     assert command("advise", "quiet") == (0, "no advice for 1 group\n", "")
 
 
-def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None:
+def test_config_file_is_checked_without_a_cluster(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "consumer.properties"
     file.write_text("group.id=checkout\nsession.timeout.ms=10000\nheartbeat.interval.ms=5000\n")
     status, out, errors = command("advise", "--config", str(file), "--json", "--fail-on", "warning")
@@ -106,8 +106,8 @@ def test_a_file_alone_needs_no_cluster(command: Command, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "give GROUP, --all, or --config FILE"),
-        (("--all", "checkout"), "give GROUP, --all, or --config FILE"),
+        ((), "give GROUP or --all, not both"),
+        (("--all", "checkout"), "give GROUP or --all, not both"),
         (("--all", "--fail-on", "bad"), "--fail-on bad: write info, warning, critical"),
         (("--config", "/no/such/file"), "--config /no/such/file: No such file"),
         (("nobody",), "group nobody: the monitor has no data about it"),

@@ -42,7 +42,7 @@ def error(kind: str, message: str) -> dict[str, Any]:
     return {"error": {"type": kind, "message": message}}
 
 
-def test_the_line_of_the_contract(run: Run) -> None:
+def test_example_of_the_docs_is_answered(run: Run) -> None:
     done = run("assign", stdin=lines(CONTRACT))
     assert (done.returncode, done.stderr) == (0, "")
     assert parsed_lines(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
@@ -54,13 +54,13 @@ def test_empty_input_gives_empty_output(run: Run) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_unusual_but_valid_text(run: Run) -> None:
+def test_non_ascii_names_are_answered(run: Run) -> None:
     """The input has a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
     assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
 
-def test_invalid_lines_get_errors_in_place(run: Run) -> None:
+def test_invalid_lines_give_errors_in_order(run: Run) -> None:
     base = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]}
     member = base["members"][0]
     cases: list[tuple[Any, dict[str, Any]]] = [
@@ -93,7 +93,7 @@ def test_invalid_lines_get_errors_in_place(run: Run) -> None:
     assert parsed_lines(done.stdout) == [answer for _, answer in cases]
 
 
-def test_a_line_over_the_limit(run: Run) -> None:
+def test_too_long_line_gives_an_error(run: Run) -> None:
     done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
     limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
     assert (done.returncode, parsed_lines(done.stdout)) == (
@@ -102,7 +102,7 @@ def test_a_line_over_the_limit(run: Run) -> None:
     )
 
 
-def test_every_protocol(run: Run) -> None:
+def test_every_protocol_and_assignor_is_answered(run: Run) -> None:
     zookeeper = {
         "protocol": "zookeeper",
         "assignor": "roundrobin",
@@ -122,7 +122,7 @@ def test_every_protocol(run: Run) -> None:
     assert parsed[1] == {"assignment": {"c1": {"t": [0, 1]}}}
 
 
-def test_reasons_are_added(run: Run) -> None:
+def test_explain_adds_reasons(run: Run) -> None:
     (answer,) = parsed_lines(run("assign", "--explain", stdin=lines(RANGE)).stdout)
     assert answer["assignment"] == RANGE_ANSWER["assignment"]
     assert [answer["members"][member]["decisions"][0]["rule"] for member in ("é", "😀")] == ["range", "range"]

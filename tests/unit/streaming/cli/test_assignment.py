@@ -18,7 +18,7 @@ def line(**fields: Any) -> bytes:
     return json.dumps({"topics": {"t": {"partitions": 4}}, "members": MEMBERS, **fields}).encode()
 
 
-def test_assignment_of_one_group() -> None:
+def test_group_gets_the_assignment_of_its_assignor() -> None:
     assert assignment_answer(line(assignor="range")) == {"assignment": {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}}
     assert assignment_answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
 
@@ -57,7 +57,7 @@ def test_zookeeper_versions() -> None:
         assignment_answer(line(**request, kafkaVersion="7"))
 
 
-def test_unknown_names() -> None:
+def test_unknown_protocol_or_assignor_is_refused() -> None:
     with pytest.raises(UnknownAssignor, match="assignor: 'best' is not one of range, roundrobin"):
         assignment_answer(line(assignor="best"))
     with pytest.raises(UnknownAssignor, match="protocol: 'carrier-pigeon' is not one of classic"):
@@ -66,7 +66,7 @@ def test_unknown_names() -> None:
         comparison_answer(line(protocol="carrier-pigeon"))
 
 
-def test_side_by_side() -> None:
+def test_compare_lists_every_client_assignor() -> None:
     compared = comparison_answer(line())["compared"]
     assert list(compared) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert compared["range"] == {
@@ -101,7 +101,7 @@ def test_comparison_shows_the_error_of_an_assignor() -> None:
     assert compared["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
 
-def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
+def without_last_partitions(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
     members = [
         {"memberId": name, "topics": ["t", "u"] if unequal and name == "c1" else ["t"], "owned": share, "generation": 1}
         for name, share in owned.items()
@@ -120,7 +120,9 @@ def shrunk(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bo
     ],
 )
 def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[str, list[int]]]) -> None:
-    response = assignment_answer(shrunk(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True)
+    response = assignment_answer(
+        without_last_partitions(assignor, {"c1": {"t": [1, 2, 7, 8, 9]}, "c2": {}}), explained=True
+    )
     assert response["assignment"] == answered
     assert {
         "rule": "no-such-partition",
@@ -132,7 +134,7 @@ def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
-    line = shrunk(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
+    line = without_last_partitions(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
     response = assignment_answer(line, explained=True)
     assert response["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
     assert [
@@ -143,9 +145,9 @@ def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
-def test_sticky_fails_where_it_leaves_no_room(assignor: str) -> None:
+def test_comparison_has_the_error_of_sticky(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
-        assignment_answer(shrunk(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
+        assignment_answer(without_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (
         "members: they own partitions that do not exist (t has 3) and keep so many of them that "
         "others find no place; Kafka's assignor fails with IllegalStateException"

@@ -42,12 +42,14 @@ def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
     return OneBroker
 
 
-def test_without_options_it_is_temporary_and_takes_a_free_port(command: Command, short_broker: type[OneBroker]) -> None:
+def test_broker_defaults_to_a_free_port_and_temporary_folder(command: Command, short_broker: type[OneBroker]) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
     assert short_broker.options == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
 
 
-def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker], tmp_path: Path) -> None:
+def test_broker_options_reach_the_embedded_broker(
+    command: Command, short_broker: type[OneBroker], tmp_path: Path
+) -> None:
     words = ("--port", "9092", "--data-dir", str(tmp_path), "--version", "3.9.0", "--json")
     status, out, _ = command("broker", *words, "--property", "a.b=c=d", "--property", "e=")
     assert (status, json.loads(out)) == (
@@ -63,9 +65,7 @@ def test_each_option_is_handed_on(command: Command, short_broker: type[OneBroker
 
 
 @pytest.mark.parametrize("text", ["a.b", "=c", ""])
-def test_a_property_without_a_name_or_a_value_is_refused(
-    command: Command, short_broker: type[OneBroker], text: str
-) -> None:
+def test_property_without_name_or_value_is_refused(command: Command, short_broker: type[OneBroker], text: str) -> None:
     assert command("broker", "--property", text) == (2, "", f"error: --property {text}: NAME=VALUE is needed\n")
     assert short_broker.options == {}
 

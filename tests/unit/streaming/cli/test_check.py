@@ -32,11 +32,11 @@ def check(run: Run, *lines: Any, options: tuple[str, ...] = ()) -> tuple[int, li
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_valid_round_passes(run: Run) -> None:
+def test_valid_assignment_exits_with_0(run: Run) -> None:
     assert check(run, GOOD, options=("--exact",)) == (0, [{"ok": True, "rules": [*RULES, "exact"], "violations": []}])
 
 
-def test_a_violation_is_exit_status_1(run: Run) -> None:
+def test_violation_exits_with_1(run: Run) -> None:
     early = "cooperative-safe: p-2,3 given to b while a still owns it"
     assert check(run, GOOD, EARLY) == (
         1,
@@ -44,7 +44,7 @@ def test_a_violation_is_exit_status_1(run: Run) -> None:
     )
 
 
-def test_bad_lines_win_over_violations(run: Run) -> None:
+def test_invalid_line_and_violation_exit_with_2(run: Run) -> None:
     status, responses = check(run, EARLY, GROUP, GOOD)
     assert (status, responses[1]) == (
         2,
@@ -59,7 +59,7 @@ def test_bad_lines_win_over_violations(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", [["assign"], ["check"], ["partition", "--partitions", "3"]])
-def test_closed_standard_input_is_one_line(command: list[str]) -> None:
+def test_closed_standard_input_is_reported_in_one_line(command: list[str]) -> None:
     command_line = shlex.join([sys.executable, "-m", "streaming", *command])
     done = subprocess.run(["/bin/sh", "-c", f"{command_line} <&-"], capture_output=True, text=True, check=False)
     message = "error: Standard input is closed; give it a file, a pipe or nothing at all (< /dev/null).\n"

@@ -42,7 +42,7 @@ def test_violations_are_listed() -> None:
     }
 
 
-def test_without_an_assignor_only_validity_is_checked() -> None:
+def test_group_without_assignor_is_checked_for_validity() -> None:
     assert check_answer(group({"a": {"t": [0, 1, 2]}}, assignor=None)) == {
         "ok": True,
         "rules": ["valid"],
@@ -59,7 +59,7 @@ def test_exact_requires_the_identical_assignment() -> None:
         check_answer(group({"a": {"t": [0, 1, 2]}}, assignor=None), exact=True)
 
 
-def test_groups_that_can_not_be_checked() -> None:
+def test_invalid_groups_are_refused() -> None:
     with pytest.raises(InvalidGroup, match="assignment: missing"):
         check_answer(json.dumps(GROUP).encode())
     with pytest.raises(UnknownAssignor):
@@ -74,7 +74,7 @@ def placement(placed: Any, brokers: Any = "0:r1,1:r2") -> bytes:
     return json.dumps({"brokers": brokers, "placement": placed}).encode()
 
 
-def test_an_even_placement() -> None:
+def test_even_placement_is_ok() -> None:
     assert check_answer(placement({"0": [0, 1], "1": [1, 0]})) == {
         "ok": True,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
@@ -119,7 +119,7 @@ def test_moves_to_a_better_placement() -> None:
         (b'{"placement": {"0": [0]}}', BadInput, "brokers: missing"),
     ],
 )
-def test_placements_that_can_not_be_checked(data: bytes, error: type[Exception], message: str) -> None:
+def test_invalid_placements_are_refused(data: bytes, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as refused:
         check_answer(data)
     assert str(refused.value).startswith(message)

@@ -37,7 +37,7 @@ def recorded(kafka: MemoryKafka) -> MemoryKafka:
         (["--include-group", "g-.*", "--exclude-group", "g-consumer"], {b"g-classic"}),
     ],
 )
-def test_groups_are_chosen_and_a_signal_ends_it_in_order(
+def test_collector_filters_groups_and_stops_on_sigterm(
     command: Command, recorded: MemoryKafka, words: list[str], groups: set[bytes]
 ) -> None:
     (port,) = free_ports(1)

@@ -29,7 +29,9 @@ def episode(total: Bounds | None, delayed: Bounds | None = None, **fields: int) 
         ((0, 0), (0, 0), None),
     ],
 )
-def test_only_what_the_bounds_prove_is_better(before: Bounds, after: Bounds | None, better: bool | None) -> None:
+def test_overlapping_bounds_are_neither_better_nor_worse(
+    before: Bounds, after: Bounds | None, better: bool | None
+) -> None:
     (line,) = [
         change for change in figure_changes(episode(before), episode(after)) if change.figure == "totalDowntimeMs"
     ]
@@ -46,7 +48,7 @@ def test_every_figure_is_compared() -> None:
     assert changes["durationMs"][2] is None
 
 
-def test_people_read_words_and_durations() -> None:
+def test_comparison_table_has_words_and_durations() -> None:
     screen = console(wide=True)
     with screen.capture() as shown:
         lines = figure_changes(episode((5000, 9000)), episode((0, 1000)))

@@ -13,7 +13,7 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 
-def test_every_setting_as_toml_and_as_json_with_secrets_masked(
+def test_config_show_prints_all_settings_with_masked_secrets(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "m.toml"

@@ -50,7 +50,7 @@ def test_unknown_values_widen_the_bounds() -> None:
 
 
 @pytest.mark.usefixtures("week")
-def test_programs_get_one_line_per_group(command: Command) -> None:
+def test_json_has_one_line_per_group(command: Command) -> None:
     status, out, errors = command("cost", "--json")
     pay, ship = (json.loads(line) for line in out.splitlines())
     assert (status, errors, pay["groupId"], ship["groupId"]) == (0, "", "pay", "ship")
@@ -59,7 +59,7 @@ def test_programs_get_one_line_per_group(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("week")
-def test_people_get_one_row_per_group(command: Command) -> None:
+def test_table_has_one_row_per_group(command: Command) -> None:
     out = command("cost", "--since", "7d")[1]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
     assert rows[0][4:] == ["5.0 s to 9.0 s", "≥ 10", "≥ 3.0 s", "≥ 7", "≥ 1.0 s"]

@@ -19,33 +19,35 @@ from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def demo_calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
 
-    def play(**options: Any) -> DemoSummary:
+    def run_demo(**options: Any) -> DemoSummary:
         calls.append(options | {"kept": options["folder"].is_dir()})
         return DemoSummary()
 
-    monkeypatch.setattr(runner, "play", play)
+    monkeypatch.setattr(runner, "run_demo", run_demo)
     return calls
 
 
-def test_demo_defaults_to_a_minute_on_an_embedded_broker(command: Command, played: list[dict[str, Any]]) -> None:
+def test_demo_defaults_to_a_minute_on_an_embedded_broker(command: Command, demo_calls: list[dict[str, Any]]) -> None:
     status, out, _ = command("demo")
-    (options,) = played
+    (options,) = demo_calls
     assert (status, "rounds: none" in out) == (0, True)
     assert (options["duration"], options["embedded"]) == (60, True)
     assert options["kept"]
     assert not options["folder"].exists()
 
 
-def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_demo_options_are_passed_to_run_demo(
+    command: Command, demo_calls: list[dict[str, Any]], tmp_path: Path
+) -> None:
     words = (
         *("--duration", "5", "--json", "--keep-running"),
         *("--keep", str(tmp_path / "kept"), "--bootstrap-servers", "k:1"),
     )
     assert command("demo", *words) == (0, "", "")
-    (options,) = played
+    (options,) = demo_calls
     assert (options["duration"], options["embedded"]) == (5, False)
     assert options["keep_running"]
     assert options["settings"].kafka.bootstrap_servers == "k:1"
@@ -53,13 +55,13 @@ def test_each_option_is_handed_on(command: Command, played: list[dict[str, Any]]
     assert options["folder"].exists()
 
 
-def test_disagreement_gives_a_failing_status(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "play", lambda **_: DemoSummary(agreement=Agreement(1, ("c1 has t 0",))))
+def test_diffs_that_differ_from_callbacks_exit_with_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "run_demo", lambda **_: DemoSummary(agreement=Agreement(1, ("c1 has t 0",))))
     assert command("demo", "--json") == (1, "", "the consumers disagree: c1 has t 0\n")
 
 
 @pytest.mark.parametrize(("keep_running", "polls"), [(False, 0), (True, 3)])
-def test_a_demo_runs_on_until_it_is_stopped(tmp_path: Path, keep_running: bool, polls: int) -> None:
+def test_keep_running_reads_diffs_until_stopped(tmp_path: Path, keep_running: bool, polls: int) -> None:
     stop, polled = Event(), count(1)
 
     class Reader:
@@ -67,6 +69,6 @@ def test_a_demo_runs_on_until_it_is_stopped(tmp_path: Path, keep_running: bool, 
             if next(polled) == 3:
                 stop.set()
 
-    play = runner.Play(Settings(), tmp_path, DemoView(as_json=True), stop, {})
-    play.perform(0, Reader(), Children(), keep_running=keep_running)  # type: ignore[arg-type]
+    run = runner.DemoRun(Settings(), tmp_path, DemoView(as_json=True), stop, {})
+    run.run_schedule(0, Reader(), Children(), keep_running=keep_running)  # type: ignore[arg-type]
     assert next(polled) == polls + 1

@@ -25,7 +25,7 @@ def letters(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_each_letter_is_a_row_or_an_object(command: Command, letters: MemoryKafka) -> None:
+def test_dead_letters_are_listed_as_table_and_json(command: Command, letters: MemoryKafka) -> None:
     _, out, _ = command("dlt", "list")
     rows = [line.replace("│", " ").split() for line in out.splitlines() if "Malformed" in line]
     assert rows == [
@@ -60,7 +60,7 @@ def test_selected_or_all_dead_letters_are_published_again(
 
 
 @pytest.mark.parametrize("words", [[], ["0:0", "--all"]])
-def test_one_of_the_two_options_is_required(command: Command, letters: MemoryKafka, words: list[str]) -> None:
+def test_resubmit_needs_places_or_all(command: Command, letters: MemoryKafka, words: list[str]) -> None:
     assert command("dlt", "resubmit", *words) == (
         2,
         "",

@@ -26,7 +26,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("machine")
-def test_complete_machine_has_only_ok_lines(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
+def test_all_checks_pass_on_a_complete_machine(command: Command, kafka: MemoryKafka, tmp_path: Path) -> None:
     command("topics", "--create")
     kafka.create("__consumer_offsets")
     status, out, errors = command("doctor", "--checkpoint", str(tmp_path / "new"))
@@ -44,7 +44,7 @@ def test_complete_machine_has_only_ok_lines(command: Command, kafka: MemoryKafka
 
 
 @pytest.mark.usefixtures("machine")
-def test_missing_parts_are_named_and_the_status_is_3(command: Command, kafka: MemoryKafka) -> None:
+def test_failed_checks_are_named_and_exit_with_3(command: Command, kafka: MemoryKafka) -> None:
     command("topics", "--create")
     kafka.delete("rebalance.diffs")
     kafka.topics["rebalance.assignments"].config["cleanup.policy"] = "delete"
@@ -82,11 +82,11 @@ def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hide the native code; return the file that records a failed build."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    monkeypatch.setattr(doctor, "_FAILED", tmp_path / "without-kernel")
+    monkeypatch.setattr(doctor, "_FAILED_BUILD_MARK", tmp_path / "without-kernel")
     return tmp_path / "without-kernel"
 
 
-def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_native_functions_are_present(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, *NATIVE_FUNCTIONS, "something_newer")
     assert assignment_code() == AssignmentCode("native", is_intended=True)
 
@@ -101,13 +101,15 @@ def test_all_requested_fields_are_present(monkeypatch: pytest.MonkeyPatch) -> No
         ((), "in Python, as the native code is of another release and lacks client_shares, range_target,"),
     ],
 )
-def test_native_code_of_another_release(monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], text: str) -> None:
+def test_native_code_of_another_release_is_reported(
+    monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], text: str
+) -> None:
     installed(monkeypatch, *there)
     finding = assignment_code()
     assert (finding.text.startswith(text), finding.is_intended) == (True, False)
 
 
-def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_native_code_that_fails_to_load_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     absent(monkeypatch, tmp_path)
     (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
     assert assignment_code() == AssignmentCode(
@@ -115,7 +117,7 @@ def test_native_code_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_pat
     )
 
 
-def test_without_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_native_code_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failed = absent(monkeypatch, tmp_path)
     assert assignment_code() == AssignmentCode(
         "in Python; with cargo installed, `make packages` builds the native code", is_intended=True

@@ -20,32 +20,32 @@ def test_incomplete_checkpoint_is_rejected(tmp_path: Path, lacks: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / lacks).rename(tmp_path / "elsewhere")
-    finding = doctor._checkpoint(tmp_path)
+    finding = doctor._check_checkpoint(tmp_path)
     assert (finding.ok, "has files that are not" in finding.text) == (False, True)
 
 
-def test_folder_of_other_files_or_a_file_is_rejected(tmp_path: Path) -> None:
+def test_path_that_is_no_checkpoint_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
-    assert "has files that are not" in doctor._checkpoint(tmp_path).text
-    assert "no folder that this user can write to" in doctor._checkpoint(tmp_path / "notes.txt").text
+    assert "has files that are not" in doctor._check_checkpoint(tmp_path).text
+    assert "no folder that this user can write to" in doctor._check_checkpoint(tmp_path / "notes.txt").text
 
 
 def test_new_and_existing_checkpoint_are_valid(tmp_path: Path) -> None:
-    assert doctor._checkpoint(tmp_path / "new" / "deeper").ok is True
+    assert doctor._check_checkpoint(tmp_path / "new" / "deeper").ok is True
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
-    assert doctor._checkpoint(tmp_path) == CheckResult("checkpoint", True, f"{tmp_path}: writable")
+    assert doctor._check_checkpoint(tmp_path) == CheckResult("checkpoint", True, f"{tmp_path}: writable")
 
 
 def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
     monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
-    finding = doctor._checkpoint(tmp_path)
+    finding = doctor._check_checkpoint(tmp_path)
     assert (finding.ok, finding.text) == (True, f"{tmp_path}: writable, but its state has outgrown its 16 buckets")
 
 
-def test_without_a_broker_the_rest_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_of_the_cluster_are_skipped_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_java() -> tuple[Path, int]:
         raise NoJava
 
@@ -72,7 +72,7 @@ def test_missing_native_code_is_not_a_fault(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
     )
-    monkeypatch.setattr(doctor, "_tried", lambda check, _: [CheckResult(check, False, "")])
+    monkeypatch.setattr(doctor, "_run_check", lambda check, _: [CheckResult(check, False, "")])
     assert CheckResult("assignments", True, "in Python, as it is of another release") in list(
         doctor.run_checks(load(), None)
     )
@@ -83,9 +83,9 @@ def test_missing_optional_permission_is_reported_too(monkeypatch: pytest.MonkeyP
     ensure_topics(load(), load().topics.made)
     for name in ("__consumer_offsets", load().topics.ticks):
         kafka.create(name)
-    assert [finding.ok for finding in doctor._permissions(load())] == [True]
+    assert [finding.ok for finding in doctor._check_permissions(load())] == [True]
     kafka.deny("rebalance.signs", "READ")
-    (finding,) = doctor._permissions(load())
+    (finding,) = doctor._check_permissions(load())
     assert (finding.ok, "may not read topic rebalance.signs, which serve needs" in finding.text) == (False, True)
 
 
@@ -93,7 +93,9 @@ GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"
 
 
 def test_readable_broker_log_passes_the_check() -> None:
-    assert doctor._coordinator_log(GOLDEN_LOG) == CheckResult("log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood")
+    assert doctor._check_coordinator_log(GOLDEN_LOG) == CheckResult(
+        "log", True, f"{GOLDEN_LOG}: 72 of 73 lines understood"
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,14 +108,14 @@ def test_readable_broker_log_passes_the_check() -> None:
         ("GET / 200\n", ["none of 1 lines is a group coordinator's message", "such as: GET / 200"]),
     ],
 )
-def test_log_that_can_not_be_used_is_reported(tmp_path: Path, text: str, problems: list[str]) -> None:
+def test_unusable_broker_log_is_reported(tmp_path: Path, text: str, problems: list[str]) -> None:
     (tmp_path / "server.log").write_text(text)
-    finding = doctor._coordinator_log(tmp_path / "server.log")
+    finding = doctor._check_coordinator_log(tmp_path / "server.log")
     assert (finding.ok, [problem in finding.text for problem in problems]) == (False, [True] * len(problems))
 
 
-def test_non_log_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_device_as_broker_log_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OutsideFailure, match="not a regular file"):
-        doctor._coordinator_log(tmp_path / "fifo")
-    assert "no such file" in doctor._coordinator_log(tmp_path / "gone").text
+        doctor._check_coordinator_log(tmp_path / "fifo")
+    assert "no such file" in doctor._check_coordinator_log(tmp_path / "gone").text

@@ -23,11 +23,11 @@ def test_json_has_rounds_and_their_episode() -> None:
     assert types == ["round", "episode", "round", "episode"]
 
 
-def test_a_compressed_log_on_standard_input_shows_the_same() -> None:
+def test_gzipped_standard_input_gives_the_same_answer() -> None:
     assert run("-", "--json", stdin=gzip.compress(LOG.read_bytes())).stdout == run(LOG, "--json").stdout
 
 
-def test_a_log_in_utf_16_shows_the_same() -> None:
+def test_utf_16_log_gives_the_same_answer() -> None:
     """PowerShell's redirection writes UTF-16."""
     assert run("-", "--json", stdin=LOG.read_text().encode("utf-16")).stdout == run(LOG, "--json").stdout
 
@@ -43,7 +43,7 @@ def test_from_excludes_earlier_rounds() -> None:
     assert [json.loads(line)["kind"] for line in lines] == ["member.fenced", "crash"]
 
 
-def test_another_group_is_left_out() -> None:
+def test_group_option_excludes_other_groups() -> None:
     assert run(LOG, "--json", "--group", "other").stdout == b""
 
 
@@ -69,12 +69,12 @@ def test_log_without_recognised_lines_exits_with_1() -> None:
 
 
 @pytest.mark.parametrize("name", ["missing.log", "."])
-def test_a_file_that_cannot_be_read_ends_with_2(name: str, tmp_path: Path) -> None:
+def test_unreadable_file_exits_with_2(name: str, tmp_path: Path) -> None:
     done = run(tmp_path / name)
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
 
 
-def test_a_damaged_archive_ends_with_2(tmp_path: Path) -> None:
+def test_damaged_gzip_file_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "x.gz").write_bytes(gzip.compress(LOG.read_bytes())[:-20])
     assert run(tmp_path / "x.gz").returncode == 2
 

@@ -33,7 +33,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_people_get_one_row_per_protocol_and_a_sentence(command: Command, live: MemoryKafka) -> None:
+def test_forecast_table_has_one_row_per_protocol(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("forecast", "checkout", *ROLLING)
 
     assert (status, errors) == (0, "")
@@ -46,7 +46,7 @@ def test_people_get_one_row_per_protocol_and_a_sentence(command: Command, live: 
     assert [line.partition(":")[0] for line in lines[4:]] == ["not exact"] * 4
 
 
-def test_json_has_the_shape_of_simulate(command: Command, live: MemoryKafka) -> None:
+def test_json_has_the_fields_of_simulate(command: Command, live: MemoryKafka) -> None:
     status, out, _ = command("forecast", "checkout", *ROLLING, "--heartbeat", "1s", "--json")
     document = json.loads(out)
 
@@ -59,7 +59,7 @@ def test_json_has_the_shape_of_simulate(command: Command, live: MemoryKafka) -> 
     assert any("under KIP-848 1000 ms" in line for line in document["unsure"])
 
 
-def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: Path) -> None:
+def test_scale_and_deploy_file_are_forecast(command: Command, live: MemoryKafka, tmp_path: Path) -> None:
     _, out, _ = command("forecast", "checkout", "--scale", "4", "--json")
     assert json.loads(out)["protocols"]["consumer"]["moved"] == 1
 
@@ -69,7 +69,7 @@ def test_more_members_and_a_file(command: Command, live: MemoryKafka, tmp_path: 
     assert json.loads(out)["protocols"]["consumer"]["moved"] == 2
 
 
-def test_a_past_episode_under_every_protocol(command: Command, live: MemoryKafka) -> None:
+def test_past_episode_is_forecast_under_every_protocol(command: Command, live: MemoryKafka) -> None:
     builder = checkout("pay/out")
     live.create("rebalance.episodes", 1)
     live.create("rebalance.diffs", 1)

@@ -19,7 +19,7 @@ def line(**fields: Any) -> bytes:
     return json.dumps({**base, **fields}).encode()
 
 
-def test_omitted_fields_have_the_stated_defaults() -> None:
+def test_omitted_fields_have_defaults() -> None:
     assert parse_group(line()) == GroupQuery(
         protocol="classic",
         assignor="range",
@@ -58,7 +58,7 @@ def test_all_fields_are_read_and_unknown_ones_ignored() -> None:
     )
 
 
-def test_claims_on_topics_without_metadata_are_kafkas_to_drop() -> None:
+def test_owned_topics_without_metadata_are_accepted() -> None:
     members = [{"memberId": "c", "topics": ["t0"], "owned": {"t0": [9], "deleted": [3]}}]
     assert parse_group(line(topics={"t0": {"partitions": 0}}, members=members)).members[0].owned == {
         "t0": [9],
@@ -143,13 +143,13 @@ def test_contradictions_name_the_field(fields: dict[str, Any], message: str) -> 
         (b'{"topics": {"\xff": 1}}', "not UTF-8 (invalid start byte)"),
     ],
 )
-def test_broken_json(data: bytes, message: str) -> None:
+def test_invalid_json_is_refused_with_its_problem(data: bytes, message: str) -> None:
     with pytest.raises((MalformedJson, BadInput)) as refused:
         parse_group(data)
     assert str(refused.value).startswith(f"line: {message}")
 
 
-def test_groups_past_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "MAX_MEMBERS", 1)
     monkeypatch.setattr(assignment, "MAX_THREADS", 3)
     monkeypatch.setattr(assignment, "MAX_PARTITIONS", 5)

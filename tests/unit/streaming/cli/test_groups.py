@@ -13,7 +13,7 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 
-def test_people_get_a_table_that_is_plain_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
+def test_table_in_a_pipe_has_no_colours(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("groups")
     assert (status, errors, "\x1b" in out) == (0, "", False)
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "consumer" in line]
@@ -24,7 +24,7 @@ def test_people_get_a_table_that_is_plain_in_a_pipe(command: Command, groups: Me
     assert rows[1][6].startswith("Rolling restart of 2 of 3 members, 2023-11-14 22:23 UTC")
 
 
-def test_programs_get_one_object_per_line(command: Command, groups: MemoryKafka) -> None:
+def test_json_has_one_object_per_group(command: Command, groups: MemoryKafka) -> None:
     status, out, _ = command("groups", "--json")
     lines = [json.loads(line) for line in out.splitlines()]
     assert status == 0

@@ -70,7 +70,7 @@ def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFi
     ]
 
 
-def test_known_downtime_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_downtime_bounds_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     downtime = Downtime(
         lower_ms=5,
         upper_ms=90,
@@ -115,7 +115,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
     assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
 
-def test_states_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_statuses_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     screen = console(wide=True)
     screen._color_system, screen._force_terminal = (__import__("rich.console").console.ColorSystem.STANDARD, True)
     screen.print(group_table(group_overviews([latest(checkout())], episode_records(checkout()), [], ENDED)))

@@ -33,7 +33,7 @@ def rows(out: str) -> list[list[str]]:
     return [row for row in rows if row and row[0] in ("checkout", "team/pay")]
 
 
-def test_people_get_open_incidents_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
+def test_table_lists_open_incidents_newest_first(command: Command, incidents_topic: MemoryKafka) -> None:
     status, out, errors = command("incidents")
     assert (status, errors) == (0, "")
     assert rows(out) == [
@@ -42,7 +42,7 @@ def test_people_get_open_incidents_newest_first(command: Command, incidents_topi
     ]
 
 
-def test_closed_incidents_on_request_and_of_one_group(command: Command, incidents_topic: MemoryKafka) -> None:
+def test_options_list_closed_incidents_and_one_group(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--all", "--group", "checkout")
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
@@ -59,13 +59,15 @@ def test_pauses_of_groups_are_listed(command: Command, kafka: MemoryKafka) -> No
     assert json.loads(out)["pauses"]["groups"] == {"checkout": [31_000, 39_000], "pay": [600, 900]}
 
 
-def test_programs_get_one_record_per_line(command: Command, incidents_topic: MemoryKafka) -> None:
+def test_json_has_one_incident_per_line(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--json")
     assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
 
 
 @pytest.mark.parametrize(("words", "output"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
-def test_no_open_incident_is_stated(command: Command, kafka: MemoryKafka, words: tuple[str, ...], output: str) -> None:
+def test_no_open_incidents_prints_that(
+    command: Command, kafka: MemoryKafka, words: tuple[str, ...], output: str
+) -> None:
     kafka.create(TOPIC)
     assert command("incidents", *words) == (0, output, "")
     assert command("incidents", "--json", *words) == (0, "", "")

@@ -44,7 +44,7 @@ def test_line_ends_and_byte_order_mark_are_not_part_of_lines() -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_the_limit_counts_the_line_without_its_end(end: bytes) -> None:
+def test_line_limit_excludes_the_line_end(end: bytes) -> None:
     assert read(b"12345" + end, 5) == [b"12345"]
     assert read(b"123456" + end, 5) == [None]
     assert read(b"1234567" + end, 5) == [None]
@@ -55,7 +55,7 @@ def test_lines_after_an_oversized_one_are_read() -> None:
     assert read(b"1234567890\nab\n123456\r\ncd", 5) == [None, b"ab", None, b"cd"]
 
 
-def test_huge_line_is_never_held_in_memory() -> None:
+def test_huge_line_is_read_in_small_chunks() -> None:
     import tracemalloc
 
     source = LongLineStream(64 * 1024 * 1024)
@@ -96,14 +96,14 @@ GROUP = '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f'{{{GROUP}, "assignor": "sticky"}}', "line: 'assignor' is there twice in one object"),
-        (f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}', "line: 't' is there twice in one object"),
-        (f'{{{GROUP}, "more": {{"x": 1, "x": 2}}}}', "line: 'x' is there twice in one object"),
+        (f'{{{GROUP}, "assignor": "sticky"}}', "line: an object has the key 'assignor' twice"),
+        (f'{{{GROUP}, "assignment": {{"a": {{"t": [0], "t": [1]}}}}}}', "line: an object has the key 't' twice"),
+        (f'{{{GROUP}, "more": {{"x": 1, "x": 2}}}}', "line: an object has the key 'x' twice"),
         (f'{{{GROUP}, "more": {"[" * 5000}}}', "line: "),
         (f'{{{GROUP}, "more": {"[" * 5000}{"]" * 5000}}}', "line: brackets are nested too deep"),
         (f'{{{GROUP}, "more": {"9" * 5000}}}', "line: a number has thousands of digits"),
         (f'{{{GROUP}, "more": NaN}}', "line: JSON is malformed"),
-        ('{"brokers": "0", "placement": {"0": [0], "0": [0]}}', "line: '0' is there twice in one object"),
+        ('{"brokers": "0", "placement": {"0": [0], "0": [0]}}', "line: an object has the key '0' twice"),
         ('{"brokers": "0", "placement": {"0": [1e999]}}', "line: Number out of range"),
     ],
 )

@@ -44,7 +44,7 @@ def play_view(shown: DemoView) -> None:
     with shown:
         shown.stage("start")
         shown.stage("the page: http://127.0.0.1:1/")
-        shown.happens("c1 joins")
+        shown.step("c1 joins")
         shown.diff(RECORD)
     shown.summary(SEEN)
 
@@ -64,7 +64,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
     assert [line for line in lines if line] == ["2.5 s  start", "5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
 
 
-def test_text_output_has_story_diffs_and_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output_has_steps_diffs_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
     play_view(view(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
@@ -88,7 +88,7 @@ def test_text_output_has_story_diffs_and_result(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_disagreement_is_reported_to_every_reader(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
+def test_disagreement_is_reported_as_text_and_with_json(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
     DemoView(as_json=as_json).summary(DemoSummary(agreement=Agreement(2, ("c1 has t 0", "c2 has t 1"))))
     out, errors = capsys.readouterr()
     assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
@@ -96,7 +96,7 @@ def test_disagreement_is_reported_to_every_reader(capsys: pytest.CaptureFixture[
     assert ("rounds: none; partitions moved: 0" in out) is not as_json
 
 
-def test_no_comparison_gives_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_without_comparison_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     DemoView(as_json=False).summary(DemoSummary())
     assert "compared" not in capsys.readouterr().out
 
@@ -114,7 +114,7 @@ def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("terminal")
-def test_in_a_terminal_the_status_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_status_has_totals_of_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     screen = console(stderr=True)
     status = screen.status("")

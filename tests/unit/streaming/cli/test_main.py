@@ -17,7 +17,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_version() -> None:
+def test_version_is_printed() -> None:
     answer = run("--version")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"rebalance-monitor {__version__}\n", "")
 
@@ -38,7 +38,7 @@ def test_usage_error_is_one_line_and_status_2(arguments: list[str], message: str
 
 
 @pytest.mark.parametrize("name", ["demo", "run", "collect", "stream", "serve", "watch", "replay"])
-def test_long_running_commands_take_the_common_options(command: Command, name: str) -> None:
+def test_long_running_commands_have_the_common_options(command: Command, name: str) -> None:
     _, text, _ = command(name, "--help")
     options = ("--bootstrap-servers", "--config", "--topic-prefix", "--log-format")
     assert [option for option in options if option not in text] == []
@@ -70,7 +70,7 @@ def test_help_has_a_panel_for_each_kind_of_command() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_of_a_command_at_80_columns(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_help_fits_80_columns(command: Command, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     status, text, errors = command(name, "--help")
     assert (status, errors) == (0, "")
@@ -131,7 +131,7 @@ def test_external_failure_is_one_line(error: str, status: int, message: str) -> 
     assert (answer.returncode, answer.stdout, answer.stderr) == (status, "", f"error: {message}\n")
 
 
-def test_a_traceback_forges_no_line() -> None:
+def test_control_characters_in_tracebacks_are_escaped() -> None:
     answer = failing("ValueError('a\\x1b]0;x\\x07')", arguments="['topics', '--verbose']")
     assert answer.stderr.startswith("Traceback (most recent call last):\n")
     assert answer.stderr.replace("\n", "").isprintable()
@@ -151,7 +151,7 @@ def test_full_disk_under_the_output_is_reported_once(arguments: list[str]) -> No
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["simulate crash", "simulate nothing", "config show", "assign"])
-def test_closed_standard_streams_are_not_a_bug(command: str, closed: str) -> None:
+def test_closed_standard_streams_are_reported(command: str, closed: str) -> None:
     answer = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m streaming {command} {closed}"],
         capture_output=True,
@@ -193,7 +193,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("value", [str(10**30), str(-(10**30)), "9" * 5000, "nan"])
 @pytest.mark.parametrize("words", NUMBERS)
-def test_no_number_is_too_much_for_an_option(
+def test_huge_numbers_in_options_are_refused(
     words: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for option in NUMBERS[words]:

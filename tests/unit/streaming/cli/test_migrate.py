@@ -21,7 +21,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_people_get_the_steps_to_each_protocol(command: Command, live: MemoryKafka) -> None:
+def test_text_lists_the_steps_to_each_protocol(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("migrate", "checkout")
 
     assert (status, errors) == (0, "")
@@ -45,7 +45,7 @@ def test_json_output_is_one_object(command: Command, live: MemoryKafka) -> None:
     assert document["happened"] == []
 
 
-def test_an_unknown_target(command: Command, live: MemoryKafka) -> None:
+def test_unknown_target_is_refused(command: Command, live: MemoryKafka) -> None:
     assert command("migrate", "checkout", "--to", "raft") == (
         2,
         "",

@@ -14,7 +14,7 @@ def settings(path: Path, url: str) -> str:
     return str(file)
 
 
-def test_a_test_incident_opens_and_closes(tmp_path: Path) -> None:
+def test_notify_test_opens_and_closes_an_incident(tmp_path: Path) -> None:
     with receiver() as received:
         done = run("notify", "test", "--config", settings(tmp_path, received.url))
     assert (done.returncode, done.stdout, done.stderr) == (0, "ops: delivered\n", "")

@@ -17,14 +17,14 @@ def test_session_options_are_passed_to_child_processes() -> None:
     assert Session(None, None, None, "text", verbose=False).arguments == ["--log-format", "text"]
 
 
-def test_the_settings_of_a_session_are_its_options_over_its_file(tmp_path: Path) -> None:
+def test_session_options_override_the_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "m.toml"
     file.write_text('[kafka]\nbootstrap_servers = "file:1"\n[topics]\nprefix = "f."\n')
     settings = Session("option:1", file, None, "text", verbose=False).settings
     assert (settings.kafka.bootstrap_servers, settings.topics.prefix) == ("option:1", "f.")
 
 
-def test_durations() -> None:
+def test_durations_are_parsed_to_milliseconds() -> None:
     texts = ("500ms", "20s", "5m", "12h", "30d", "2w")
     assert [duration_ms(text, "--keep") for text in texts] == [
         *(500, 20_000, 300_000),
@@ -37,7 +37,7 @@ def test_durations() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "d", "0d", "-1d", "30", "1y", "1.5s", "²d", "٣d", "9" * 5000 + "d"])
-def test_unreadable_durations(wrong: str) -> None:
+def test_invalid_durations_are_refused(wrong: str) -> None:
     with pytest.raises(BadInput, match=f"--keep {wrong}: write 500ms.*, more than 0$"):
         duration_ms(wrong, "--keep")
 
@@ -55,13 +55,13 @@ def test_unreadable_durations(wrong: str) -> None:
         ("9998-12-31T23:59:59Z", 253_370_764_799_000),
     ],
 )
-def test_time_options_are_read_as_milliseconds(text: str, milliseconds: int) -> None:
+def test_times_are_parsed_to_milliseconds(text: str, milliseconds: int) -> None:
     assert time_ms(text, "--at") == milliseconds
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "now", "22:13", "-1", "1969-12-31T23:59:59Z", "253370764800000", "²", "9" * 5000, "1.5"]
 )
-def test_invalid_times(wrong: str) -> None:
+def test_invalid_times_are_refused(wrong: str) -> None:
     with pytest.raises(BadInput, match=r"^--at .*: write RFC 3339"):
         time_ms(wrong, "--at")

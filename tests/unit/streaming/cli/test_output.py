@@ -16,7 +16,7 @@ ANSWER = {"assignment": {"c": {"t": [0]}}}
     ("as_json", "as_table", "terminal", "is_json"),
     [(False, False, False, True), (True, True, True, True), (False, True, False, False), (False, False, True, False)],
 )
-def test_programs_get_json_and_people_get_tables(
+def test_pipe_gets_json_and_terminal_gets_tables(
     *,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -47,11 +47,11 @@ def shown(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[floa
     return screen.getvalue()
 
 
-def test_nothing_is_shown_before_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_hidden_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, Terminal(), [0.0, 0.5, 1.9]) == ""
 
 
-def test_the_count_is_shown_and_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, Terminal(), [0.0, 0.5, 2.1, 2.1]) == "\r2,000 keys placed\r\x1b[K"
 
 

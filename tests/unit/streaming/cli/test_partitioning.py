@@ -25,17 +25,17 @@ def of(*keys: str, partitions: int = 10) -> list[str]:
     return [str(partition_for_key(key.encode(), partitions)) for key in keys]
 
 
-def test_lines_are_answered_in_order() -> None:
+def test_keys_are_answered_in_order() -> None:
     data = "\ufeffalice\r\n\nb\u00f6b\n\r\n\ufeffx\n日本".encode()
     assert answered(data) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
 
 
-def test_large_partition_counts() -> None:
+def test_large_partition_count_is_accepted() -> None:
     many = 2**31 - 1
     assert answered(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
 
 
-def test_base64() -> None:
+def test_base64_keys_are_decoded() -> None:
     keys = [b"alice", b"\xff\xfe\x00", b""]
     data = b"\n".join(base64.b64encode(key) for key in keys) + b"\n__-_\n"
     expected = [str(partition_for_key(key, 10)) for key in [*keys, b"\xff\xff\xbf"]]
@@ -73,7 +73,7 @@ def test_keys_of_the_java_tests(run: Run) -> None:
     assert done.stdout.splitlines() == ["340", "166", "112", "819", "107", "681"]
 
 
-def test_round_robin_and_sticky(run: Run) -> None:
+def test_round_robin_and_sticky_ignore_keys(run: Run) -> None:
     done = run("partition", "--partitions", "3", "--partitioner", "round-robin", stdin="k\n" * 5)
     assert done.stdout.split() == ["0", "1", "2", "0", "1"]
     done = run("partition", "--partitions", "3", "--partitioner", "round-robin", "--start", "2", stdin="k\n" * 2)
@@ -86,7 +86,7 @@ def test_round_robin_and_sticky(run: Run) -> None:
     assert [len(set(done.stdout.split()[at : at + 2])) for at in (0, 2)] == [1, 1]
 
 
-def test_bad_usage(run: Run) -> None:
+def test_invalid_options_are_refused(run: Run) -> None:
     for arguments, message in (
         (("--partitions", "0"), "--partitions: 0; must be between 1 and 2147483647"),
         (("--partitions", "many"), "--partitions"),
@@ -101,7 +101,7 @@ def test_bad_usage(run: Run) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_million_keys_through_a_pipe(run: Run) -> None:
+def test_million_keys_in_a_pipe_are_answered(run: Run) -> None:
     done = run("partition", "--partitions", "12", stdin="".join(f"key-{n}\n" for n in range(1_000_000)))
     partitions = done.stdout.splitlines()
     assert (done.returncode, len(partitions)) == (0, 1_000_000)

@@ -14,20 +14,20 @@ from tests.unit.streaming.cli.conftest import Run
 PLACE = ("place", "--partitions", "6", "--replication-factor", "3")
 
 
-def test_the_worked_example(run: Run) -> None:
+def test_placement_equals_kafkas_documented_example(run: Run) -> None:
     done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--shift", "0")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '{"0":[2,0,1],"1":[0,1,2],"2":[1,2,0],"3":[2,1,0],"4":[0,2,1],"5":[1,0,2]}\n'
 
 
-def test_extension_and_default_shift(run: Run) -> None:
+def test_new_partitions_continue_with_the_default_shift(run: Run) -> None:
     done = run(*PLACE, "--brokers", "0,1,2,3,4", "--start-index", "2", "--start-partition", "4")
     assert json.loads(done.stdout) == {
         "4": [1, 4, 0], "5": [2, 1, 3], "6": [3, 2, 4], "7": [4, 3, 0], "8": [0, 4, 1], "9": [1, 0, 2],
     }  # fmt: skip
 
 
-def test_racks(run: Run) -> None:
+def test_replicas_are_in_different_racks(run: Run) -> None:
     brokers = "0:rack1,1:rack3,2:rack3,3:rack2,4:rack2,5:rack1"
     done = run(*PLACE, "--brokers", brokers, "--start-index", "0")
     assert json.loads(done.stdout) == {
@@ -70,12 +70,12 @@ def test_random_placements(placer: str, run: Run) -> None:
         ),
     ],
 )
-def test_invalid_usage_prints_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
+def test_invalid_option_is_reported_in_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
     done = run(*PLACE, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
 
 
-def test_brokers() -> None:
+def test_brokers_are_parsed() -> None:
     assert parse_brokers("0:r1, 1:r3,2,3:r1:fenced,4::fenced,5:") == [
         Broker(0, "r1"),
         Broker(1, "r3"),
@@ -87,7 +87,7 @@ def test_brokers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "a", "0,,1", "-1", "0:r1:x", "99999999999", "1.5", "٣", "0:a:b:fenced"])
-def test_brokers_that_can_not_be_read(text: str) -> None:
+def test_invalid_brokers_are_refused(text: str) -> None:
     with pytest.raises(InvalidPlacement, match="brokers: "):
         parse_brokers(text)
 

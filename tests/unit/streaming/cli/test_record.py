@@ -48,7 +48,7 @@ def test_a_recording_replays_without_a_cluster(command: Command, log: MemoryKafk
     assert ["orders  settled " in lines[0], " generation 2 " in lines[1]] == [True, True]
 
 
-def test_a_recording_is_published_for_another_stream(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
+def test_publish_writes_the_recorded_events(command: Command, log: MemoryKafka, tmp_path: Path) -> None:
     file, topic = tmp_path / "a.rmlog", f"x.{SETTINGS.topics.membership}"
     record(command, file)
     ensure_topics(Settings(kafka=SETTINGS.kafka, topics=SETTINGS.topics.model_copy(update={"prefix": "x."})))
@@ -68,7 +68,7 @@ def test_anonymised_recording_has_no_names(command: Command, log: MemoryKafka, t
 
 
 @pytest.mark.usefixtures("log")
-def test_only_this_user_may_read_a_recording(command: Command, tmp_path: Path) -> None:
+def test_recording_is_readable_by_its_owner_only(command: Command, tmp_path: Path) -> None:
     record(command, tmp_path / "a.rmlog")
     assert (tmp_path / "a.rmlog").stat().st_mode & 0o777 == 0o600
 

@@ -10,7 +10,7 @@ from streaming.records.events import PROBING, Evidence
 from tests.support.histories import change, sample
 
 
-def test_only_the_tail_of_a_client_generated_id_is_cut() -> None:
+def test_only_the_uuid_of_a_member_id_is_shortened() -> None:
     assert short_member("c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11") == "c1-0b9f…"
     assert short_member("plain-member-7") == "plain-member-7"
 
@@ -69,7 +69,7 @@ def headline(**fields: Any) -> str:
         ({"cause": Cause(kind="made.up", member_ids=["c1"])}, "g generation 1  c1 made.up"),
     ],
 )
-def test_first_line_names_member_and_cause(fields: dict[str, Any], expected: str) -> None:
+def test_headline_names_member_and_cause(fields: dict[str, Any], expected: str) -> None:
     assert headline(**fields) == expected
 
 
@@ -128,7 +128,7 @@ def test_members_have_display_names_and_ids() -> None:
     ]
 
 
-def test_tasks_that_wait_and_standby_tasks() -> None:
+def test_delayed_and_standby_tasks_are_printed() -> None:
     waiting = sample(
         members={"w1": change(owned={"snk": [-1, 0]}, kept={"snk": [-1, 0]})},
         unassigned={"snk": [1, 2]},
@@ -170,7 +170,7 @@ def test_unchanged_members_share_a_line() -> None:
     assert not any("unchanged" in line.plain for line in diff_lines(sample()))
 
 
-def test_a_comparison_names_members_of_its_own() -> None:
+def test_reason_of_a_comparison_names_its_members() -> None:
     gone = Evidence(source="comparison", reason="gone since", member_ids=["c1", "c3"], kind="member.left")
     lines = [
         line.plain for line in diff_lines(sample(cause=Cause(kind="member.joined", member_ids=["c2"], evidence=[gone])))

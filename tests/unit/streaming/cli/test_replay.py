@@ -20,7 +20,7 @@ def log(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def test_the_diffs_are_shown_for_programs_and_people(command: Command, log: MemoryKafka) -> None:
+def test_replay_prints_diffs_as_json_and_text(command: Command, log: MemoryKafka) -> None:
     group_log = Log("g")
     expected = diffs(play([group_log.topics(t=2), group_log.join("c1"), group_log.join("c2")])[1])
     status, out, errors = command("replay", "--json")
@@ -36,7 +36,7 @@ def test_the_diffs_are_shown_for_programs_and_people(command: Command, log: Memo
     assert command("replay", "--group", "other") == (0, "", "")
 
 
-def test_a_comparison_has_a_status(command: Command, log: MemoryKafka) -> None:
+def test_check_exits_with_1_on_differences(command: Command, log: MemoryKafka) -> None:
     status, out, errors = command("replay", "--check")
     assert (status, len(out.splitlines()), errors) == (1, 2, "2 differences\n")
     assert command("replay", "--check", "--group", "other") == (0, "", "no differences\n")

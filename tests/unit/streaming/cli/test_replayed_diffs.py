@@ -28,12 +28,12 @@ def log(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, group in enumerate(("g", "h")):
-        kafka.publish(*happened(group), partition=partition)
+        kafka.publish(*member_event(group), partition=partition)
     kafka.append(SETTINGS.topics.membership, b"{", key=b"g", partition=0)
     return kafka
 
 
-def happened(group: str) -> list[Event]:
+def member_event(group: str) -> list[Event]:
     log = Log(group)
     return [log.topics(t=4), log.join("c1"), log.join("c2"), log.leave("c1"), log.delete()]
 
@@ -46,7 +46,7 @@ def write(kafka: MemoryKafka, records: Iterable[DiffRecord]) -> None:
 
 def test_replay_equals_the_pure_functions(log: MemoryKafka) -> None:
     records = list(replayed_diffs(SETTINGS))
-    expected = [diff for group in ("g", "h") for diff in diffs(play(happened(group))[1])]
+    expected = [diff for group in ("g", "h") for diff in diffs(play(member_event(group))[1])]
     assert [record.diff for record in records] == expected
     assert [(record.partition, record.offset) for record in records] == [
         (partition, offset) for partition in (0, 1) for offset in (1, 2, 3, 4)
@@ -56,7 +56,7 @@ def test_replay_equals_the_pure_functions(log: MemoryKafka) -> None:
     ]
 
 
-def test_one_group_and_an_early_end(log: MemoryKafka) -> None:
+def test_replay_of_one_group_can_stop_early(log: MemoryKafka) -> None:
     assert [record.diff.group_id for record in replayed_diffs(SETTINGS, "h")] == ["h"] * 4
     assert list(replayed_diffs(SETTINGS, "nobody")) == []
     assert list(replayed_diffs(SETTINGS, until=lambda: True)) == []

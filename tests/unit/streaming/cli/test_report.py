@@ -66,7 +66,7 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.usefixtures("log")
-def test_a_page_about_the_newest_episode_loads_nothing(command: Command, tmp_path: Path) -> None:
+def test_html_report_of_an_episode_loads_nothing(command: Command, tmp_path: Path) -> None:
     text = written(command, tmp_path, "pay")
     page = Elements(text)
     headings = [heading for heading in page.headings if heading and heading != "Advice"]
@@ -86,7 +86,7 @@ def test_timeline_has_one_row_per_member(command: Command, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("log")
-def test_markdown_for_tickets_escapes_names(command: Command, tmp_path: Path) -> None:
+def test_markdown_report_escapes_names(command: Command, tmp_path: Path) -> None:
     text = written(command, tmp_path, "pay", "--episode", "1", "--format", "md")
     assert text.startswith("# pay: ")
     assert "| time | generation | cause | partitions moved |" in text
@@ -96,7 +96,7 @@ def test_markdown_for_tickets_escapes_names(command: Command, tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("log")
-def test_a_page_about_the_cluster_lists_groups_and_cost(command: Command, tmp_path: Path) -> None:
+def test_cluster_report_lists_groups_and_cost(command: Command, tmp_path: Path) -> None:
     page = Elements(written(command, tmp_path, "--cluster", "--since", "4w"))
     assert [heading.split(" since")[0] for heading in page.headings if heading] == ["Groups", "Cost", "About"]
 
@@ -110,5 +110,7 @@ def test_a_page_about_the_cluster_lists_groups_and_cost(command: Command, tmp_pa
         (("pay", "--episode", "9"), "group pay: has no episode 9; `rebalance-monitor group pay` lists the last ones"),
     ],
 )
-def test_unreportable_callbacks(command: Command, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+def test_invalid_report_requests_are_refused(
+    command: Command, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
     assert command("report", *words, "-o", str(tmp_path / "a")) == (2, "", f"error: {message}\n")

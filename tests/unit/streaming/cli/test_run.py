@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.freshness import ComponentHeartbeat, encoded
+from streaming.freshness import ComponentHeartbeat, encode_heartbeat
 from streaming.process import children
 from streaming.spark.checkpoint import LocalCheckpoint
 from tests.support.background import run_in_background
@@ -57,7 +57,7 @@ def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[Part]:
     return Part
 
 
-def test_components_get_the_options_and_end_in_reverse(
+def test_components_get_options_and_stop_in_reverse_order(
     command: Command, parts: type[Part], kafka: MemoryKafka, tmp_path: Path
 ) -> None:
     def later() -> None:
@@ -103,7 +103,7 @@ def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "runnin
     heartbeat = ComponentHeartbeat(
         part="collector", id="rebalance-monitor-collector", state=state, timestamp=now, up_to=now, every_ms=100
     )
-    key, value, headers = encoded(heartbeat)
+    key, value, headers = encode_heartbeat(heartbeat)
     kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
 
 

@@ -62,16 +62,14 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
     return started
 
 
-def test_without_options_it_serves_a_month_to_this_machine(
-    command: Any, servers: list[tuple[str, ServeOptions]]
-) -> None:
+def test_serve_defaults_to_loopback_and_30_days(command: Any, servers: list[tuple[str, ServeOptions]]) -> None:
     assert command("serve") == (0, "serving http://here\n", "")
     ((cluster, options),) = servers
     usual = ServeOptions(Settings().default_history("c-1"), "rebalance.diffs", {"rebalance.episodes": "episode"})
     assert (cluster, options) == ("127.0.0.1:9092", usual)
 
 
-def test_each_option_is_handed_on(command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path) -> None:
+def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path) -> None:
     words = (
         *("--host", "::1", "--port", "0", "--token-file", "t", "--access-log", "--max-clients", "7"),
         *("--trust-header", "X-User", "--trusted-proxy", "10.0.0.1", "--trusted-proxy", "10.1.0.0/16"),

@@ -32,7 +32,7 @@ def answer(*protocols: str) -> dict[str, object]:
     return json.loads(json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols])))
 
 
-def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate, tmp_path: Path) -> None:
+def test_scenario_is_read_from_file_or_standard_input(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "crash.yaml"
     file.write_text(TEXT)
     options = ("--protocol", "eager", "--protocol", "consumer", "--json")
@@ -41,7 +41,7 @@ def test_a_scenario_comes_from_a_file_or_from_standard_input(simulate: Simulate,
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 
-def test_without_protocols_all_are_played(simulate: Simulate) -> None:
+def test_all_protocols_are_simulated_by_default(simulate: Simulate) -> None:
     status, out, _ = simulate("-", "--json", stdin=TEXT)
     assert status == 0
     assert list(json.loads(out)["protocols"]) == [
@@ -60,7 +60,7 @@ def test_without_protocols_all_are_played(simulate: Simulate) -> None:
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],
 )
-def test_invalid_scenario_is_one_line(
+def test_invalid_scenario_is_reported_in_one_line(
     simulate: Simulate, tmp_path: Path, arguments: list[str], stdin: str, message: str
 ) -> None:
     (tmp_path / "latin-1").write_bytes("é: 1".encode("latin-1"))
@@ -93,7 +93,7 @@ def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
     assert [row.split("  ")[0] for row in rows] == names
 
 
-def test_a_view_lag_comes_from_its_seed(simulate: Simulate) -> None:
+def test_view_lag_depends_on_the_seed(simulate: Simulate) -> None:
     lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
     first, again, different = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again

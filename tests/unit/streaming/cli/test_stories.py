@@ -95,7 +95,7 @@ def test_malformed_episodes_are_reported_and_skipped(command: Command, both: Mem
 
 
 @pytest.mark.parametrize("case", ["missing", "denied"])
-def test_without_the_topic_or_the_right_the_diffs_are_shown(command: Command, diffs: MemoryKafka, case: str) -> None:
+def test_diffs_are_printed_if_stories_are_unreadable(command: Command, diffs: MemoryKafka, case: str) -> None:
     if case == "denied":
         diffs.create(EPISODES, 1)
         diffs.deny(EPISODES, "DESCRIBE", "READ")
@@ -135,7 +135,7 @@ def test_story_published_with_a_diff_is_printed_above_it(
         timer = threading.Timer(0.05, later)
         timer.start()
         shown = []
-        for record in builder.above(["a diff", "another"]):
+        for record in builder.with_stories(["a diff", "another"]):
             shown.append(record)
             if record == "a diff":
                 assert first.story in capsys.readouterr().out  # the second episode is printed without a wait
@@ -149,7 +149,7 @@ AWAY = Freshness(is_known=False, late=Late("kafka-unreachable", "No contact with
 UNKNOWN = Freshness(is_known=False)
 
 
-def test_each_change_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_freshness_change_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     freshness = Freshness()
     warnings = FreshnessWarnings(lambda _: freshness)
     printed = []

@@ -28,9 +28,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return started
 
 
-def test_without_options_it_runs_with_its_defaults(
-    command: Command, jobs: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
+def test_stream_runs_with_its_default_options(command: Command, jobs: list[tuple[Any, ...]], tmp_path: Path) -> None:
     folder = str(tmp_path / "c")
     assert command("stream", "--checkpoint", folder)[0] == 0
     ((settings, options, stop, _),) = jobs
@@ -49,7 +47,7 @@ def test_without_options_it_runs_with_its_defaults(
     )
 
 
-def test_each_option_is_handed_on(command: Command, jobs: list[tuple[Any, ...]]) -> None:
+def test_stream_options_reach_the_job(command: Command, jobs: list[tuple[Any, ...]]) -> None:
     words = (
         *("--checkpoint", "s3://bucket/c", "--available-now", "--max-offsets-per-trigger", "7"),
         *("--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
@@ -86,7 +84,7 @@ def test_first_line_names_the_assignment_code(
     assert (level in first, first.endswith("streaming.cli.stream: assignments: by lot")) == (True, True)
 
 
-def test_without_a_checkpoint_it_does_not_start(command: Command, jobs: list[tuple[Any, ...]]) -> None:
+def test_stream_needs_a_checkpoint(command: Command, jobs: list[tuple[Any, ...]]) -> None:
     assert command("stream") == (
         2,
         "",
@@ -176,7 +174,7 @@ def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("words", [("stream",), ("stream", "resize"), ("stream", "inspect-state"), ("run",)])
-def test_a_checkpoint_without_a_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
+def test_empty_checkpoint_name_is_refused(command: Command, words: tuple[str, ...]) -> None:
     """An unset shell variable gives an empty name, which would make the working directory the checkpoint."""
     status, _, errors = command(*words, "--checkpoint", "")
     assert (status, errors) == (2, "error: Invalid value for '--checkpoint': is empty; name a folder or a URL\n")

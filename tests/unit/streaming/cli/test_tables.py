@@ -36,7 +36,7 @@ def test_partition_runs_are_written_as_ranges() -> None:
     assert share_text({"u": [1], "t": [0, 1], "v": []}) == "t:0-1 u:1"
 
 
-def test_table_of_an_assignment() -> None:
+def test_assignment_table_has_one_row_per_member() -> None:
     assert rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode()))) == [
         ["member", "assignment", "partitions"],
         ["[red]a", "t:0-1", "2"],
@@ -44,7 +44,7 @@ def test_table_of_an_assignment() -> None:
     ]
 
 
-def test_reasons() -> None:
+def test_explanation_table_has_one_row_per_decision() -> None:
     table_rows = rows(tables.assignment_table(assignment_answer(json.dumps(GROUP).encode(), explained=True)))
     lost = "this assignor doesn't look at what was owned"
     assert table_rows == [
@@ -76,7 +76,7 @@ def test_reasons_shared_by_topics_are_one_row() -> None:
     ]
 
 
-def test_side_by_side() -> None:
+def test_comparison_table_has_one_column_per_assignor() -> None:
     table_rows = rows(tables.comparison_table(comparison_answer(json.dumps(GROUP).encode())))
     assert table_rows[:3] == [
         ["member", "range", "roundrobin", "sticky", "cooperative-sticky"],
@@ -93,7 +93,7 @@ def test_side_by_side() -> None:
     ]
 
 
-def test_failed_assignor_is_a_column_with_its_error() -> None:
+def test_failed_assignor_has_a_column_with_its_error() -> None:
     response = comparison_answer(json.dumps(GROUP).encode())
     columns = dict(response["compared"])
     columns["sticky"] = {"error": {"type": "InvalidGroup", "message": "why"}}
@@ -102,7 +102,7 @@ def test_failed_assignor_is_a_column_with_its_error() -> None:
     assert [row[1] for row in table if row[0] in ("moved", "error")] == ["2", ""]
 
 
-def test_a_placement() -> None:
+def test_placement_table_has_one_row_per_partition() -> None:
     placement = place_replicas("0,1,2", 2, 3, start_index=0)
     assert rows(tables.placement_table({str(p): r for p, r in placement.items()})) == [
         ["partition", "leader", "replicas"],
@@ -111,7 +111,7 @@ def test_a_placement() -> None:
     ]
 
 
-def test_table_of_a_check() -> None:
+def test_check_table_lists_violations() -> None:
     violations = check(b'{"brokers": "0,1", "placement": {"0": [0], "1": [0]}}')
     assert rows(tables.check_table(violations)) == [
         ["result", "details"],

@@ -12,14 +12,14 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 
-def test_each_reading_is_a_table_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
+def test_top_prints_one_table_per_reading_in_a_pipe(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("top", "--count", "2", "--interval", "1")
     assert (status, errors) == (0, "")
     rows = [line.split("│")[1].strip() for line in out.splitlines() if "consumer" in line]
     assert rows == ["flappy", "team/checkout"] * 2
 
 
-def test_limited_json_is_that_of_groups(command: Command, groups: MemoryKafka) -> None:
+def test_top_json_equals_groups_json(command: Command, groups: MemoryKafka) -> None:
     _, out, _ = command("top", "--json", "--count", "1", "--limit", "1")
     (line,) = out.splitlines()
     assert json.loads(line)["groupId"] == "flappy"

@@ -22,7 +22,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_text_output_equals_the_reviewed_one(
+def test_text_output_equals_the_stored_output(
     name: str, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
@@ -34,6 +34,6 @@ def test_text_output_equals_the_reviewed_one(
     assert shown == file.read_text()
 
 
-def test_the_version_comes_before_everything_else(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_version_is_the_first_line(command: Callable[..., tuple[int, str, str]]) -> None:
     status, shown, _ = command("--version", "--help")
     assert (status, shown.split()[0], len(shown.splitlines())) == (0, "rebalance-monitor", 1)

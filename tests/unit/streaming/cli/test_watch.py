@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from streaming.cli import stories
-from streaming.freshness import ComponentHeartbeat, encoded
+from streaming.freshness import ComponentHeartbeat, encode_heartbeat
 from tests.support.histories import sample
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
@@ -73,7 +73,7 @@ def test_stopped_component_is_reported_when_diffs_are_readable(
         part="stream", id="rebalance-monitor", state="stopped", timestamp=2000, up_to=1000, every_ms=5000
     )
     diffs.create("rebalance.signs")
-    key, value, headers = encoded(heartbeat)
+    key, value, headers = encode_heartbeat(heartbeat)
     diffs.append("rebalance.signs", value, key=key, headers=headers, timestamp=2000)
     warnings: list[str] = []
 

@@ -58,7 +58,7 @@ def test_json_has_every_protocol_and_the_requested_one(command: Command, live: M
     assert (own["moved"], own["given"], own["rounds"], own["inexact"]) == (4, 2, 1, [])
 
 
-def test_another_assignor_is_marked(command: Command, live: MemoryKafka) -> None:
+def test_chosen_assignor_is_marked(command: Command, live: MemoryKafka) -> None:
     def chosen(*words: str) -> list[tuple[str, str]]:
         ways = document(command, *words)["answers"]
         return [(answer["protocol"], answer["assignor"]) for answer in ways if answer["chosen"]]
@@ -81,7 +81,7 @@ def test_text_has_table_changes_and_uncertainty(command: Command, live: MemoryKa
 
 
 @pytest.mark.parametrize(("most", "status"), [("4", 0), ("3", 1)])
-def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: str, status: int) -> None:
+def test_moves_above_the_limit_exit_with_1(command: Command, live: MemoryKafka, most: str, status: int) -> None:
     words = ("what-if", "checkout", "--json", "--add", "new-1", "--partitions", "t=6")
     assert command(*words, "--fail-if-moved-more-than", most)[0] == status
 
@@ -99,7 +99,7 @@ def test_a_pipeline_can_set_a_limit(command: Command, live: MemoryKafka, most: s
         (("--subscribe", "u", "--subscribe", "w"), "--subscribe w: its partition count is not in the membership log"),
     ],
 )
-def test_impossible_change_is_one_line(
+def test_impossible_change_is_reported_in_one_line(
     command: Command, live: MemoryKafka, words: tuple[str, ...], message: str
 ) -> None:
     status, out, errors = command("what-if", "checkout", *words)
@@ -108,7 +108,7 @@ def test_impossible_change_is_one_line(
     assert errors.count("\n") == 1
 
 
-def test_unsubscribed_topics_are_known_from_the_log(command: Command, live: MemoryKafka) -> None:
+def test_partitions_of_unsubscribed_topics_are_known(command: Command, live: MemoryKafka) -> None:
     answer = document(command, "--subscribe", "u")
     assert answer["partitions"] == {"u": 3}
     assert sorted(answer["answers"][0]["assignment"].values(), key=str) == [{"u": [0, 1]}, {"u": [2]}]

@@ -16,7 +16,7 @@ from tests.unit.streaming.cli.conftest import Command
 GROUP = "team/checkout"
 
 
-def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) -> None:
+def test_why_prints_the_newest_episode(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("why", GROUP)
     assert (status, errors) == (0, "")
     assert out.splitlines() == [
@@ -38,7 +38,7 @@ def test_the_newest_episode_for_people(command: Command, groups: MemoryKafka) ->
 @pytest.mark.parametrize(
     ("words", "number"), [([], 2), (["--at", "2023-11-14T22:13:30Z"], 1), (["--at", str(RESTARTED)], 2)]
 )
-def test_programs_get_the_episode_as_in_the_topic(
+def test_why_json_is_the_record_of_the_topic(
     command: Command, groups: MemoryKafka, words: list[str], number: int
 ) -> None:
     value = episode_records(checkout())[number - 1].value.decode()
@@ -73,13 +73,13 @@ def test_why_uses_the_quiet_time_of_the_settings(
         ),
     ],
 )
-def test_unanswerable_question_is_one_line(
+def test_missing_episode_is_reported_in_one_line(
     command: Command, groups: MemoryKafka, words: list[str], status: int, line: str
 ) -> None:
     assert command("why", *words, "--json") == (status, "", f"error: {line}\n")
 
 
-def test_the_cluster_incident_that_explains_an_episode_is_named(command: Command, groups: MemoryKafka) -> None:
+def test_why_names_the_cluster_incident_behind_an_episode(command: Command, groups: MemoryKafka) -> None:
     crash = structs.replace(episode_records(checkout("pay"))[-1].episode, kind="crash")
     groups.append(EPISODES, encode(crash), key=key("pay", crash.episode))
     span = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 9000}

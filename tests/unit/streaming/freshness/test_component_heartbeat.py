@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import structs
 
-from streaming.freshness import ComponentHeartbeat, MalformedHeartbeat, decoded, encoded
+from streaming.freshness import ComponentHeartbeat, MalformedHeartbeat, decode_heartbeat, encode_heartbeat
 
 _READ = {0: 7, 3: 2**40}
 _TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
@@ -15,7 +15,7 @@ HEARTBEAT = ComponentHeartbeat(
 
 
 def test_heartbeat_is_a_cloud_event_with_the_component_as_key() -> None:
-    key, value, headers = encoded(HEARTBEAT)
+    key, value, headers = encode_heartbeat(HEARTBEAT)
     assert key == b"collector/p.collector"
     assert json.loads(value) == {
         "part": "collector",
@@ -35,12 +35,12 @@ def test_heartbeat_is_a_cloud_event_with_the_component_as_key() -> None:
         "ce_time": b"2023-11-14T22:13:25.000Z",
         "content-type": b"application/json",
     }
-    assert decoded(key, value) == HEARTBEAT
+    assert decode_heartbeat(key, value) == HEARTBEAT
 
 
 def test_optional_parts_are_left_out() -> None:
     value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
-    assert decoded(b"stream/s", value) == ComponentHeartbeat(
+    assert decode_heartbeat(b"stream/s", value) == ComponentHeartbeat(
         part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
     )
 
@@ -60,19 +60,19 @@ def test_optional_parts_are_left_out() -> None:
     ],
 )
 def test_heartbeat_with_an_invalid_field_is_ignored(field: str, value: object) -> None:
-    key, good, _ = encoded(HEARTBEAT)
+    key, good, _ = encode_heartbeat(HEARTBEAT)
     with pytest.raises(MalformedHeartbeat, match="no component heartbeat: "):
-        decoded(key, json.dumps(json.loads(good) | {field: value}).encode())
+        decode_heartbeat(key, json.dumps(json.loads(good) | {field: value}).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
 def test_unrelated_json_is_ignored(value: bytes) -> None:
     with pytest.raises(MalformedHeartbeat):
-        decoded(b"collector/p.collector", value)
+        decode_heartbeat(b"collector/p.collector", value)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"collector/other", b"stream/p.collector"])
 def test_record_under_another_groups_key_is_refused(key: bytes | None) -> None:
-    _, value, _ = encoded(structs.replace(HEARTBEAT))
+    _, value, _ = encode_heartbeat(structs.replace(HEARTBEAT))
     with pytest.raises(MalformedHeartbeat, match="key"):
-        decoded(key, value)
+        decode_heartbeat(key, value)

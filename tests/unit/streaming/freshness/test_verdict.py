@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.freshness import ComponentHeartbeat, Freshness, Late, Limits, Part, TrackedHeartbeat, judge, unreachable
+from streaming.freshness import (
+    ComponentHeartbeat,
+    ComponentState,
+    Freshness,
+    Late,
+    Limits,
+    TrackedHeartbeat,
+    compute_freshness,
+    with_unreachable_kafka,
+)
 
 #: Arrival time of the heartbeat: by the reader's clock (s), and in ms.
 AT, MS = 1000.0, 1_700_000_000_000
@@ -17,61 +26,61 @@ def heartbeat(at: float = AT, **fields: Any) -> TrackedHeartbeat:
     return TrackedHeartbeat(structs.replace(HEARTBEAT, **fields), at, MS + int((at - AT) * 1000))
 
 
-def part(state: Any, **fields: Any) -> Part:
-    part = Part(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
+def part(state: Any, **fields: Any) -> ComponentState:
+    part = ComponentState(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
     return structs.replace(part, **fields)
 
 
 def test_without_heartbeats_nothing_is_claimed() -> None:
-    assert judge([], AT, 0.0, LIMITS) == Freshness(is_known=True, parts=(), late=None)
+    assert compute_freshness([], AT, 0.0, LIMITS) == Freshness(is_known=True, parts=(), late=None)
 
 
 @pytest.mark.parametrize("after", [0.0, 20.0])
 def test_component_with_a_recent_heartbeat_is_alive(after: float) -> None:
-    assert judge([heartbeat()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+    assert compute_freshness([heartbeat()], AT + after, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
 
 
 def test_component_without_heartbeats_is_silent_since_the_last() -> None:
     late = Late("collector-silent", "No heartbeat from collector c", MS)
-    assert judge([heartbeat()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
-    assert judge([heartbeat()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+    assert compute_freshness([heartbeat()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
+    assert compute_freshness([heartbeat()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
 
 def test_slow_heartbeats_allow_longer_silence() -> None:
     rare = heartbeat(every_ms=20_000)
-    assert judge([rare], AT + 59, 0.0, LIMITS).late is None
-    assert judge([rare], AT + 61, 0.0, LIMITS).late is not None
+    assert compute_freshness([rare], AT + 59, 0.0, LIMITS).late is None
+    assert compute_freshness([rare], AT + 61, 0.0, LIMITS).late is not None
 
 
 def test_new_listener_has_no_verdict_yet() -> None:
     """A reader that has just started cannot know if another heartbeat will follow an old one."""
     old = heartbeat(AT - 3600)
-    assert judge([old], AT, AT, LIMITS) == Freshness(is_known=False)
-    assert judge([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)
-    freshness = judge([old], AT + 20.1, AT, LIMITS)
+    assert compute_freshness([old], AT, AT, LIMITS) == Freshness(is_known=False)
+    assert compute_freshness([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)
+    freshness = compute_freshness([old], AT + 20.1, AT, LIMITS)
     assert (freshness.is_known, freshness.late) == (
         True,
         Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
     )
-    both = judge([old, heartbeat(id="d")], AT, AT, LIMITS)
+    both = compute_freshness([old, heartbeat(id="d")], AT, AT, LIMITS)
     assert (both.is_known, [item.id for item in both.parts]) == (False, ["d"])
 
 
 def test_clean_stop_is_reported_at_once() -> None:
-    freshness = judge([heartbeat(state="stopped")], AT, AT, LIMITS)
+    freshness = compute_freshness([heartbeat(state="stopped")], AT, AT, LIMITS)
     assert freshness == Freshness(
         True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
     )
 
 
 def test_lagging_component_reports_its_progress() -> None:
-    assert judge([heartbeat(timestamp=109_900)], AT, 0.0, LIMITS).late is None
-    behind = judge([heartbeat(timestamp=109_901)], AT, 0.0, LIMITS)
+    assert compute_freshness([heartbeat(timestamp=109_900)], AT, 0.0, LIMITS).late is None
+    behind = compute_freshness([heartbeat(timestamp=109_901)], AT, 0.0, LIMITS)
     assert behind == Freshness(True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900))
 
 
 def test_a_clock_that_was_set_back_is_not_behind() -> None:
-    assert judge([heartbeat(timestamp=1)], AT, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
+    assert compute_freshness([heartbeat(timestamp=1)], AT, 0.0, LIMITS) == Freshness(True, (part("alive"),), None)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +95,16 @@ def test_stream_and_collectors_are_distinguished(state: str, reason: str) -> Non
     fields = {"silent": {}, "stopped": {"state": "stopped"}, "behind": {"timestamp": 10**6}}[state]
     now = AT + (21 if state == "silent" else 1)
     stream = heartbeat(part="stream", **fields)
-    freshness = judge([stream, heartbeat(now)], now, 0.0, LIMITS)
+    freshness = compute_freshness([stream, heartbeat(now)], now, 0.0, LIMITS)
     assert [(item.part, item.state) for item in freshness.parts] == [("collector", "alive"), ("stream", state)]
     assert freshness.late is not None
     assert (freshness.late.kind, freshness.late.reason) == (f"stream-{state}", reason)
 
 
 def test_component_furthest_behind_is_reported() -> None:
-    freshness = judge([heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS)
+    freshness = compute_freshness(
+        [heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS
+    )
     assert [(item.id, item.state) for item in freshness.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
     assert freshness.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
 
@@ -102,46 +113,46 @@ def test_component_furthest_behind_is_reported() -> None:
 def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
     day = 86_400
     gone, second = heartbeat(state=state), heartbeat(AT + day, id="d")
-    assert judge([gone, second], AT + day, 0.0, LIMITS).late is not None
+    assert compute_freshness([gone, second], AT + day, 0.0, LIMITS).late is not None
     second = heartbeat(AT + day + 1, id="d")
-    freshness = judge([gone, second], AT + day + 1, 0.0, LIMITS)
+    freshness = compute_freshness([gone, second], AT + day + 1, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["d"], None)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
     forged = heartbeat(id="x", state=state)._replace(confirmations=2)
-    freshness = judge([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
+    freshness = compute_freshness([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["c"], None)
-    alone = judge([forged], AT + 60, 0.0, LIMITS)
+    alone = compute_freshness([forged], AT + 60, 0.0, LIMITS)
     assert alone.late is not None
-    confirmed = judge([forged._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
+    confirmed = compute_freshness([forged._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert confirmed.late is not None
 
 
 def test_the_last_collector_is_never_forgotten() -> None:
     stream = heartbeat(AT + 1e7, part="stream", id="s")
-    freshness = judge([heartbeat(), heartbeat(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
+    freshness = compute_freshness([heartbeat(), heartbeat(id="d", state="stopped"), stream], AT + 1e7, 0.0, LIMITS)
     assert [(item.id, item.state) for item in freshness.parts] == [("c", "silent"), ("d", "stopped"), ("s", "alive")]
     assert freshness.late is not None
 
 
 def test_component_that_is_behind_still_runs() -> None:
     day = 86_401.0
-    freshness = judge([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
+    freshness = compute_freshness([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
     assert [(item.id, item.state) for item in freshness.parts] == [("d", "behind")]
 
 
 def test_limits_are_configurable() -> None:
     limits = Limits(silent=1.0, behind=2.0, forget=3.0)
     quick = {"every_ms": 100}
-    assert judge([heartbeat(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
-    assert judge([heartbeat(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
-    freshness = judge([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
+    assert compute_freshness([heartbeat(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
+    assert compute_freshness([heartbeat(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
+    freshness = compute_freshness([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
     assert [item.id for item in freshness.parts] == ["d"]
 
 
 def test_unreachable_cluster_is_reported_while_it_lasts() -> None:
-    freshness = judge([heartbeat()], AT, AT, LIMITS)
+    freshness = compute_freshness([heartbeat()], AT, AT, LIMITS)
     late = Late("kafka-unreachable", "No contact with Kafka", 7)
-    assert unreachable(freshness, 7) == Freshness(False, (part("alive"),), late)
+    assert with_unreachable_kafka(freshness, 7) == Freshness(False, (part("alive"),), late)

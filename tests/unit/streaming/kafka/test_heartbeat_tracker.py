@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from streaming.freshness import STREAM_ID, ComponentHeartbeat, Freshness, encoded
+from streaming.freshness import STREAM_ID, ComponentHeartbeat, Freshness, encode_heartbeat
 from streaming.kafka import background_reader as listening
 from streaming.kafka import clients, topic_reader
 from streaming.kafka import heartbeats as hearing
@@ -52,7 +52,7 @@ def leave(kafka: MemoryKafka, part_id: str = "c", *, at: int | None = None, **fi
         "up_to": written - 1000,
         "every_ms": 5000,
     }
-    key, value, headers = encoded(ComponentHeartbeat(id=part_id, **{**defaults, **fields}))
+    key, value, headers = encode_heartbeat(ComponentHeartbeat(id=part_id, **{**defaults, **fields}))
     kafka.append(TOPIC, value, key=key, headers=headers, timestamp=written)
 
 
@@ -149,7 +149,7 @@ def test_heartbeats_of_a_topic_that_got_more_partitions(
     kafka.topics[TOPIC].logs.append(Log())
     moment = now_ms()
     for partition, at in ((1, moment), (0, moment - 1000)):
-        key, value, headers = encoded(
+        key, value, headers = encode_heartbeat(
             ComponentHeartbeat(part="collector", id="c", state="running", timestamp=at, up_to=at, every_ms=5000)
         )
         kafka.append(TOPIC, value, key=key, headers=headers, timestamp=at, partition=partition)
@@ -228,14 +228,14 @@ def test_a_thread_that_fails_begins_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(kafka)
-    real, failing = hearing.heartbeat_rules.decoded, [RuntimeError("odd")]
+    real, failing = hearing.heartbeat_rules.decode_heartbeat, [RuntimeError("odd")]
 
-    def decoded(*arguments: Any) -> ComponentHeartbeat:
+    def decode_heartbeat(*arguments: Any) -> ComponentHeartbeat:
         if failing:
             raise failing.pop()
         return real(*arguments)
 
-    monkeypatch.setattr(hearing.heartbeat_rules, "decoded", decoded)
+    monkeypatch.setattr(hearing.heartbeat_rules, "decode_heartbeat", decode_heartbeat)
     with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
     assert "RuntimeError: odd" in caplog.messages[0]

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError
 from msgspec import structs
 
-from streaming.freshness import ComponentHeartbeat, decoded
+from streaming.freshness import ComponentHeartbeat, decode_heartbeat
 from streaming.kafka import heartbeats
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.settings.config import HeartbeatSettings, Settings
@@ -25,7 +25,7 @@ AWAY = KafkaError(KafkaError._MSG_TIMED_OUT, "away")
 
 
 def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
-    return [decoded(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
+    return [decode_heartbeat(record.key(), record.value() or b"") for record in kafka.records(TOPIC)]
 
 
 def now(writer: HeartbeatWriter, **fields: Any) -> None:

@@ -41,19 +41,19 @@ def test_an_incident_opens_and_closes_once() -> None:
     assert closed.title == "closed: a/b storm"
 
 
-def test_an_incident_that_returns_opens_again() -> None:
+def test_reopened_incident_is_notified_again() -> None:
     incidents = OpenIncidents(target())
     updates = [incident("g"), incident("g", closed_at=200), incident("g", times=2)]
     ids = [notification.id for update in updates for notification in incidents.notifications(update)]
     assert ids == ["g/incident/1/1/open", "g/incident/1/1/close", "g/incident/1/2/open"]
 
 
-def test_first_record_that_is_closed_gives_opened_and_closed() -> None:
+def test_closed_first_record_gives_open_and_close() -> None:
     notifications = OpenIncidents(target()).notifications(incident("g", closed_at=200))
     assert [notification.action for notification in notifications] == ["open", "close"]
 
 
-def test_a_deleted_incident_opens_again() -> None:
+def test_deleted_incident_is_notified_again() -> None:
     incidents = OpenIncidents(target())
     incidents.notifications(incident("h"))
     incidents.forget("h", 1)
@@ -127,7 +127,7 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
     assert str(refused.value).startswith(message)
 
 
-def test_an_episode_that_the_cluster_explains_claims_no_crash() -> None:
+def test_episode_of_a_cluster_incident_is_no_crash() -> None:
     crash = msgspec.structs.replace(episode_records(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
     open_incidents = OpenIncidents(target())

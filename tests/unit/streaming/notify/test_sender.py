@@ -28,7 +28,7 @@ def posted(url: str) -> Request:
     [[Response(500), Response(503)], [Response(429, {"retry-after": "7"})], [Response(close=True)]],
     ids=["5xx", "429", "closed in the middle"],
 )
-def test_a_failing_receiver_is_tried_again(failures: list[Response]) -> None:
+def test_failed_request_is_sent_again(failures: list[Response]) -> None:
     waits: list[float] = []
     with receiver(*failures) as received:
         sender(waits).send(posted(received.url))
@@ -48,7 +48,7 @@ def test_waits_grow_up_to_a_minute() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
-def test_redirects_and_refusals_are_final(status: int) -> None:
+def test_redirect_or_client_error_is_not_retried(status: int) -> None:
     with receiver(Response(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
         sender([]).send(posted(received.url))
     assert len(received.requests) == 1

@@ -15,7 +15,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, Evidence, ObservedMember
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
-from tests.unit.streaming.recording.test_history import in_records
+from tests.unit.streaming.recording.test_history import as_records
 
 SETTINGS = RecordedSettings.of(SINKS)
 GROUP, TOPIC, RACK = "acme-payments", "acme.ledger.v1", "eu-west-1a"
@@ -58,7 +58,7 @@ def log() -> list[Record]:
             group_id=GROUP, timestamp=1_700_000_004_000, incident=1, by="ann", text="ACME knows"
         ),
     ]
-    return in_records([Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)])
+    return as_records([Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)])
 
 
 def recording(records: list[Record]) -> str:
@@ -71,7 +71,7 @@ def test_no_original_name_is_left() -> None:
     assert all(secret in recording(log()) for secret in SECRETS)
 
 
-def test_kafkas_own_texts_and_renamed_ids_stay_in_reasons() -> None:
+def test_reasons_keep_kafkas_words_and_renamed_ids() -> None:
     records = anonymised(log(), SETTINGS.sinks)
     text = (records[0].value or b"").decode()
     assert re.search(
@@ -88,9 +88,9 @@ def story(records: list[Record]) -> list[tuple[Any, ...]]:
     return [(record.episode.kind, record.episode.status) for record in history.episodes]
 
 
-def test_anonymised_groups_have_the_same_episodes() -> None:
+def test_anonymised_log_gives_the_same_episodes() -> None:
     for seed in range(4):
-        records = in_records(list(membership_log(300, 8, seed)))
+        records = as_records(list(membership_log(300, 8, seed)))
         assert story(anonymised(records, SETTINGS.sinks)) == story(records)
 
 

@@ -20,9 +20,9 @@ from streaming.recording.file import (
 )
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
-from tests.unit.streaming.recording.test_history import in_records
+from tests.unit.streaming.recording.test_history import as_records
 
-LOG = in_records(list(membership_log(200, 6, seed=2)))
+LOG = as_records(list(membership_log(200, 6, seed=2)))
 SETTINGS = RecordedSettings.of(SINKS)
 
 
@@ -47,7 +47,7 @@ def test_written_records_are_read_unchanged() -> None:
     assert written() == WHOLE
 
 
-def test_bytes_that_are_not_utf8_are_kept() -> None:
+def test_non_utf8_bytes_are_recorded_unchanged() -> None:
     file, odd = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
     header = RecordingHeader(monitor="1.0", groups=[], begin=0, end=1, settings=SETTINGS)
     write_recording(file, header, record_log([odd], 0, SETTINGS.sinks))
@@ -55,7 +55,7 @@ def test_bytes_that_are_not_utf8_are_kept() -> None:
     assert (record.value, record.key, record.headers) == (odd.value, odd.key, odd.headers)
 
 
-def test_a_replay_gives_the_recorded_outputs() -> None:
+def test_replay_equals_the_recorded_outputs() -> None:
     recording = opened(WHOLE)
     assert list(recording.differences()) == []
     diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
@@ -64,7 +64,7 @@ def test_a_replay_gives_the_recorded_outputs() -> None:
     assert len(diffs) > 50
 
 
-def test_differences_name_the_output() -> None:
+def test_differences_name_the_changed_output() -> None:
     recording = opened(WHOLE)
     first, second, *others = recording.outputs
     changed = recording._replace(outputs=[second, *others, first], log=recording.log[:-40])

@@ -19,7 +19,7 @@ from tests.support.pure_stream import SINKS, run
 from tests.support.recorded import membership_log
 
 
-def in_records(log: list[Event]) -> list[Record]:
+def as_records(log: list[Event]) -> list[Record]:
     return [Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(log)]
 
 
@@ -34,7 +34,7 @@ def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
             batch = []
 
 
-def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
+def stream_outputs(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
     """Yield, per batch, the last event time and the compacted topics; the bucket's state is packed between batches."""
     blob, newest = None, dict[tuple[str, bytes | None], bytes | None]()
     for batch in batches(records, chance):
@@ -46,42 +46,44 @@ def streamed(records: list[Record], chance: Random) -> Iterator[tuple[int, set[b
         yield event_time(batch[-1]), {value for value in newest.values() if value is not None}
 
 
-def held(history: RecordedHistory) -> set[bytes]:
+def compacted_records(history: RecordedHistory) -> set[bytes]:
     assignments = map(encode, history.assignments)
     return {*assignments, *(r.value for r in history.episodes), *(r.value for r in history.incidents)}
 
 
 @pytest.mark.parametrize("seed", range(14))
-def test_state_as_of_a_moment_equals_the_stream_until_then(seed: int) -> None:
+def test_past_state_equals_the_stream_at_that_time(seed: int) -> None:
     chance = Random(seed)
-    log = in_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
+    log = as_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
     history, rest = RecordedHistory(SINKS), iter(log)
     next_record: Record | None = next(rest)
-    moments = list(streamed(log, chance))
+    moments = list(stream_outputs(log, chance))
     assert len(moments) > 72  # 14 logs give more than 1,000 moments
     for at_ms, expected in moments:
         while next_record is not None and event_time(next_record) <= at_ms:
             history.apply(next_record)
             next_record = next(rest, None)
-        assert held(history) == expected
+        assert compacted_records(history) == expected
     for at_ms, expected in chance.sample(moments, 4):
-        assert held(history_at(log, at_ms, SINKS)) == expected
+        assert compacted_records(history_at(log, at_ms, SINKS)) == expected
 
 
 def test_future_events_and_broken_records_change_nothing() -> None:
     log = list(membership_log(60, 3, seed=5))
     ahead = msgspec.structs.replace(log[0].data, timestamp=10**15 // 5)
-    records = in_records([Event("other", "ahead", ahead), *log])
+    records = as_records([Event("other", "ahead", ahead), *log])
     broken = records[3]._replace(value=b"{")
     at_ms = log[-1].data.timestamp
-    assert held(history_at([*records, broken], at_ms, SINKS)) == held(history_at(in_records(log), at_ms, SINKS))
+    assert compacted_records(history_at([*records, broken], at_ms, SINKS)) == compacted_records(
+        history_at(as_records(log), at_ms, SINKS)
+    )
     assert event_time(broken) == 0
 
 
 def test_outputs_are_the_records_of_the_stream() -> None:
     log = list(membership_log(120, 4))
     history = RecordedHistory(SINKS)
-    outputs = [output.write for output in history.play(in_records(log)) if output.write.topic == "d"]
+    outputs = [output.write for output in history.play(as_records(log)) if output.write.topic == "d"]
     assert outputs
     assert {(output.key, output.value) for output in outputs} == {
         (record.key, record.value) for record in run(as_topic(log, 1), batch=1000, buckets=1) if record.topic == "d"

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from streaming.recording.overview import (
-    LAST_EPISODES,
-    NoEpisodeThen,
+    MAX_LISTED_EPISODES,
+    NoEpisodeAtTime,
     OwnerLine,
     episode_at,
     group_overview,
@@ -162,10 +162,10 @@ def test_member_without_names_is_shown_by_id() -> None:
 
 def test_latest_episodes_of_a_group_are_newest_first() -> None:
     builder = DiffBuilder()
-    for number in range(LAST_EPISODES + 2):
+    for number in range(MAX_LISTED_EPISODES + 2):
         builder.join(f"m{number}", after=1000)
     overview = group_overview("g", [latest(DiffBuilder(group_id="h")), latest(builder)], episode_records(builder), [])
-    wanted = list(range(LAST_EPISODES + 2, 2, -1))
+    wanted = list(range(MAX_LISTED_EPISODES + 2, 2, -1))
     assert [episode.episode.episode for episode in overview.episodes] == wanted
     answer = json.loads(encode(overview.document()))
     assert [row["episode"] for row in answer["episodes"]] == wanted
@@ -216,7 +216,7 @@ def test_unfinished_episode_stays_open() -> None:
     ],
 )
 def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, time: str) -> None:
-    with pytest.raises(NoEpisodeThen) as refused:
+    with pytest.raises(NoEpisodeAtTime) as refused:
         episode_at(GROUP, episode_records(checkout()), at, QUIET)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{time}"
     assert refused.value.exit_status == 1

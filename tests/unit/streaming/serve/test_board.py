@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from streaming.freshness import Part
+from streaming.freshness import ComponentState
 from streaming.records.codec import encode, raw_json
 from streaming.serve import board as board_module
 from streaming.serve.board import Board, FeedStatus, Filter, Frame, Stale
@@ -77,7 +77,7 @@ def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> N
     board, _ = filled(history, 1)
 
     def status_at(at: int) -> FeedStatus:
-        part = Part(part="stream", id="s", by=None, state="alive", last_heartbeat=at, up_to=at)
+        part = ComponentState(part="stream", id="s", by=None, state="alive", last_heartbeat=at, up_to=at)
         return FeedStatus(caught_up=True, parts=(part,))
 
     board.progress(status_at(1000))

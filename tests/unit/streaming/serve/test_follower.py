@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness import Freshness, Late, Part
+from streaming.freshness import ComponentState, Freshness, Late
 from streaming.serve import follower, server
 from streaming.serve.board import Stale
 from streaming.serve.history import Retention
@@ -212,7 +212,7 @@ def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
 
 
 def test_component_states_are_shown_in_every_interface(options: ServeOptions) -> None:
-    part = Part(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
+    part = ComponentState(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
     freshness = [Freshness()]
     source = MemorySource()
     source.put(*made(5))

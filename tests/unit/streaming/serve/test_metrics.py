@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.freshness import Part, State
+from streaming.freshness import ComponentState, State
 from streaming.serve import metrics
 from streaming.serve.board import Board, FeedStatus, Stale
 from streaming.serve.history import History
@@ -130,7 +130,8 @@ def test_each_part_has_its_own_metrics(history: History) -> None:
     names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")
     parts = [
-        Part(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000) for state in states
+        ComponentState(part="collector", id=state, by=None, state=state, last_heartbeat=9500, up_to=8000)
+        for state in states
     ]
     board.progress(FeedStatus(parts=tuple(parts)))
     exported = samples(board)

@@ -1,0 +1,79 @@
+"""The demo's consumers, and the times at which each consumer starts, leaves or crashes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Action = Literal["start", "leave", "crash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """One consumer of the demo; ``name`` is its client id."""
+
+    name: str
+    group: str
+    topic: str
+    #: Client library: ``confluent`` or ``kafka-python``; rebalance protocol: ``eager`` or ``cooperative``.
+    client: str
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledStep:
+    """A start, leave or crash of one consumer, ``at`` seconds after the first consumers start."""
+
+    at: float
+    action: Action
+    name: str
+
+
+TOPICS: dict[str, int] = {"orders": 6, "payments": 6}
+
+_EAGER_GROUP = ("orders-eager", "orders", "eager")
+_COOPERATIVE_GROUP = ("payments-cooperative", "payments", "cooperative")
+
+
+def make_actors(prefix: str = "") -> dict[str, Actor]:
+    """Return the demo's consumers by name; names of groups and topics begin with the prefix."""
+    return {
+        f"{topic}-{number}": Actor(f"{topic}-{number}", f"{prefix}{group}", f"{prefix}{topic}", client, protocol)
+        for group, topic, protocol in (_EAGER_GROUP, _COOPERATIVE_GROUP)
+        for number, client in enumerate(("confluent", "kafka-python", "confluent"), 1)
+    }
+
+
+#: Session timeout, short enough that crashes are detected during the demo; Kafka's default is 45 s.
+SESSION_TIMEOUT_MS = 6000
+
+#: Steps in the first minute of the demo: scale-out, a graceful leave, a crash, and the rejoin of all consumers.
+_FIRST_MINUTE: tuple[ScheduledStep, ...] = (
+    *(ScheduledStep(0, "start", name) for name in ("orders-1", "orders-2", "payments-1", "payments-2")),
+    ScheduledStep(8, "start", "payments-3"),
+    ScheduledStep(11, "start", "orders-3"),
+    ScheduledStep(16, "leave", "orders-2"),
+    ScheduledStep(20, "leave", "payments-2"),
+    ScheduledStep(25, "crash", "payments-3"),
+    ScheduledStep(27, "crash", "orders-1"),
+    ScheduledStep(39, "start", "payments-2"),
+    ScheduledStep(42, "start", "orders-1"),
+    ScheduledStep(47, "start", "payments-3"),
+    ScheduledStep(50, "start", "orders-2"),
+)
+#: Steps in later minutes, which begin with all consumers: consumers that started late in the first minute leave.
+_LATER_MINUTES: tuple[ScheduledStep, ...] = (
+    ScheduledStep(0, "leave", "payments-3"),
+    ScheduledStep(3, "leave", "orders-3"),
+    *(step for step in _FIRST_MINUTE if step.at > 0),
+)
+_MINUTE_SECONDS = 60.0
+
+
+def scheduled_steps(duration: float) -> Iterator[ScheduledStep]:
+    """Yield the steps of a demo that lasts ``duration`` seconds, in order of time; they repeat every minute."""
+    start = 0.0
+    while start < duration:
+        for step in _FIRST_MINUTE if start == 0 else _LATER_MINUTES:
+            if start + step.at < duration:
+                yield ScheduledStep(start + step.at, step.action, step.name)
+        start += _MINUTE_SECONDS
