@@ -73,7 +73,7 @@ def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartiti
 
 
 def normalize(owned: TopicPartitions) -> Lists:
-    """Return new non-empty lists in ascending order of topics, so that equal assignments compare as ``==``."""
+    """Return the partitions as lists in ascending order of topics, without empty topics, for comparisons by ``==``."""
     return {topic: list(owned[topic]) for topic in sorted(owned) if owned[topic]}
 
 

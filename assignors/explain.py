@@ -63,7 +63,7 @@ def explain(
 
 
 class _Reasons:
-    """Finds the rule behind the assignment or loss of a single partition, as ``(rule, why)``."""
+    """Reasons why a member got or lost a single partition, as pairs ``(rule, why)``."""
 
     def __init__(
         self, protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed

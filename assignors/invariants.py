@@ -1,4 +1,4 @@
-"""Rules that an assignment must follow; tests, the command ``check`` and the stream's violations use these rules.
+"""Rules that an assignment must follow, for the command ``check``, the violations in diffs, and tests.
 
 :func:`rules_for` returns the rules that an assignor promises; :func:`check` applies them, in time linear in the group's
 partitions and subscriptions.
@@ -206,7 +206,7 @@ def balanced(group: Group) -> list[Violation]:
         most = max(holders, key=loads.__getitem__)
         least = min(subscribers, key=loads.__getitem__)
         if loads[most] - loads[least] > 1:
-            loaded = f"{most} holds {loads[most]} partitions{of}, {least} {loads[least]}"
+            loaded = f"{most} owns {loads[most]} partitions{of}, {least} {loads[least]}"
             message = f"{loaded}; a partition of {name} could move"
             problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
     return list(problems.values())
@@ -224,7 +224,7 @@ def sticky(group: Group) -> list[Violation]:
                 continue
             old, new = group.sizes[before], group.sizes.get(after, 0)
             if new > old:
-                message = f"{name}-{partition} moved from {before}, which holds {old}, to {after}, which holds {new}"
+                message = f"{name}-{partition} moved from {before}, which owns {old}, to {after}, which owns {new}"
                 problems.append(Violation(STICKY, message, (before, after), name, (partition,)))
     return problems
 

@@ -51,7 +51,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     Same as ``BuiltInPartitioner.partitionForKey``. An empty key has a hash; a null key does not.
     """
     if partitions < 1:
-        raise InvalidPartition(f"partitions: {partitions}; a topic has at least 1")
+        raise InvalidPartition(f"partitions: {partitions}; must be at least 1")
     return to_positive(murmur2(key)) % partitions
 
 
@@ -68,7 +68,7 @@ class BuiltInPartitioner:
 
     def __init__(self, partitions: int, batch_size: int, draw: Callable[[], int]) -> None:
         if batch_size < 1:
-            raise BadInput(f"batch_size: {batch_size}; at least 1 byte")
+            raise BadInput(f"batch_size: {batch_size}; must be at least 1 byte")
         self._partitions, self._batch_size, self._draw = partitions, batch_size, draw
         self._produced = 0
         self._current = to_positive(draw()) % partitions

@@ -196,7 +196,7 @@ _Pair = tuple[str, int, int]
 
 
 class _Movements:
-    """All moves so far, with one ``HashSet<TopicPartition>`` per topic and pair of members (``PartitionMovements``)."""
+    """All moves of partitions so far, by topic and pair of members (``PartitionMovements``)."""
 
     def __init__(self) -> None:
         self._of_partition: dict[tuple[str, int], _Pair] = {}

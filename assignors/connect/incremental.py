@@ -49,7 +49,7 @@ class WorkChange(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderMemory:
-    """Memory of the leader between rounds (the fields of ``IncrementalCooperativeAssignor``).
+    """State that the leader keeps between rebalance rounds (the fields of ``IncrementalCooperativeAssignor``).
 
     A worker that becomes leader starts with ``LeaderMemory()``. Sets are stored as ascending tuples, so that equal
     memories compare as equal.

@@ -46,7 +46,7 @@ class Broker:
 def check_brokers(brokers: Sequence[Broker]) -> None:
     """Refuse an empty list, negative ids and ids listed twice."""
     if not brokers:
-        raise InvalidPlacement("brokers: none given")
+        raise InvalidPlacement("brokers: missing; give at least one broker")
     seen: set[int] = set()
     for broker in brokers:
         if broker.id < 0:
@@ -128,7 +128,7 @@ def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom
     if start is not None:
         return start, start if shift is None else shift
     if random is None:
-        raise InvalidPlacement("start_index: missing, and no random numbers to draw it from")
+        raise InvalidPlacement("start_index: missing; give it, or a random number generator")
     drawn = random.next_int(count)
     return drawn, random.next_int(count) if shift is None else shift
 

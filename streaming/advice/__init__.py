@@ -1,1 +1,1 @@
-"""Advice by rules over a group's history: its episodes, members, incidents and client configuration. Pure code."""
+"""Advice for consumer groups: rules over a group's episodes, members, incidents and client configuration."""

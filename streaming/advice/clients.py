@@ -53,8 +53,8 @@ _DEFAULT_IDS: Final = (
 )
 
 
-def recognise(client_ids: Iterable[str]) -> ClientLibrary:
-    """Return the library with these client ids; ``UNKNOWN`` if the ids reveal no library or several ones."""
+def recognise_library(client_ids: Iterable[str]) -> ClientLibrary:
+    """Return the client library with these default client ids; ``UNKNOWN`` if there is none or more than one."""
     libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)
         for client_id in client_ids
@@ -77,16 +77,16 @@ _SPRING: Final = {
 #: Client library → prefix of its consumer options.
 _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.consumer.", SINK: "consumer.override."}
 #: Options of brokers, Streams and workers, which have the same name for every client.
-_FIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
+_UNPREFIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
-def in_words_of(client: ClientLibrary, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of the Java consumer, under the option names of this client library."""
+def in_options_of(client: ClientLibrary, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings of the Java consumer with the option names of this client library."""
     return dict(_option(client, name, value) for name, value in settings.items())
 
 
 def _option(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
-    if name.startswith(_FIXED):
+    if name.startswith(_UNPREFIXED):
         return name, value
     if client in (KAFKA_PYTHON, AIOKAFKA):
         return name.replace(".", "_"), f"[{_JAVA_CLASSES[value]}]" if name == STRATEGY else value
@@ -113,17 +113,17 @@ class ClientConfiguration(NamedTuple):
     def strategies(self) -> list[str]:
         """Return the short names of the assignors in ``partition.assignment.strategy``."""
         words = re.findall(r"[\w.-]+", self.values.get(STRATEGY, ""))
-        return [_SHORT.get(word.rpartition(".")[2].replace("Partition", ""), word) for word in words]
+        return [_SHORT_NAMES.get(word.rpartition(".")[2].replace("Partition", ""), word) for word in words]
 
     def quote(self, *names: str) -> str:
-        """Return these settings as a quotation of the file, such as ``app.properties: a=1, b=2``."""
+        """Return settings as text with the name of their file, such as ``app.properties: a=1, b=2``."""
         return f"{self.source}: {', '.join(f'{self.names[name]}={self.values[name]}' for name in names)}"
 
 
 _DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|h)?")
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 #: Names of Java's classes → short names of assignors.
-_SHORT: Final = {java: short for short, java in _JAVA_CLASSES.items()}
+_SHORT_NAMES: Final = {java: short for short, java in _JAVA_CLASSES.items()}
 #: Prefixes of consumer options, longest first, and the client that uses the prefix; None: any client.
 _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("spring.kafka.consumer.properties.", SPRING),
@@ -135,7 +135,7 @@ _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("consumer.", None),
 )
 #: Options that exist in only one client library.
-_SIGNS: Final = {
+_TELLTALE_OPTIONS: Final = {
     "application.id": STREAMS,
     "config.storage.topic": CONNECT,
     "connect.protocol": CONNECT,
@@ -154,7 +154,7 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
     names: dict[str, str] = {}
     for name, value in _yaml(source, text) if source.endswith((".yaml", ".yml")) else _properties(text):
         plain, sign = _java_name(name)
-        client = client or sign or _SIGNS.get(plain)
+        client = client or sign or _TELLTALE_OPTIONS.get(plain)
         values[plain], names[plain] = value, name
     if not values:
         raise BadInput(f"{source}: no setting found; write name=value lines, or YAML")

@@ -1,4 +1,4 @@
-"""Input of the rules: a group's episodes, incidents, latest assignment, settings and client configuration."""
+"""Histories of groups, the input of advice: episodes, incidents, latest assignment, settings, client configuration."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,15 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, ClientConfiguration, ClientLibrary, recognise
+from streaming.advice.clients import (
+    CONNECT,
+    SINK,
+    STREAMS,
+    UNKNOWN,
+    ClientConfiguration,
+    ClientLibrary,
+    recognise_library,
+)
 from streaming.advice.model import AdviceEvidence, Severity
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, Incident, Replaced
@@ -19,13 +27,13 @@ WINDOW_MS: Final = 30 * DAY_MS
 #: Kinds of episodes in which the members of a group were restarted on purpose.
 DEPLOYS: Final = frozenset({"rolling-restart", "restart", "fleet-replaced", "surge", "recreate"})
 #: Kinds of episodes in which members joined or departed.
-MEMBERSHIP: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
+MEMBERSHIP_CHANGES: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-timeout", "zone-lost"}
 #: Default session timeout of clients since 3.0 (KIP-735), and of brokers for KIP-848.
 DEFAULT_SESSION_MS: Final = 45_000
 #: The smallest number of episodes with the same problem that counts as a pattern.
-PATTERN: Final = 2
+LEAST_REPETITIONS: Final = 2
 #: Proven downtime that is worth a warning: each episode's longest stop of a partition, summed over 30 days.
-WORTH_MS: Final = 30_000
+LEAST_SAVED_MS: Final = 30_000
 
 
 class MeasuredRestart(NamedTuple):
@@ -42,7 +50,7 @@ class MeasuredRestart(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupHistory:
-    """Input of the rules about one group.
+    """History of a group, from which the rules of advice derive findings.
 
     Args:
         now_ms: the end of the history's window.
@@ -127,7 +135,7 @@ class GroupHistory:
             return self.configuration.client
         if self.kind in ("connect", "streams"):
             return CONNECT if self.kind == "connect" else STREAMS
-        client = recognise(member.client_id for member in self.names.values() if member.client_id)
+        client = recognise_library(member.client_id for member in self.names.values() if member.client_id)
         return SINK if client is UNKNOWN and self.group_id.startswith("connect-") else client
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Records of advice: the finding of a rule, the evidence, the recommended change and the change's saving."""
+"""Types of advice: the finding of a rule, its evidence, the recommended change and the saving by that change."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -90,13 +90,13 @@ class Finding(NamedTuple):
     confidence: Confidence | None = None
 
 
-def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
-    """Return evidence that consists of a sentence, the sentence's episodes and its figures."""
+def evidence_of(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
+    """Return the evidence that a sentence states, with the sentence's episodes and figures."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 
 
-def listed(episodes: Sequence[Episode]) -> str:
+def episodes_text(episodes: Sequence[Episode]) -> str:
     """Return the numbers of episodes as text, such as ``episode 17`` or ``episodes 17, 12, 9 and 4 more``."""
     numbers = ", ".join(str(episode.episode) for episode in episodes[:_MOST_LISTED])
     more = f" and {len(episodes) - _MOST_LISTED} more" if len(episodes) > _MOST_LISTED else ""

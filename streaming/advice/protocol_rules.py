@@ -8,14 +8,14 @@ from streaming.advice.history import (
     DAY_MS,
     DEFAULT_SESSION_MS,
     DEPLOYS,
-    MEMBERSHIP,
-    PATTERN,
-    WORTH_MS,
+    LEAST_REPETITIONS,
+    LEAST_SAVED_MS,
+    MEMBERSHIP_CHANGES,
     GroupHistory,
     incident_fact,
     longest_stops_ms,
 )
-from streaming.advice.model import AdviceEvidence, Finding, Replay, fact, listed
+from streaming.advice.model import AdviceEvidence, Finding, Replay, episodes_text, evidence_of
 from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
@@ -23,12 +23,12 @@ from streaming.records.episodes import Episode, EpisodeMembers
 _EAGER: Final = ("range", "roundrobin", "sticky")
 _LASTING_ID: Final = "<an id that the member keeps across restarts>"
 #: The smallest group for which batches are recommended; in smaller groups, a batch would be most of the group.
-_MIN_BATCHED: Final = 6
+_LEAST_BATCHED: Final = 6
 
 
 def cooperative_assignor(history: GroupHistory) -> Finding | None:
     """Rule: an eager assignor revokes all partitions in each rebalance."""
-    episodes = _stopping(history)
+    episodes = _interrupting_episodes(history)
     client, assignor = history.client, history.assignor
     if not history.is_classic or assignor not in _EAGER or not client.cooperative or not episodes:
         return None
@@ -41,10 +41,10 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
         else f"Stop all members, set {STRATEGY}={COOPERATIVE} and start them: {client.name} refuses eager and "
         "cooperative strategies in one list, so there is no rolling path"
     )
-    is_pattern = len(episodes) >= PATTERN and longest_stops_ms(episodes) >= WORTH_MS
+    is_pattern = len(episodes) >= LEAST_REPETITIONS and longest_stops_ms(episodes) >= LEAST_SAVED_MS
     return Finding(
         "warning" if is_pattern else "info",
-        [_stops(episodes, f"{assignor} revokes every partition in each rebalance")],
+        [_stop_evidence(episodes, f"{assignor} revokes every partition in each rebalance")],
         change,
         {STRATEGY: COOPERATIVE},
         Replay(episodes, way="cooperative"),
@@ -53,13 +53,13 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
 
 def consumer_protocol(history: GroupHistory) -> Finding | None:
     """Rule: the classic protocol interrupts members that keep their partitions; KIP-848 does not interrupt them."""
-    episodes = _stopping(history)
+    episodes = _interrupting_episodes(history)
     is_able = history.client.consumer and history.assignor in (*_EAGER, COOPERATIVE)
     if not history.is_classic or not is_able or not episodes:
         return None
     return Finding(
         "info",
-        [_stops(episodes, "In the classic protocol all members wait for each other in each rebalance")],
+        [_stop_evidence(episodes, "In the classic protocol all members wait for each other in each rebalance")],
         f"Set group.protocol=consumer and remove {STRATEGY}, session.timeout.ms and heartbeat.interval.ms, one "
         f"member after the other: `rebalance-monitor migrate {history.group_id} --to consumer` has the steps",
         {"group.protocol": "consumer"},
@@ -68,19 +68,19 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
     )
 
 
-def _stopping(history: GroupHistory) -> list[Episode]:
-    episodes = history.of_kinds(MEMBERSHIP)
-    return [episode for episode in episodes if episode.rebalances and episode.members.before >= PATTERN]
+def _interrupting_episodes(history: GroupHistory) -> list[Episode]:
+    episodes = history.of_kinds(MEMBERSHIP_CHANGES)
+    return [episode for episode in episodes if episode.rebalances and episode.members.before >= LEAST_REPETITIONS]
 
 
-def _stops(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
+def _stop_evidence(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
     rebalances, stops = sum(episode.rebalances for episode in episodes), longest_stops_ms(episodes)
     since = moment(min(episode.opened_at for episode in episodes))
-    text = f"{why}: {count(rebalances, 'rebalance')} in {listed(episodes)} since {since} UTC"
+    text = f"{why}: {count(rebalances, 'rebalance')} in {episodes_text(episodes)} since {since} UTC"
     if stops:
         text += f"; the longest stop of a partition in each adds up to at least {duration(stops)}"
     moved = sum(episode.moved for episode in episodes)
-    return fact(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
+    return evidence_of(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
 
 
 def static_membership(history: GroupHistory) -> Finding | None:
@@ -90,13 +90,13 @@ def static_membership(history: GroupHistory) -> Finding | None:
     episodes = [episode for episode in history.of_kinds(DEPLOYS) if episode.episode in numbers]
     if history.kind != "consumer" or not history.names or history.static_members:
         return None
-    if len(restarts) < PATTERN or not episodes:
+    if len(restarts) < LEAST_REPETITIONS or not episodes:
         return None
     session = history.session_timeout_ms or DEFAULT_SESSION_MS
     slowest = max(restart.away_ms for restart in restarts)
-    text = f"{count(len(restarts), 'restart')} in {listed(episodes)} took up to {duration(slowest)}"
+    text = f"{count(len(restarts), 'restart')} in {episodes_text(episodes)} took up to {duration(slowest)}"
     text += f"; the session timeout is {duration(session)}"
-    evidence = fact(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
+    evidence = evidence_of(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
     if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
@@ -114,13 +114,13 @@ def static_membership(history: GroupHistory) -> Finding | None:
 
 
 def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
-    """Return the client's setting of the session timeout, or the brokers' setting (KIP-848), as a multiple of 5 s."""
+    """Return the option that sets this session timeout, rounded up to 5 s: the client's, or the broker's (KIP-848)."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
     return {name: str(-(-wanted_ms // 5000) * 5000)}
 
 
 def session_unsure(history: GroupHistory) -> tuple[str, ...]:
-    """Return a line of text that the session timeout is unknown, if it is unknown."""
+    """Return a warning that the session timeout is unknown; empty if it is known."""
     if history.session_timeout_ms:
         return ()
     return (f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",)
@@ -133,10 +133,10 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
         return None
     episodes = [episode for episode, _ in changed]
     gone, new = changed[0][1]
-    text = f"Static members came back under other instance ids in {listed(episodes)}: {gone[0]} as {new[0]}"
+    text = f"Static members came back under other instance ids in {episodes_text(episodes)}: {gone[0]} as {new[0]}"
     return Finding(
         "warning",
-        [fact(text, episodes, departed=gone[:10], joined=new[:10])],
+        [evidence_of(text, episodes, departed=gone[:10], joined=new[:10])],
         "Use an id that a successor has too, such as a StatefulSet's pod name, or remove group.instance.id: as it "
         "is, the departed member's partitions wait for the session timeout, and the group rebalances all the same",
         {"group.instance.id": _LASTING_ID},
@@ -153,7 +153,7 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
 
 
 def _owners(ids: Sequence[str]) -> set[str]:
-    """Return the owners of ids that change with each process: names of Deployments, or names before a UUID."""
+    """Return the constant parts of ids that change with each process: names of Deployments, or names before a UUID."""
     keys = [key for instance_id in ids for key in owner_keys(instance_id)]
     return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
 
@@ -176,13 +176,13 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     if not lists:
         return None
     episodes, names = [episode for episode, _ in lists], lists[0][1]
-    text = f"Static members stopped for good without LeaveGroup in {listed(episodes)} ({', '.join(names[:3])})"
+    text = f"Static members stopped for good without LeaveGroup in {episodes_text(episodes)} ({', '.join(names[:3])})"
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
     stops = longest_stops_ms(episodes)
     return Finding(
-        "warning" if len(lists) >= PATTERN else "info",
-        [fact(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
+        "warning" if len(lists) >= LEAST_REPETITIONS else "info",
+        [evidence_of(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
     )
@@ -191,15 +191,15 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 def rolling_batches(history: GroupHistory) -> Finding | None:
     """Rule: a rolling restart of one member at a time rebalances the whole group twice per member."""
     restarts = history.of_kinds(("rolling-restart",))
-    episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _MIN_BATCHED]
+    episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _LEAST_BATCHED]
     if not history.is_classic or not episodes:
         return None
     size, rebalances = len(episodes[0].members.replaced), episodes[0].rebalances
-    text = f"One member restarted after the other in {listed(episodes)}: {rebalances} rebalances for {size}"
+    text = f"One member restarted after the other in {episodes_text(episodes)}: {rebalances} rebalances for {size}"
     parallel = max(size // 4, 2)
     return Finding(
         "info",
-        [fact(text, episodes, rebalances=rebalances, members=size)],
+        [evidence_of(text, episodes, rebalances=rebalances, members=size)],
         f"Restart {parallel} members at once (maxUnavailable: {parallel}), if the others can carry the load",
         replay=Replay(episodes, edit="batches", value=parallel),
         unsure=("whether fewer members can carry the load is in no record",),
@@ -221,10 +221,10 @@ def half_migration(history: GroupHistory) -> Finding | None:
     assignors = sorted({", ".join(names) for names in lists.values()})
     return Finding(
         "info",
-        [fact(f"{text}{history.assignor}, which is eager", assignors=assignors)],
+        [evidence_of(f"{text}{history.assignor}, which is eager", assignors=assignors)],
         f"Restart all members with {COOPERATIVE} alone in {STRATEGY}, once every member lists both",
         {STRATEGY: COOPERATIVE},
-        Replay(_stopping(history), way="cooperative"),
+        Replay(_interrupting_episodes(history), way="cooperative"),
     )
 
 
@@ -242,7 +242,7 @@ def mixed_strategies(config: ClientConfiguration) -> Finding | None:
     why = "librdkafka refuses both kinds" if is_refused else "a group with such members rebalances eagerly"
     return Finding(
         "critical" if is_refused else "info",
-        [fact(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
+        [evidence_of(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
         f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
         {STRATEGY: COOPERATIVE},
     )
@@ -256,10 +256,10 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     for member in history.live.members:
         if member.topics:
             members.setdefault(tuple(sorted(member.topics)), []).append(member.member_id)
-    if len(members) < PATTERN:
+    if len(members) < LEAST_REPETITIONS:
         return None
     names = history.live.names
     parts = [f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]]
     text = f"Members subscribe to different topics: {'; '.join(parts)}"
     change = "Give each set of topics a group of its own: restarts of one application then do not stop the others"
-    return Finding("info", [fact(text, subscriptions=len(members))], change)
+    return Finding("info", [evidence_of(text, subscriptions=len(members))], change)

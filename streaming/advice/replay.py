@@ -1,4 +1,4 @@
-"""Savings by a change: past episodes are simulated without and with the change, or measured before and after it."""
+"""Savings by a change, from past episodes: simulated without and with it, or measured before and after it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Final
 from assignors.errors import BadInput
 from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory
-from streaming.advice.model import Document, Finding, Replay, Saving, fact, listed
+from streaming.advice.model import Document, Finding, Replay, Saving, episodes_text, evidence_of
 from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
@@ -19,7 +19,7 @@ from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
 #: A saving of less than this share of the downtime is within the error of a forecast.
-MIN_SHARE: Final = 0.1
+LEAST_SAVED_SHARE: Final = 0.1
 #: The largest number of a group's episodes that are replayed for one piece of advice.
 MOST_REPLAYED: Final = 5
 #: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass
 class Replayer:
-    """Replays episodes of one group, within a budget that several groups may share."""
+    """Simulator of past episodes of one group, within a budget that several groups may share."""
 
     history: GroupHistory
     budget: Budget = field(default_factory=Budget)
@@ -120,18 +120,18 @@ def _total_bounds(all_bounds: Sequence[Bounds]) -> Bounds | None:
     return reduce(add_bounds, all_bounds) if all_bounds else None
 
 
-def is_worth(saving: Saving) -> bool:
+def is_worthwhile(saving: Saving) -> bool:
     """Return True if the downtime falls by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
-    return before > 0 and before - after >= MIN_SHARE * before
+    return before > 0 and before - after >= LEAST_SAVED_SHARE * before
 
 
 def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> tuple[int, int]:
     return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 
-def _absent(document: Document, how: str) -> Document:
-    """Return the scenario with each crash and rejoin replaced by one ``how`` event (``bounce``, ``pause``) as long."""
+def _replace_crashes(document: Document, how: str) -> Document:
+    """Return the scenario with each crash and rejoin replaced by a ``bounce`` or ``pause`` of the same duration."""
     events = []
     joins = [event for event in document["events"] if "join" in event]
     for event in document["events"]:
@@ -147,7 +147,7 @@ def _absent(document: Document, how: str) -> Document:
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
 
 
-def _batches(document: Document, parallel: int) -> Document:
+def _in_batches(document: Document, parallel: int) -> Document:
     """Return the scenario with ``parallel`` members restarted at once; downtimes and pauses stay the same."""
     bounces = [event for event in document["events"] if "bounce" in event]
     if not bounces:
@@ -162,10 +162,10 @@ def _batches(document: Document, parallel: int) -> Document:
 #: Changes of a scenario by name; arguments are the document and the replay's value. ``closing``: members leave
 #: instead of crashing. ``pauses``: sessions are longer, so that members pause instead of losing their sessions.
 _EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
-    "closing": lambda document, _: _absent(document, "bounce"),
+    "closing": lambda document, _: _replace_crashes(document, "bounce"),
     "session": lambda document, session_ms: {**document, "session_timeout_ms": session_ms},
-    "pauses": lambda document, session_ms: {**_absent(document, "pause"), "session_timeout_ms": session_ms},
-    "batches": _batches,
+    "pauses": lambda document, session_ms: {**_replace_crashes(document, "pause"), "session_timeout_ms": session_ms},
+    "batches": _in_batches,
 }
 
 
@@ -175,7 +175,7 @@ _COMPARED: Final = DEPLOYS | {"static-bounce"}
 _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-protocol", "static": "static-membership"}
 
 
-def applied(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
+def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     """Yield ``RULE/applied`` and its finding, if the latest deploys used another way to rebalance than earlier ones."""
     episodes = replayer.history.of_kinds(_COMPARED)
     deploys = [episode for episode in episodes if episode.downtime is not None or not episode.rebalances]
@@ -200,12 +200,14 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
     text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
         text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
-    deploys = f"{count(len(before), 'deploy')} before ({listed(before)}), {len(after)} after ({listed(after)})"
+    deploys = (
+        f"{count(len(before), 'deploy')} before ({episodes_text(before)}), {len(after)} after ({episodes_text(after)})"
+    )
     since = f"{way} since {moment(after[-1].opened_at)} UTC"
     is_better = now[1] is not None and now[1] < was[0]
     return Finding(
         "info",
-        [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
+        [evidence_of(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
         saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
         confidence="high" if is_better else "low",

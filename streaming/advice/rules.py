@@ -6,10 +6,10 @@ from typing import Final
 from streaming.advice import member_rules as members
 from streaming.advice import protocol_rules as protocols
 from streaming.advice import timeout_rules as timeouts
-from streaming.advice.clients import ClientConfiguration, in_words_of
-from streaming.advice.history import DEPLOYS, MEMBERSHIP, WINDOW_MS, GroupHistory, longest_stops_ms
+from streaming.advice.clients import ClientConfiguration, in_options_of
+from streaming.advice.history import DEPLOYS, MEMBERSHIP_CHANGES, WINDOW_MS, GroupHistory, longest_stops_ms
 from streaming.advice.model import SEVERITIES, Advice, Finding
-from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied, is_worth
+from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied_changes, is_worthwhile
 from streaming.records.episodes import Episode
 
 #: Rule id → the rule's title, and its function of a group's history. The id is also the rule's section in :data:`DOCS`.
@@ -63,13 +63,13 @@ def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) 
 
 
 def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
-    """Return the episodes whose rounds advice needs: of each group first deploys, then the newest other episodes.
+    """Return the episodes whose rounds advice needs: for each group deploys, then its newest other episodes.
 
     Groups with the longest stops come first. The episodes have at most :data:`MOST_ROUNDS` rounds together.
     """
     by_group: dict[str, list[Episode]] = {}
     for episode in episodes:
-        if episode.updated_at > now_ms - WINDOW_MS and episode.kind in MEMBERSHIP and episode.rounds:
+        if episode.updated_at > now_ms - WINDOW_MS and episode.kind in MEMBERSHIP_CHANGES and episode.rounds:
             by_group.setdefault(episode.group_id, []).append(episode)
     chosen: list[Episode] = []
     rounds = 0
@@ -94,7 +94,7 @@ def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     if history.configuration is not None:
         findings += [(rule, check(history.configuration)) for rule, (_, check) in FILE_RULES.items()]
     yield from ((rule, finding) for rule, finding in findings if finding is not None)
-    yield from applied(replayer)
+    yield from applied_changes(replayer)
 
 
 def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
@@ -105,7 +105,7 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
         saving = replayer.saving(replay)
         if saving is None:
             unsure.append("no saving computed: the rounds of its episodes were not read, or are too many to replay")
-        elif not is_worth(saving):
+        elif not is_worthwhile(saving):
             if replay.way is not None or replay.edit == "batches":
                 return None
             severity = "info"
@@ -124,7 +124,7 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
         confidence=finding.confidence or ("medium" if unsure else "high"),
         title=(RULES.get(section) or FILE_RULES[section])[0],
         client=history.client.name,
-        settings=in_words_of(history.client, finding.settings),
+        settings=in_options_of(history.client, finding.settings),
         unsure=unsure,
         episodes=sorted({number for item in finding.evidence for number in item.episodes}, reverse=True),
         docs=f"{DOCS}#{section}",

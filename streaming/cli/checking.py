@@ -31,7 +31,7 @@ _BROKER_PATTERN = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 def parse_brokers(text: str) -> list[Broker]:
     """Parse ``0:r1,1:r3,2``: ids with optional racks; ``3:r1:fenced`` and ``3::fenced`` are fenced brokers."""
     if not text.strip():
-        raise InvalidPlacement("brokers: none given")
+        raise InvalidPlacement("brokers: missing; give at least one broker")
     brokers = []
     for part in text.split(","):
         read = _BROKER_PATTERN.fullmatch(part.strip())

@@ -16,7 +16,7 @@ from streaming.records.codec import raw_json, rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
-from streaming.records.names import called, shortened, worded
+from streaming.records.names import display_names, shortened, with_display_names
 
 if TYPE_CHECKING:
     from streaming.kafka.diff_reader import DiffRecord
@@ -126,7 +126,7 @@ def status_text(status: GroupStatus, names: Mapping[str, str], newest: Episode |
     is_recent = abs(now_ms - status.since) < _DAY_MS
     text = status_word(status.status).append(f" since {utc(status.since)[11:] if is_recent else utc(status.since)}")
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
-        text.append(f" ({short_member(worded(status.reason, names))})")
+        text.append(f" ({short_member(with_display_names(status.reason, names))})")
     members = []
     for member in status.awaited[:_MAX_AWAITED]:
         minutes, seconds = divmod((removed_at.get(member, 0) - now_ms) // 1000, 60)
@@ -147,10 +147,10 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
 
     A line has the member's display name and, if that is not the member id, the member id as well.
     """
-    names = called(diff.named)
+    names = display_names(diff.named)
     yield _headline(diff, names)
     reasons = (
-        f"{_compared_members(item, diff, names)}{worded(item.reason, names)} ({item.source})"
+        f"{_compared_members(item, diff, names)}{with_display_names(item.reason, names)} ({item.source})"
         for item in diff.cause.evidence
     )
     for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
@@ -170,7 +170,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         delay = f", delayed for their worker until {clock(diff.timestamp + diff.delay_ms)}" if diff.delay_ms else ""
         yield SafeText(f"  unassigned: {short_share(diff.unassigned)}{delay}", "yellow")
     for violation in diff.violations:
-        yield SafeText(f"  violation: {short_member(worded(violation, names))}", "bold red")
+        yield SafeText(f"  violation: {short_member(with_display_names(violation, names))}", "bold red")
     if diff.expected is not UNSET and diff.expected.verdict == "different":
         yield from _difference_lines(diff.expected, names)
 

@@ -23,7 +23,7 @@ from streaming.records.codec import raw_records
 from streaming.records.cost import FIGURES, FigureChange, TotalCost, figure_changes, total_cost
 from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers
 from streaming.records.events import Evidence
-from streaming.records.names import called, who, worded
+from streaming.records.names import display_names, names_text, with_display_names
 from streaming.settings.config import Settings
 
 #: The most members that ``why`` lists per kind of change.
@@ -75,13 +75,13 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
 def _member_names(members: EpisodeMembers) -> dict[str, str]:
     """Return display names by member id. A replaced member may have the name of its replacement."""
     later = called_in(members)
-    return {**called({member: names for member, names in members.names.items() if member not in later}), **later}
+    return {**display_names({member: names for member, names in members.names.items() if member not in later}), **later}
 
 
 def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
     """Return the reason and the source of evidence; a reason that names no member gets the members' names."""
-    reason = short_member(worded(item.reason, names))
-    subject = short_member(who(item.member_ids, names))
+    reason = short_member(with_display_names(item.reason, names))
+    subject = short_member(names_text(item.member_ids, names))
     is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
     return (f"{subject}: {reason}" if subject and not is_named else reason), item.source
 

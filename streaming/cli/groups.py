@@ -38,7 +38,7 @@ from streaming.recording.overview import (
 from streaming.recording.ownership import PartitionOwner, partition_owners
 from streaming.records.episodes import Episode, Incident
 from streaming.records.events import MAX_TIMESTAMP
-from streaming.records.names import called, worded
+from streaming.records.names import display_names, with_display_names
 from streaming.settings.config import Settings
 
 _AT_HELP = "As of this time: RFC 3339, or milliseconds since the epoch. Plays the membership log again."
@@ -169,7 +169,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
     """Yield a group's status, open incidents, members with their partitions, and last episodes."""
     latest, lines = overview.latest, owner_lines(overview.latest)
     head = SafeText().append(latest.group_id, "bold").append(f"  {overview.kind}, ")
-    head.append(status_text(overview.status, called(latest.names), overview.newest, now_ms))
+    head.append(status_text(overview.status, display_names(latest.names), overview.newest, now_ms))
     head.append(f", {count(len(lines), 'member')}")
     number = f"epoch {latest.group_epoch}" if latest.generation is None else f"generation {latest.generation}"
     assignor = f", {latest.assignor}" if latest.assignor else ""
@@ -243,7 +243,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
         cause = cause_text(last.cause.kind, _join_names(last.cause.member_ids, last.names))
         name = SafeText(_join_names(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
         before = _join_names(last.before, last.names) or "nobody"
-        why = ": ".join([cause, *(worded(reason, last.names) for reason in reasons)])
+        why = ": ".join([cause, *(with_display_names(reason, last.names) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
     return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
 

@@ -24,7 +24,7 @@ from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topics import describe_topics, longest_records
 from streaming.records import codec
-from streaming.records.dead_letters import dead_letter_headers, fit
+from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
 from streaming.records.events import Event
 from streaming.settings.config import Settings, TopicSettings
 
@@ -80,7 +80,7 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
     record = record or RawRecord(-1, -1, -1, None, None)
     origin = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=record.partition, offset=record.offset)
     topic = topics.dead_letters
-    return OutgoingRecord(topic, *fit(record.key, record.value, origin, limits[topic]), dead=True)
+    return OutgoingRecord(topic, *shorten_dead_letter(record.key, record.value, origin, limits[topic]), dead=True)
 
 
 class Superseded(OutsideFailure):

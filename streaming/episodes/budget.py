@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from streaming.records.downtime import together
+from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Bounds, Episode
 
 
@@ -29,7 +29,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
 
     ``downtime_day_ms``, ``worst_delay_ms``: objectives for the downtime of a day and for the delay of a message.
     """
-    downtime = together(episode.downtime for episode in episodes)
+    downtime = total_downtime(episode.downtime for episode in episodes)
     used: Bounds = (0, 0) if downtime is None else (downtime.lower_ms, downtime.upper_ms)
     if any(episode.downtime is None and episode.rebalances for episode in episodes):
         used = used[0], None

@@ -17,7 +17,7 @@ from streaming.episodes.story import count, duration, member_list, partition_lis
 from streaming.records.diffs import Expected, MemberNames
 from streaming.records.episodes import EpisodeIncidentKind, IncidentKind, QuietIncidentKind, Rebalancing
 from streaming.records.events import Evidence
-from streaming.records.names import called
+from streaming.records.names import display_names
 
 OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = get_args(QuietIncidentKind)
 OF_EPISODE: Final[tuple[IncidentKind, ...]] = get_args(EpisodeIncidentKind)
@@ -84,7 +84,7 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> S
 def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
     named = {member.now: member.identity for member in episode.histories}
     ids = [member.now for member in storm.members]
-    who, about = member_list(ids, called(named)), {member_id: named[member_id] for member_id in ids}
+    who, about = member_list(ids, display_names(named)), {member_id: named[member_id] for member_id in ids}
     why = [item for item in episode.evidence if set(ids) & set(item.member_ids) or item.kind in _DEPARTURES][:3]
     if storm.instance:
         rejoins = count(max(member.rejoins for member in storm.members), "time")
@@ -133,7 +133,7 @@ def _count_poll_timeout(
     state = structs.replace(state, overruns={**others, key: times})
     if len(times) < limits.poll_timeouts:
         return state, []
-    what = f"{member_list([member_id], called({member_id: who}))} exceeds max.poll.interval.ms again and again"
+    what = f"{member_list([member_id], display_names({member_id: who}))} exceeds max.poll.interval.ms again and again"
     return state, [StoredIncident("poll-timeout", what, [member_id], {member_id: who}, evidence=[item])]
 
 
@@ -202,7 +202,7 @@ def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
 
 def stuck_rebalance(now: Rebalancing, names: dict[str, MemberNames], at: int) -> StoredIncident:
     """Return the incident of a stuck rebalance: one that has not ended by ``at`` (ms)."""
-    who = f" for {member_list(now.awaited, called(names))}" if now.awaited else ""
+    who = f" for {member_list(now.awaited, display_names(names))}" if now.awaited else ""
     why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
     what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"
     return StoredIncident("rebalance-stuck", what, now.awaited, names, evidence=why)

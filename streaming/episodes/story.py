@@ -11,7 +11,7 @@ from typing import Final
 from streaming.episodes.reasons import ENFORCED, STREAMS_STAYS, application_reasons, client_reason, join_reasons
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode, EpisodeMembers, Rebalancing, Repeated, Waiting
 from streaming.records.events import OFFSETS_RESET, Holding
-from streaming.records.names import called, shortened
+from streaming.records.names import display_names, shortened
 
 #: The most members, partitions and waits that a text lists one by one.
 _MOST_LISTED: Final = 3
@@ -106,7 +106,7 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
     A replaced member shares the name of its replacement, so the story uses the replacement's id.
     """
     former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
-    return called({member_id: who for member_id, who in members.names.items() if member_id not in former})
+    return display_names({member_id: who for member_id, who in members.names.items() if member_id not in former})
 
 
 def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:

@@ -18,7 +18,7 @@ from streaming.records.events import Evidence, Holding
 #: Source of evidence from the logs of clients.
 SOURCE: Final = "client-log"
 #: Reasons why clients rejoin in a rebalance that others triggered.
-_REACTIONS: Final = (
+_FOLLOW_UP_REASONS: Final = (
     *FOLLOW_UPS,
     "need to re-join with the given member-id",
     "rebalance failed",
@@ -66,7 +66,7 @@ class ClientRounds(GroupRounds):
         self._last_at = -1
 
     def add(self, event: LogEvent, message: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
-        """Process a client's message, and yield the rounds that it completes."""
+        """Process a client's log message, and yield the rebalance rounds that are complete now."""
         client = self._clients.setdefault(message.actor, _Client())
         self._last_at = max(self._last_at, event.at)
         self.kind = message.group_kind if message.group_kind != "consumer" else self.kind
@@ -77,7 +77,7 @@ class ClientRounds(GroupRounds):
             case ClientKind.JOINING:
                 client.began = event.at if client.began is None else client.began
                 client.reason = message.reason or client.reason
-                if message.reason and not message.reason.startswith(_REACTIONS):
+                if message.reason and not message.reason.startswith(_FOLLOW_UP_REASONS):
                     self._report(event, message.reason, _requested_kind(message.reason), member)
             case ClientKind.REVOKED:
                 client.began = event.at if client.began is None else client.began
@@ -102,7 +102,7 @@ class ClientRounds(GroupRounds):
                 self._report(event, message.reason, "topic.partitions_changed")
 
     def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
-        """Process a complete list of members, and yield the rounds that it completes."""
+        """Process a list of all members, and yield the rebalance rounds that are complete now."""
         for member_id, who in listing.members.items():
             self._name(member_id, who.client_id, who.client_host, who.group_instance_id)
         if listing.number is None or self.number == listing.number:
@@ -229,7 +229,7 @@ class ClientRounds(GroupRounds):
             done.after = self.size = message.size
 
     def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
-        """Set all members of a round; the difference to the previous round are the members that joined and departed."""
+        """Set all members of a round; members joined or departed if the previous round's members differ."""
         if self.size is not None and not done.is_midway:
             before = dict.fromkeys([*(member for member in self.members if member not in done.joined), *done.gone])
             if not done.is_by_clients or len(before) == done.before:
@@ -247,7 +247,7 @@ class ClientRounds(GroupRounds):
 
 
 def _requested_kind(reason: str) -> str | None:
-    """Return the type of event for which a client itself triggered the rebalance; None for any other reason."""
+    """Return the event type by which a client itself triggered the rebalance; None if it did not."""
     if reason.startswith(METADATA_CHANGED):
         return "topic.partitions_changed"
     return "member.subscription_changed" if reason.startswith(SUBSCRIPTION_CHANGED) else None

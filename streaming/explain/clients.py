@@ -1,4 +1,4 @@
-"""Parser of the messages of clients.
+"""Parser of clients' log messages about their groups.
 
 Java's consumer, Connect, Streams, librdkafka, kafka-python, aiokafka, franz-go, kafka-go, sarama and KafkaJS.
 
@@ -137,8 +137,8 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
     line = text.text
     prefix = _JAVA.search(line)
     if prefix is not None:
-        return _java(line, prefix, source)
-    message = _keyed(text, source)
+        return _read_java(line, prefix, source)
+    message = _read_keyed(text, source)
     if message is not None:
         return message
     for kind, pattern in _OTHER_WORDINGS:
@@ -153,7 +153,7 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
     return None if match is None else ClientMessage(match["group"], None, line[: match.start()])
 
 
-def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
+def _read_java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
     message = _TRAILER.sub("", line[prefix.end() :])
     client, event = prefix["client"], None
     for kind, pattern in _JAVA_WORDINGS:
@@ -166,7 +166,7 @@ def _java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
     return ClientMessage(prefix["group"], event, line[: prefix.start()])
 
 
-def _keyed(text: Text, source: str) -> ClientMessage | None:
+def _read_keyed(text: Text, source: str) -> ClientMessage | None:
     fields, message, header = text.fields, text.text, ""
     if not {"group", "groupId"} & {*fields}:
         fields = {name: quoted or plain for name, quoted, plain in _LOGFMT.findall(message) if " msg=" in message}

@@ -31,7 +31,7 @@ class CoordinatorRounds(GroupRounds):
     def add(  # noqa: C901, PLR0912 - one case a kind of message
         self, event: LogEvent, message: CoordinatorEvent
     ) -> Iterator[LogRound | BounceNote]:
-        """Process a coordinator's message, and yield the rounds that it completes."""
+        """Process a coordinator's log message, and yield the rebalance rounds that are complete now."""
         kind = message.kind
         if kind not in (MessageKind.ASSIGNMENT_RECEIVED, MessageKind.TARGET_COMPUTED) and not message.late:
             yield from self.flush()

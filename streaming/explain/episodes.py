@@ -1,4 +1,4 @@
-"""Episodes built from rounds in logs, with the stream's classification but without facts that logs do not prove."""
+"""Episodes from logs, classified like those of the stream, without facts that logs do not prove."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -17,10 +17,10 @@ from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
 #: Kinds of episodes that depend on the number of members, which not all logs contain.
-_COUNTED: Final[frozenset[EpisodeKind]] = frozenset(
+_NEED_COUNTS: Final[frozenset[EpisodeKind]] = frozenset(
     {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
 )
-_UNCOUNTED: Final = "the logs do not show how many members the group has"
+_NO_COUNTS: Final = "the logs do not show how many members the group has"
 
 
 class LogEpisode(NamedTuple):
@@ -100,7 +100,7 @@ class EpisodeBuilder:
         is_counted = all(item.is_counted for item in rounds)
         has_moves = bool(rounds) and all(item.moved is not None for item in rounds)
         if not is_counted and _needs_count(episode, rounds):
-            why = Evidence(source="episode", reason=_UNCOUNTED)
+            why = Evidence(source="episode", reason=_NO_COUNTS)
             episode = structs.replace(episode, kind="unknown", sure=False, evidence=[*episode.evidence, why])
         if not closed and rounds and rounds[-1].ended is None:
             now = Rebalancing(since=max(0, rounds[-1].began))
@@ -122,7 +122,7 @@ def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
         return not all(item.before and item.after for item in rounds)
     # The coordinator logs when a classic group becomes empty.
     is_shown = episode.kind == "shutdown" and by_coordinator and rounds[-1].protocol == "classic"
-    return episode.kind in _COUNTED and not is_shown
+    return episode.kind in _NEED_COUNTS and not is_shown
 
 
 def round_document(entry: LogRound) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Conversion of a log file's bytes into events, with counts of the lines; does not open files or read the clock."""
+"""Conversion of a log file's bytes into events of groups, with counts of the lines."""
 
 import re
 from collections import deque
@@ -28,13 +28,13 @@ _INTERESTING: Final = re.compile(
     rb"is dead|is now empty|[Ll]oad|lost|Lost|poll|onverted|session|synced|CONSUMER-ID|changed from|heartbeat"
 )
 #: Longest line, in bytes; tools list a whole group in one line.
-_LONGEST: Final = 2**20
+_LONGEST_LINE_BYTES: Final = 2**20
 _SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
 #: Matches lines about rebalances, which this module should understand.
-_STRANGE: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
+_ABOUT_REBALANCES: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
 #: The largest number of events that wait for a line with the name of their group.
-_WAITING: Final = 100
-_EXAMPLES: Final = 3
+_MOST_NAMELESS: Final = 100
+_MOST_EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 200
 
 
@@ -65,14 +65,14 @@ class LogReader:
 
     def __init__(self, name: str, newest_ms: int, counts: Counts) -> None:
         self._name, self._newest_ms, self._counts = name, newest_ms, counts
-        self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST)
+        self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST_LINE_BYTES)
         self._table = MemberTable()
         self._dump = DumpReader()
         self._groups: dict[str, str] = {}
         self._named: set[str] = set()
         self._is_named = False
         self._header = ""
-        self._waiting: deque[LogEvent] = deque(maxlen=_WAITING)
+        self._waiting: deque[LogEvent] = deque(maxlen=_MOST_NAMELESS)
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
         """Yield the events in the lines that end in this chunk of the file."""
@@ -108,12 +108,12 @@ class LogReader:
         event = self._event(line)
         self._header = ""
         if event is None:
-            if _STRANGE.search(line) and not self._is_named:
+            if _ABOUT_REBALANCES.search(line) and not self._is_named:
                 self._counts.strange += 1
-                if len(self._counts.examples) < _EXAMPLES:
+                if len(self._counts.examples) < _MOST_EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
-            self._counts.nameless += len(self._waiting) == _WAITING  # the oldest event is dropped
+            self._counts.nameless += len(self._waiting) == _MOST_NAMELESS  # the oldest event is dropped
             self._waiting.append(self._counted(event, number))
         else:
             for waiting in [*self._waiting]:

@@ -1,4 +1,4 @@
-"""The rounds of a group that logs show, and the members that are known between two rounds."""
+"""Rebalance rounds of a group in logs, and its known members between two rounds."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,14 +67,14 @@ class LogRound:
 
     @property
     def cause(self) -> Cause:
-        """The cause of the round, in the monitor's names of causes."""
+        """The cause of the round, of a kind that diffs have as well."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
         return cause_of(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
 def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
-    """Return the identity of a member from two sources; values of ``names`` take precedence over ``older``."""
+    """Return the names of a member from two sources; values of ``names`` take precedence over ``older``."""
     first, second = names or MemberNames(), older or MemberNames()
     return MemberNames(
         first.client_id or second.client_id,

@@ -1,4 +1,4 @@
-"""Stories of all groups, built for one group at a time from events that are sorted by group and time."""
+"""Stories of groups, each built from the group's log events in order of time."""
 
 import heapq
 from collections import deque
@@ -17,9 +17,9 @@ from streaming.explain.rounds import LogRound, merged
 from streaming.records.diffs import MemberNames
 
 #: The largest number of events in memory.
-_RUN: Final = 50_000
+_EVENTS_PER_RUN: Final = 50_000
 #: Rounds within this time are ordered by their generations or epochs, as clocks differ.
-_SKEW_MS: Final = 60_000
+_CLOCK_SKEW_MS: Final = 60_000
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LogEvent)
@@ -30,7 +30,7 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 
 
 class EventSorter:
-    """Sorts any number of events in constant memory: merges sorted runs in files that ``temporary`` opens."""
+    """Sorter of any number of events in constant memory, with files that ``temporary`` opens."""
 
     def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
         self._temporary = temporary
@@ -40,7 +40,7 @@ class EventSorter:
     def add(self, event: LogEvent) -> None:
         """Add an event to the sorter."""
         self._events.append(event)
-        if len(self._events) >= _RUN:
+        if len(self._events) >= _EVENTS_PER_RUN:
             run = self._temporary()
             run.writelines(_encoder.encode(event) + b"\n" for event in sorted(self._events, key=_order))
             run.seek(0)
@@ -150,6 +150,6 @@ def _merged(
 def _precedes(by_client: LogRound, item: LogRound | BounceNote) -> bool:
     if isinstance(item, BounceNote):
         return by_client.began < item.timestamp
-    if item.number is not None and by_client.number is not None and abs(by_client.began - item.began) < _SKEW_MS:
+    if item.number is not None and by_client.number is not None and abs(by_client.began - item.began) < _CLOCK_SKEW_MS:
         return by_client.number < item.number
     return by_client.began < item.began

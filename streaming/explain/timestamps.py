@@ -47,7 +47,7 @@ def _american(header: str) -> LogTimestamp | None:
 
 
 def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
-    """Return the newest time, up to the file's time, that a timestamp without a year or a date can mean."""
+    """Return the newest possible time of a timestamp without a year or a date, not after the file's modification."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
     if match := _NO_YEAR.search(header):
         for year in (newest.year, newest.year - 1):

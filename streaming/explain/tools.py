@@ -36,7 +36,7 @@ class MemberTable:
         return bool(self._columns)
 
     def _cells(self, line: str) -> list[str]:
-        """Return the cells of a row; ids may contain blanks, if the columns are where the header has them."""
+        """Return the cells of a row; cells may contain blanks if the row is aligned with the header."""
         begins = [*self._columns.values()]
         is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
         return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()

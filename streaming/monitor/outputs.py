@@ -22,7 +22,7 @@ from streaming.monitor.rounds import Round
 from streaming.monitor.state import GroupState, MemberState, names_of
 from streaming.records import codec
 from streaming.records.codec import Record, RecordHeaders, encode
-from streaming.records.dead_letters import dead_letter_headers, fit
+from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
 from streaming.records.diffs import Diff, LatestAssignment, MemberDiff
 from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, StoredAnnotation
 from streaming.records.events import Annotation, Event, Partitions
@@ -298,7 +298,7 @@ def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     headers = dead_letter_headers(
         record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
     )
-    key, value, headers = fit(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
+    key, value, headers = shorten_dead_letter(record.key, record.value, headers, sinks.limit(sinks.dead_letters))
     partition = None
     if record.key is not None:  # the original key, even if the dead letter has a shortened one
         partition = partition_for_key(record.key, sinks.partitions[sinks.dead_letters])

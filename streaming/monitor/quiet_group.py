@@ -12,7 +12,7 @@ from streaming.episodes.story import count, member_list, partition_list
 from streaming.monitor.state import GroupState, MemberState, names_of, subscribed
 from streaming.records.episodes import IncidentKind, Waiting
 from streaming.records.events import Evidence
-from streaming.records.names import called
+from streaming.records.names import display_names
 
 
 def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: float) -> Iterator[StoredIncident]:
@@ -57,7 +57,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
 def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberState], what: str) -> StoredIncident:
     """Return an incident about these members, with their names in place of ``{who}`` in ``what``."""
     ids = [member.member_id for member in members]
-    what = what.replace("{who}", member_list(ids, called(names_of(group.members))))
+    what = what.replace("{who}", member_list(ids, display_names(names_of(group.members))))
     return StoredIncident(kind, what, ids, names_of(members))
 
 
@@ -68,7 +68,7 @@ def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
     reasons = "; ".join(dict.fromkeys(wait.reason for wait in waits[:3]))
     return StoredIncident(
         "stuck",
-        f"Rebalance is stuck: {f'waiting for {member_list(ids, called(names))} ' if ids else ''}{reasons}",
+        f"Rebalance is stuck: {f'waiting for {member_list(ids, display_names(names))} ' if ids else ''}{reasons}",
         ids,
         {member_id: names[member_id] for member_id in ids if member_id in names},
         {topic: sorted(set(numbers)) for topic, numbers in sorted(partitions.items())},

@@ -40,7 +40,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def carried(protocol: str, assignor: str | None) -> str:
+def supported_assignor(protocol: str, assignor: str | None) -> str:
     """Return the assignor to run under ``protocol``: the requested one or, for None, the protocol's default.
 
     Raises:
@@ -61,7 +61,7 @@ def carried(protocol: str, assignor: str | None) -> str:
 
 def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
     """Return the state machine of a protocol, with the assignor that ``setup`` names."""
-    carried(protocol, setup.assignor)
+    supported_assignor(protocol, setup.assignor)
     if protocol == "zookeeper":
         return ZooKeeper(setup)
     if protocol == "consumer":

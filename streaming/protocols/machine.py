@@ -17,7 +17,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, rows
+from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, transitions
 
 
 class Step(ABC, Generic[S, M]):
@@ -64,12 +64,12 @@ class Step(ABC, Generic[S, M]):
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> vocabulary.Calls:
-        """Return the current calls of these members as ``(name, call)`` pairs."""
+        """Return each member with the number of its current request, as ``(name, call)`` pairs."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """Return the members of ``event`` that are in one of these stages and still wait for the call in the event."""
+        """Return the members of ``event`` in one of these stages that still wait for the answer in the event."""
         members = self.members
         return [
             name
@@ -155,7 +155,7 @@ class Step(ABC, Generic[S, M]):
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
         for (begun, kind, every), many in since.items():
-            sent[kind] += vocabulary.beats(begun, self.at, every) * many
+            sent[kind] += vocabulary.count_heartbeats(begun, self.at, every) * many
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
@@ -163,7 +163,7 @@ class Step(ABC, Generic[S, M]):
         """Return the arrival time of a member's last request, including heartbeats that are only counted."""
         if member.beat_from is None:
             return member.contact_at
-        return max(member.contact_at, vocabulary.last_beat(member.beat_from, self.at, self.heartbeat(member)[1]))
+        return max(member.contact_at, vocabulary.last_heartbeat(member.beat_from, self.at, self.heartbeat(member)[1]))
 
     def interrupted(self, member: M) -> dict[str, Any]:
         """Return the fields of a member that change when its process ends or freezes and its session runs out."""
@@ -271,14 +271,14 @@ def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
 
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
 LIFE: Table = {
-    **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
-    **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
-    **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
-    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
-    **rows(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
-    **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
-    **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
-    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
+    **transitions(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
+    **transitions(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
+    **transitions(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **transitions((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
+    **transitions(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
+    **transitions((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **transitions((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
+    **transitions((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 
 #: Handlers of events that are handled in the same way in every stage.
@@ -304,10 +304,10 @@ class Machine(ABC, Generic[S, M]):
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
         """Return a stable group at 0 ms in which members own ``held``; ``number``: its generation or epoch."""
         del topics, held, number
-        raise vocabulary.ImpossiblePair(f"members: {self.name} can't begin with members that own something already")
+        raise vocabulary.ImpossiblePair(f"members: {self.name} can't start with members that own partitions")
 
     def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
-        """Return the state fields of each member of a stable group, by member name."""
+        """Return each member's state fields in a stable group, by member name."""
         return {
             client.name: {
                 "client": client,

@@ -1,4 +1,4 @@
-"""Types that all machines use: clients, timing, events from outside, outputs, states, and transition tables.
+"""Common types of the protocols' state machines: clients, timing, events, outputs, states, transition tables.
 
 Times are in milliseconds. Members are identified by the *name* of their process, which outlives member ids. If the same
 event happens to several members at the same time, such as a thousand heartbeats, one event or output lists all of them.
@@ -190,7 +190,7 @@ class CoordinatorFails(MachineEvent, frozen=True):
 
 
 class MemberCalls(MachineEvent, frozen=True):
-    """An event that a machine scheduled, about these calls of members."""
+    """An event that a machine scheduled for requests of members."""
 
     calls: Calls
 
@@ -237,7 +237,7 @@ class Announced(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Output: a member's partitions now belong to another name: that of its own ghost or of its replacement."""
+    """Output: a member's partitions now belong to another name, that of its replacement or its earlier incarnation."""
 
     before: str
     after: str
@@ -353,7 +353,7 @@ class Transition(NamedTuple):
 Table = Mapping[tuple[StrEnum, type[MachineEvent]], Transition]
 
 
-def rows(
+def transitions(
     phases: tuple[StrEnum, ...],
     event: type[MachineEvent],
     handler: Handler,
@@ -376,16 +376,16 @@ def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Tran
     return transition
 
 
-def beats(since: int | None, until: int, every: int) -> int:
+def count_heartbeats(since: int | None, until: int, every: int) -> int:
     """Return the number of heartbeats that a member sends in ``(since, until]``, without simulating each heartbeat."""
     return 0 if since is None or until <= since else (until - since) // every
 
 
-def next_beat(since: int, now: int, every: int) -> int:
+def next_heartbeat(since: int, now: int, every: int) -> int:
     """Return the time of the first heartbeat that the member sends at or after ``now``."""
     return since + max(1, -((since - now) // every)) * every
 
 
-def last_beat(since: int, now: int, every: int) -> int:
+def last_heartbeat(since: int, now: int, every: int) -> int:
     """Return the time of the last heartbeat that the member sent at or before ``now``, or else of its last request."""
     return since + max(0, (now - since) // every) * every

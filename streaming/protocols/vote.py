@@ -27,7 +27,7 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
     candidates = set(first).intersection(*lists.values())
     if not candidates:
         named = "; ".join(f"{member}: {', '.join(names)}" for member, names in lists.items())
-        raise InconsistentGroupProtocol(f"assignors: the members have none in common ({named})")
+        raise InconsistentGroupProtocol(f"assignors: the members have no assignor in common ({named})")
     return most_votes(next(name for name in names if name in candidates) for names in lists.values())
 
 

@@ -11,10 +11,10 @@ from streaming.episodes.budget import ErrorBudget, error_budget
 from streaming.episodes.status import GroupStatus, group_status
 from streaming.records.codec import raw_records, rfc3339
 from streaming.records.diffs import LatestAssignment, MemberNames, UnknownGroup
-from streaming.records.downtime import midnight, together
+from streaming.records.downtime import start_of_day, total_downtime
 from streaming.records.episodes import Downtime, Episode, EpisodeRecord, Incident, IncidentRecord
 from streaming.records.events import Holding, Partitions
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.settings.config import ServiceLevel, service_level
 
 #: The most episodes that the command ``group`` lists.
@@ -162,8 +162,8 @@ def group_overviews(
     overviews = []
     for latest in sorted(assignments, key=lambda latest: latest.group_id):
         name = latest.group_id
-        today, level = since(episodes_of[name], midnight(now_ms)), service_level(levels, name)
-        downtime = together(episode.downtime for episode in today)
+        today, level = since(episodes_of[name], start_of_day(now_ms)), service_level(levels, name)
+        downtime = total_downtime(episode.downtime for episode in today)
         budget = error_budget(today, level.downtime_day_ms, level.worst_delay_ms) if level else None
         newest, lag = sort_episodes(episodes_of[name])[-1:], (lags or {}).get(name)
         overviews.append(GroupOverview(latest, newest, downtime, incidents_of[name], budget, lag))
@@ -209,7 +209,7 @@ def episode_at(group_id: str, episodes: Iterable[EpisodeRecord], at: int | None,
 
 def owner_lines(latest: LatestAssignment) -> list[OwnerLine]:
     """Return the members of a group, ordered by display name."""
-    names, lines = called(latest.names), []
+    names, lines = display_names(latest.names), []
     for member_id, owned in latest.members.items():
         who = latest.names.get(member_id, MemberNames())
         standby, warmup = (UNSET if t is UNSET else t.get(member_id, {}) for t in (latest.standby, latest.warmup))

@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct
 
 from streaming.records.diffs import Cause, Diff
 from streaming.records.events import MAX_TIMESTAMP
-from streaming.records.names import called
+from streaming.records.names import display_names
 
 #: The most moves that are listed per group.
 _MAX_MOVES: Final = 10
@@ -56,7 +56,7 @@ def partition_owners(
             if partition in member.assigned.get(topic, ()) or partition in member.kept.get(topic, ())
         ]
         if (owners := [*stay, *holders]) != before:
-            names = called(diff.named)
+            names = display_names(diff.named)
             concerned = names.keys() & {*owners, *before, *diff.cause.member_ids}
             named = {member_id: names[member_id] for member_id in concerned}
             own.append(PartitionMove(diff.timestamp, diff_id, diff.cause, owners, before, named))

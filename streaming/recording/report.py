@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff
-from streaming.records.names import called, shortened
+from streaming.records.names import display_names, shortened
 
 #: Rows of a table, rows of a timeline, and rounds of a timeline, so that a report stays under 2 MB.
 MAX_ROWS: Final = 500
@@ -103,7 +103,7 @@ def round_table(diffs: Sequence[Diff]) -> ReportTable:
     """Return a table with one row per rebalance round."""
     rows = []
     for diff in diffs:
-        names = called(diff.named)
+        names = display_names(diff.named)
         members = ", ".join(names.get(member, shortened(member)) for member in diff.cause.member_ids[:10])
         number = diff.group_epoch if diff.generation is None else diff.generation
         rows.append((rfc3339(diff.timestamp), str(number), f"{diff.cause.kind} {members}", str(diff.moved)))
@@ -158,7 +158,7 @@ def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int
         rows.setdefault(names.get(member, shortened(member)), []).append((began, at, partitions))
 
     for diff in diffs:
-        names |= called(diff.named)
+        names |= display_names(diff.named)
         for member, change in diff.members.items():
             had = sum(map(len, change.owned.values()))
             if member not in current and had:

@@ -40,12 +40,12 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
-_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_BRACKET_DEPTHS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 #: Types of records whose values list members' partitions.
-_HOLDING: Final = (GroupObserved, Diff, LatestAssignment)
+_TYPES_WITH_PARTITIONS: Final = (GroupObserved, Diff, LatestAssignment)
 
 #: The JSON bytes of a struct.
 encode = msgspec.json.Encoder().encode
@@ -119,7 +119,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
 
 def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
-    if not isinstance(decoded, _HOLDING) or decoded.kind == "connect":
+    if not isinstance(decoded, _TYPES_WITH_PARTITIONS) or decoded.kind == "connect":
         return decoded
     # The search for a space is far faster than the search for two bytes, and usually finds that there is no space.
     if not (b"[-" in value or b",-" in value or any(space in value and space + b"-" in value for space in _SPACES)):
@@ -128,12 +128,12 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
         for topic, numbers in held.items():
             if numbers and min(numbers) <= CONNECTOR:
                 place = f"{member_id}: partition {min(numbers)} of {topic}"
-                raise msgspec.ValidationError(f"{place}; only Connect's tasks (kind connect) begin at -1")
+                raise msgspec.ValidationError(f"{place}; only Connect's tasks (kind connect) have the number -1")
     return decoded
 
 
 def _depth(value: bytes) -> int:
-    """Return the nesting depth of a JSON value, or an upper bound within the limit; any number for malformed JSON."""
+    """Return the nesting depth of a JSON value, or an upper bound up to the limit; any number if it is malformed."""
     opening = value.count(b"[") + value.count(b"{")
     if opening <= MAX_DEPTH:
         return opening
@@ -142,7 +142,7 @@ def _depth(value: bytes) -> int:
     # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
     brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
     outside_of_strings = b"".join(brackets.split(b'"')[::2])
-    return max(accumulate(memoryview(outside_of_strings.translate(_STEPS)).cast("b")), default=0)
+    return max(accumulate(memoryview(outside_of_strings.translate(_BRACKET_DEPTHS)).cast("b")), default=0)
 
 
 @cache
@@ -151,7 +151,7 @@ def _decoder(ce_type: str) -> msgspec.json.Decoder[EventData]:
 
 
 def epoch_ms(digits: str) -> int:
-    """Return milliseconds since the epoch for a number of them, or of seconds: ten digits, as ``date +%s`` prints."""
+    """Return ms since the epoch for digits in ms, or for ten digits in seconds, as ``date +%s`` prints."""
     return int(digits) * (1000 if len(digits) == len("1700000000") else 1)
 
 
@@ -166,7 +166,7 @@ def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
 
 
 def rfc3339(timestamp_ms: int) -> str:
-    """Return milliseconds since the epoch as ``2023-11-14T22:13:20.000Z``."""
+    """Return a time in ms since the epoch as text, such as ``2023-11-14T22:13:20.000Z``."""
     seconds, millis = divmod(timestamp_ms, 1000)
     try:
         return f"{_second(seconds)}.{millis:03d}Z"
@@ -198,7 +198,7 @@ def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
 
 
 def _value(ce_type: str, value: bytes) -> EventData:
-    """Decode an event's value. A null field counts as left out, as many programs write null for absent fields."""
+    """Decode an event's value; a null field counts as left out, as many programs write absent fields as null."""
     try:
         return decode(_decoder(ce_type), value)
     except msgspec.ValidationError:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from streaming.records.downtime import add_bounds, max_bounds, together
+from streaming.records.downtime import add_bounds, max_bounds, total_downtime
 from streaming.records.episodes import Bounds, Downtime, Episode
 
 
@@ -43,7 +43,7 @@ def total_cost(episodes: Sequence[Episode]) -> TotalCost:
         episodes=len(episodes),
         rebalances=sum(episode.rebalances for episode in episodes),
         moved=sum(episode.moved for episode in episodes),
-        downtime=together(episode.downtime for episode in episodes),
+        downtime=total_downtime(episode.downtime for episode in episodes),
         measured=len(costs),
         delayed_messages=total(add_bounds, (cost.delayed_messages for cost in costs)),
         worst_delay_ms=total(max_bounds, (cost.worst_delay_ms for cost in costs)),
@@ -80,7 +80,7 @@ class FigureChange(Struct, frozen=True, rename="camel"):
 
 
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
-    """Return each figure of two episodes, with its change."""
+    """Return the figures of two episodes side by side, with the change of each."""
     figures = [(name, bounds_of(before), bounds_of(after)) for name, (_, bounds_of) in FIGURES.items()]
     return [FigureChange(name, first, second, _is_better(first, second)) for name, first, second in figures]
 

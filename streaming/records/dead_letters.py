@@ -14,7 +14,7 @@ PREFIX = "dlt_"
 #: Header of a dead letter that was cut to the limit of its topic: original bytes of key, value and headers.
 TRUNCATED = "dlt_truncated"
 #: The most characters of the error message in a dead letter.
-_MESSAGE = 1000
+_MOST_MESSAGE_CHARACTERS = 1000
 
 
 def dead_letter_headers(
@@ -30,14 +30,14 @@ def dead_letter_headers(
     return [
         *kept,
         ("dlt_exception", kind.encode()),
-        ("dlt_message", str(error)[:_MESSAGE].encode(errors="replace")),
+        ("dlt_message", str(error)[:_MOST_MESSAGE_CHARACTERS].encode(errors="replace")),
         ("dlt_topic", topic.encode()),
         ("dlt_partition", str(partition).encode()),
         ("dlt_offset", str(offset).encode()),
     ]
 
 
-def fit(
+def shorten_dead_letter(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], limit: int
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     """Return a dead letter that is not larger than its topic accepts.

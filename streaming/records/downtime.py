@@ -28,12 +28,12 @@ class Stops(Struct, frozen=True, array_like=True, gc=False):
 NO_STOPS: Final = Stops((0, 0), (0, 0), (0, 0))
 
 
-def midnight(now_ms: int) -> int:
+def start_of_day(now_ms: int) -> int:
     """Return the start of the day (UTC) of a moment, ms."""
     return now_ms - now_ms % _DAY_MS
 
 
-def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
+def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     """Return the total downtime of several episodes; None if no partition is known to have been down.
 
     ``partitions`` counts a partition twice that was down in two episodes. ``worst`` is the partition with the longest
@@ -53,7 +53,9 @@ def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
         longest_ms=stops.longest,
         total_ms=stops.total,
         stops=stops.count,
-        worst=worst_of([downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded),
+        worst=worst_partition(
+            [downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded
+        ),
         evidence=list(dict.fromkeys(source for downtime in present for source in downtime.evidence)),
         partitions=sum(downtime.partitions for downtime in present),
         unbounded=unbounded,
@@ -61,8 +63,8 @@ def together(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     )
 
 
-def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """Return the partition with the longest downtime; if not all partitions are ``bounded``, compare lower bounds."""
+def worst_partition(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+    """Return the partition with the longest downtime, by lower bounds unless all partitions are ``bounded``."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:
         lower, upper = partition.lower_ms, partition.upper_ms or 0

@@ -17,15 +17,15 @@ _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]
 _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
 
 #: The most members that a line lists by name.
-_FEW = 2
+_MOST_SPELLED_OUT = 2
 
 
 def shortened(text: str) -> str:
-    """Return a text with each UUID cut to its beginning: ``c1-3f2a…``."""
+    """Return a text with each UUID shortened to its beginning, such as ``c1-3f2a…``."""
     return _UUID.sub(r"\1…", text)
 
 
-def called(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, str]:
+def display_names(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, str]:
     """Return the display name of each member, by member id; members without a name are left out.
 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
@@ -59,15 +59,15 @@ def _beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
     return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]
 
 
-def who(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
-    """Return member names as ``pay and ship`` or ``pay and 3 others``; empty if no name is known."""
+def names_text(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
+    """Return members' names as text, such as ``pay and ship`` or ``pay and 3 others``; empty if none is known."""
     listed = [names[member_id] for member_id in member_ids if member_id in names]
-    if not listed or len(listed) == len(member_ids) <= _FEW:
+    if not listed or len(listed) == len(member_ids) <= _MOST_SPELLED_OUT:
         return ", ".join(listed)
     return f"{listed[0]} and {len(member_ids) - 1} more"
 
 
-def worded(text: str, names: Mapping[str, str]) -> str:
+def with_display_names(text: str, names: Mapping[str, str]) -> str:
     """Return a text with display names in place of member ids."""
     member_ids = sorted((member_id for member_id in names if member_id in text), key=len, reverse=True)
     if not member_ids:

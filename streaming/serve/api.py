@@ -18,7 +18,7 @@ from assignors.errors import MonitorError
 from streaming.kafka.lag_reader import GroupLag
 from streaming.monitor.outputs import output_id
 from streaming.records.codec import encode
-from streaming.records.downtime import midnight
+from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
 from streaming.serve import forecasts, openapi
@@ -298,7 +298,7 @@ class Api:
         annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)
         now = {"standing": self._board.status_document(), "annotations": annotations[:_ANNOTATIONS]}
         if at_ms is None:
-            today = midnight(time.time_ns() // 1_000_000)
+            today = start_of_day(time.time_ns() // 1_000_000)
             downtime = self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
             stored = await self._read(self._archive.group, group.group_id, today)
             return Json({"group": group, "downtime": downtime, **now, **stored})

@@ -14,9 +14,9 @@ from msgspec import Raw, structs
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
-from streaming.records.downtime import together
+from streaming.records.downtime import total_downtime
 from streaming.records.episodes import decode_episode
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.serve import historyfile, ownership
 from streaming.serve.history import Extent, StoredRound, with_status
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
@@ -217,12 +217,17 @@ class Archive:
         body = self.assignment(group)
         with self._reading() as connection:
             episodes = connection.execute(_EPISODES_SINCE, (group, since_ms)).fetchall()
-            downtime = together(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
+            downtime = total_downtime(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
             if body is None:
                 return {"assignment": None, "names": {}, "since": {}, "downtimeToday": downtime}
             latest = _assignments.decode(body)
             since = ownership.joined_since(connection, group, latest.members)
-        return {"assignment": Raw(body), "names": called(latest.names), "since": since, "downtimeToday": downtime}
+        return {
+            "assignment": Raw(body),
+            "names": display_names(latest.names),
+            "since": since,
+            "downtimeToday": downtime,
+        }
 
     def search(self, words: str, limit: int) -> list[dict[str, object]]:
         """Return partitions, topics and members of latest assignments whose names contain a text.
@@ -263,7 +268,7 @@ class Archive:
             latest = ownership.latest_assignment(connection, group.group_id)
             if latest is None or latest.timestamp > at_ms:
                 latest = ownership.assignment_after(connection, group)
-        fields = {"group": group, "assignment": latest, "names": called(latest.names), "at": at_ms}
+        fields = {"group": group, "assignment": latest, "names": display_names(latest.names), "at": at_ms}
         return fields | {"episodes": episodes, "incidents": incidents}
 
     def groups_at(self, groups: Iterable[GroupSummary], at_ms: int) -> dict[str, GroupSummary]:
@@ -287,7 +292,7 @@ def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -
 
 
 def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
-    names = called(latest.names)
+    names = display_names(latest.names)
     counts: dict[str, int] = {}
     owners: dict[str, list[str]] = {}
     for member_id, holding in latest.members.items():

@@ -22,7 +22,7 @@ from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment
 from streaming.records.episodes import ANNOTATION_TYPE, StoredAnnotation
 from streaming.records.events import CLUSTER
-from streaming.records.names import worded
+from streaming.records.names import with_display_names
 from streaming.serve import historyfile, records
 from streaming.serve.annotations import annotation_of
 from streaming.serve.historyfile import HistoryFile, plainly
@@ -377,7 +377,7 @@ def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSumm
         group,
         status=status.status,
         since=status.since,
-        reason=status.reason and worded(status.reason, group.names | names),
+        reason=status.reason and with_display_names(status.reason, group.names | names),
         awaited=list(status.awaited),
         names=group.names | awaited,
     )

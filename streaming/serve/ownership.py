@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assignors.assignment import normalize, union
 from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
 from streaming.records.events import Evidence
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.serve.records import GroupSummary, OwnerChange, places
 
 _T = TypeVar("_T")
@@ -64,7 +64,7 @@ def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssig
 def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
     """Return display names of a round's members; names that its diff omits come from the latest assignment."""
     latest = None if diff.unchanged is UNSET else latest_assignment(connection, diff.group_id)
-    return called({**(latest.names if latest is not None else {}), **diff.named})
+    return display_names({**(latest.names if latest is not None else {}), **diff.named})
 
 
 def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]:

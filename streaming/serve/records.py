@@ -17,7 +17,7 @@ from streaming.episodes.status import StatusName
 from streaming.records.codec import UNREADABLE, decode
 from streaming.records.diffs import Cause, Diff, LatestAssignment
 from streaming.records.events import Holding, Kind
-from streaming.records.names import called, who
+from streaming.records.names import display_names, names_text
 
 _T = TypeVar("_T")
 
@@ -204,7 +204,7 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
 def _names(diff: Diff) -> dict[str, str]:
     return {
         member_id: name
-        for member_id, name in called(diff.named).items()
+        for member_id, name in display_names(diff.named).items()
         if member_id in diff.cause.member_ids
         or ((member := diff.members.get(member_id)) is not None and (member.assigned or member.revoked))
     }
@@ -251,7 +251,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
         group = GroupSummary(**fields)
     elapsed = max(0, round_.timestamp - group.timestamp)
     is_follow_up = group.rounds > 0 and round_.round > 1
-    newest = {round_.cause.kind: who(round_.cause.member_ids, round_.names)}
+    newest = {round_.cause.kind: names_text(round_.cause.member_ids, round_.names)}
     return structs.replace(
         _count_round(group, round_, is_first=not is_follow_up),
         **fields,

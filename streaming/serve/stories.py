@@ -18,7 +18,7 @@ from streaming.records import episodes
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import CLUSTER, GroupPauses
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.serve.annotations import MOST_ANNOTATIONS, began_after
 from streaming.serve.records import TopicRecord, UnusableRecord, decoded
 
@@ -173,7 +173,7 @@ _story_members: Final = msgspec.json.Decoder(_StoryMembers)
 def names_in(body: bytes) -> dict[str, str]:
     """Return display names of the members in an episode or incident, by member id."""
     story = _story_members.decode(body)
-    return called_in(story.members) | called(story.names)
+    return called_in(story.members) | display_names(story.names)
 
 
 class Stories:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput
 from streaming.protocols import vocabulary
-from streaming.protocols.families import FAMILIES, carried, machine
+from streaming.protocols.families import FAMILIES, machine, supported_assignor
 from streaming.protocols.machine import Machine
 from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenario, ScenarioEvent, plan_events
@@ -64,7 +64,7 @@ def run_scenario(
         InvalidScenario: an event can't happen under this protocol; the message names the event.
         BadInput: the group does not become stable.
     """
-    assignor = carried(protocol, assignor)
+    assignor = supported_assignor(protocol, assignor)
     if setup is None:
         ids = scenario.member_ids
 
@@ -171,7 +171,7 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
         if not equals:
             plain = word
             continue
-        carried(protocol, assignor)
+        supported_assignor(protocol, assignor)
         if protocol not in chosen:
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
             raise vocabulary.ImpossiblePair(f"--assignor: {word}: {problem}")
@@ -181,4 +181,4 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
         every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.carries))
         raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {every}")
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in carriers}
-    return [(protocol, carried(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]
+    return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, structs
 from assignors.model import Topic
 from streaming.records import events
 from streaming.records.diffs import LatestAssignment, MemberDiff, MemberNames, UnknownGroup
-from streaming.records.names import called
+from streaming.records.names import display_names
 
 #: The event types that :class:`MembershipLog` uses.
 EVENT_TYPES = (
@@ -57,8 +57,8 @@ class LiveGroup(NamedTuple):
     @property
     def names(self) -> dict[str, str]:
         """Return the display name of each member, by member id."""
-        display_names = called({member.member_id: member.names for member in self.members})
-        return {member.member_id: display_names.get(member.member_id, member.member_id) for member in self.members}
+        called = display_names({member.member_id: member.names for member in self.members})
+        return {member.member_id: called.get(member.member_id, member.member_id) for member in self.members}
 
 
 class MembershipLog:

@@ -10,7 +10,7 @@ from assignors.model import Topic
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.simulation import changes
 from streaming.simulation.forecast import ChangeCost, simulate_cost, way_of
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
@@ -161,7 +161,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
         here = there
     names_by_id = dict(names)
     new = {member_id: fullest[member_id] for member_id, _ in came if member_id not in names_by_id}
-    names_by_id |= changes.scenario_names(called(new), new, taken=names.values())
+    names_by_id |= changes.scenario_names(display_names(new), new, taken=names.values())
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)

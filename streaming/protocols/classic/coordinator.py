@@ -146,7 +146,7 @@ def prepare(step: classic.ClassicStep) -> None:
         if member.stage is Stage.SYNCING:
             notified[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            beat = vocabulary.next_beat(member.beat_from, step.at - network, every)
+            beat = vocabulary.next_heartbeat(member.beat_from, step.at - network, every)
             notified[name] = beat + 2 * network + step.timing.busy_ms(name)
     step.later_each(classic.RebalanceInProgress, notified)
     if not _maybe_complete(step):
@@ -220,7 +220,7 @@ def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMemb
 
 
 def sync_group(step: classic.ClassicStep, event: classic.SyncGroup) -> None:
-    """Handle SyncGroup requests: each waits for the leader's one and is then answered with the member's partitions."""
+    """Handle SyncGroup requests: each is answered with the member's partitions after the leader's SyncGroup."""
     names = step.waiting(event, (Stage.SYNCING,))
     step.send("SyncGroup", len(names))
     if step.group.phase is classic.ClassicPhase.STABLE:
@@ -305,7 +305,7 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
 
 
 def announce(step: classic.ClassicStep) -> None:
-    """Announce the generation as a round once its members have received the assignment."""
+    """Output the generation as a rebalance round once its members have received the assignment."""
     generation = step.group.generation
     if generation == step.group.announced:
         return

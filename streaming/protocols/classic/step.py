@@ -263,7 +263,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return self.shares("classic", assignor, members)
 
     def update_snapshot(self) -> None:
-        """Set the topics that are in the leader's metadata when the leader computes the assignment.
+        """Set the topics from which the leader computes the assignment: those in the leader's metadata.
 
         A leader requests fresh metadata only if the group subscribes to more topics than the leader does, or if the
         leader's own subscription changed (``ConsumerCoordinator.updateGroupSubscription``). Otherwise the metadata
@@ -288,7 +288,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return self.rules.static and super().static(member)
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
-        """Return the fields of a member that change when its requests in flight are lost."""
+        """Return the member's fields with the values they have after its requests in flight were lost."""
         return {**super().interrupted(member), "rejoins": member.stage is Stage.JOINING}
 
     def watch(self, names: Collection[str]) -> None:

@@ -10,13 +10,13 @@ from assignors.assignment import common, minus, select_topics
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.vocabulary import LIVE, NOTHING, Ended, Handover, Stage, beats, next_beat
+from streaming.protocols.vocabulary import LIVE, NOTHING, Ended, Handover, Stage, count_heartbeats, next_heartbeat
 
 
 def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
-    """Handle heartbeats with an effect: members join, report their state and get answers.
+    """Handle heartbeats that change the group: members join or report their state, and get answers.
 
-    Heartbeats without effect are only counted, elsewhere.
+    Heartbeats that change nothing are only counted (:func:`~streaming.protocols.vocabulary.count_heartbeats`).
     """
     upgrade(step, event)
     answered: list[str] = []
@@ -27,7 +27,7 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         is_member = member.is_member
         if is_member and not event.full:
             kind, every = step.heartbeat(member)
-            step.send(kind, beats(member.beat_from, sent, every))
+            step.send(kind, count_heartbeats(member.beat_from, sent, every))
         elif not member.is_classic:
             step.send(consumer.HEARTBEAT)
         if not is_member and not _join(step, name):
@@ -180,7 +180,7 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
         current = member.current
         if outdated or current.epoch != epoch or current.state is not consumer.Reconciliation.STABLE:
             _, every = step.heartbeat(member)
-            beat = next_beat(member.beat_from, step.at - network, every)
+            beat = next_heartbeat(member.beat_from, step.at - network, every)
             due[name] = beat + network if beat + network > step.at else beat + network + every
     for name in due:
         step.update(name, due=True)

@@ -34,7 +34,7 @@ def classic_machine(setup: vocabulary.Setup) -> Classic:
 def route(
     inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
-    """Apply an event to the contained classic group; return None if the event belongs to the consumer group."""
+    """Apply an event to the group of classic members; return None if the event is one of the consumer group."""
     if _is_classic(group, event):
         if isinstance(event, vocabulary.TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})

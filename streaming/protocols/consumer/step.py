@@ -66,7 +66,7 @@ def advance(
 def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
-    """Return each member's partitions at the time when all moving partitions are given up and not yet assigned."""
+    """Return each member's partitions after moving partitions were revoked and before they are assigned."""
     everyone = {name: held.get(name, NOTHING) for name in members}
     blocked = collect_lists(everyone.values())
     after: dict[str, TopicPartitions] = {}
@@ -241,7 +241,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     # Rounds.
 
     def settle(self) -> None:
-        """Announce each round that all affected members have received.
+        """Output each rebalance round that all affected members have received.
 
         A target has up to two rounds: members give up moving partitions in the first one and get them in the second
         one.
@@ -271,7 +271,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.set(first=None, second=False)
 
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
-        """Announce one round with the reasons for which its epoch was bumped."""
+        """Output a rebalance round with the reasons of its epoch."""
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
@@ -296,7 +296,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(targets=targets, held=held)
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
-        """Return the fields that change when the member's heartbeat in flight is lost."""
+        """Return the member's fields with the values they have after its heartbeat in flight was lost."""
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:

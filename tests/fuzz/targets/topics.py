@@ -22,7 +22,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
 from streaming.records import codec, diffs, events
 from streaming.records.codec import Record
-from streaming.records.dead_letters import dead_letter_headers, fit
+from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
 from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
 from tests.fuzz.case import Case, Target
@@ -207,7 +207,7 @@ def _dead_letters(case: Case) -> None:
     _shown(_listed(key, value, pairs))
     made = dead_letter_headers(pairs, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
     for limit in (600, 5_000):
-        fitted = fit(key, value, made, limit)
+        fitted = shorten_dead_letter(key, value, made, limit)
         assert codec.record_bytes(*fitted) <= max(limit, codec.record_bytes(None, None, fitted[2]))
         _check_dead_letter(*fitted)
 

@@ -72,7 +72,7 @@ def test_layouts_show_the_same_crash(name: str) -> None:
 def test_sorting_on_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     whole = explained(*paths)
-    monkeypatch.setattr("streaming.explain.story._RUN", 7)
+    monkeypatch.setattr("streaming.explain.story._EVENTS_PER_RUN", 7)
     assert explained(*paths) == whole
 
 

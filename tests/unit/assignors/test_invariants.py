@@ -57,7 +57,7 @@ def test_withheld_partitions_need_an_owner_before() -> None:
 
 def test_balanced_across_topics() -> None:
     after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
-    assert rule("balanced", [A, B], after) == ["balanced: a holds 4 partitions, b 2; a partition of t could move"]
+    assert rule("balanced", [A, B], after) == ["balanced: a owns 4 partitions, b 2; a partition of t could move"]
 
 
 def test_violations_are_in_order_of_members_topics() -> None:
@@ -78,7 +78,7 @@ def test_balanced_as_far_as_subscriptions_allow() -> None:
 def test_range_is_balanced_by_topic() -> None:
     after: Assignment = {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2, 3]}}
     assert rule("balanced", [A, B], after, "range") == [
-        "balanced: a holds 2 partitions of u, b 0; a partition of u could move"
+        "balanced: a owns 2 partitions of u, b 0; a partition of u could move"
     ]
 
 
@@ -86,7 +86,7 @@ def test_sticky() -> None:
     owner = Member("a", ("t",), owned={"t": [0, 1]}, generation=3)
     stale = Member("b", ("t",), owned={"t": [1, 2]}, generation=2)
     assert rule("sticky", [owner, stale], {"a": {"t": [0]}, "b": {"t": [1, 2, 3]}}) == [
-        "sticky: t-1 moved from a, which holds 1, to b, which holds 3"
+        "sticky: t-1 moved from a, which owns 1, to b, which owns 3"
     ]
     assert rule("sticky", [owner, stale], {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}) == []
 
@@ -105,7 +105,7 @@ def test_zookeeper_members_are_threads() -> None:
     assert check("zookeeper", "range", T, members, after) == []
     assert [str(v) for v in check("zookeeper", "range", T, members, {"c-0": {"t": range(4), "u": [0]}})] == [
         "valid: u-1 given to nobody",
-        "balanced: c-0 holds 4 partitions of t, c-1 0; a partition of t could move",
+        "balanced: c-0 owns 4 partitions of t, c-1 0; a partition of t could move",
     ]
 
 

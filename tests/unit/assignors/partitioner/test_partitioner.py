@@ -64,5 +64,5 @@ def test_bytearray_and_memoryview_hash_as_bytes() -> None:
 
 @pytest.mark.parametrize("partitions", [0, -1])
 def test_no_partitions(partitions: int) -> None:
-    with pytest.raises(partitioner.InvalidPartition, match=f"partitions: {partitions}; a topic has at least 1"):
+    with pytest.raises(partitioner.InvalidPartition, match=f"partitions: {partitions}; must be at least 1"):
         partition_for_key(b"a", partitions)

@@ -79,7 +79,7 @@ def test_single_broker_gets_every_replica() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([], 1, 1), replicas.InvalidPlacement, "brokers: none"),
+        (([], 1, 1), replicas.InvalidPlacement, "brokers: missing"),
         (([Broker(1), Broker(1)], 1, 1), replicas.InvalidPlacement, "brokers: id 1 is listed twice"),
         (([Broker(-1)], 1, 1), replicas.InvalidPlacement, "brokers: id -1 is negative"),
         ((PLAIN, 0, 1), replicas.InvalidPlacement, "partitions: 0"),

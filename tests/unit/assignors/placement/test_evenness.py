@@ -72,7 +72,7 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
 @pytest.mark.parametrize(
     ("brokers", "placement", "message"),
     [
-        ([], {0: [0]}, "brokers: none"),
+        ([], {0: [0]}, "brokers: missing"),
         (THREE, {0: []}, "placement: partition 0 has no replicas"),
         (THREE, {0: [1, 1]}, "placement: partition 0 lists a broker twice"),
         (THREE, {4: [9]}, "placement: partition 4 is on broker 9"),

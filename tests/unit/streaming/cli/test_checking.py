@@ -37,7 +37,7 @@ def test_violations_are_listed() -> None:
         "rules": ["valid", "balanced"],
         "violations": [
             "valid: t-2 given to a and to b",
-            "balanced: a holds 3 partitions of t, b 1; a partition of t could move",
+            "balanced: a owns 3 partitions of t, b 1; a partition of t could move",
         ],
     }
 

@@ -8,7 +8,7 @@ from streaming.monitor.outputs import Output
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Event, Evidence, GroupObserved, ObservedMember
-from streaming.records.names import called
+from streaming.records.names import display_names
 from tests.support.histories import Log, assignments, diffs, play
 
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}
@@ -152,7 +152,7 @@ def test_cause_may_name_a_member_missing_in_the_diff() -> None:
     assert gone.members["kLyAF"].client_id == "pay-k"
     for diff in (follows, later):
         assert diff.cause.names == {"kLyAF": MemberNames(client_id="pay-k", client_host="/h")}
-        assert called(diff.named)["kLyAF"] == "pay-k"
+        assert display_names(diff.named)["kLyAF"] == "pay-k"
     text = "\n".join(str(line) for line in diff_lines(follows))
     assert "kLyAF" not in text
     assert "pay-k" in text

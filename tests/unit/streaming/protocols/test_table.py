@@ -7,7 +7,7 @@ import pytest
 from assignors.errors import UnknownAssignor
 from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SyncGroup
-from streaming.protocols.families import FAMILIES, carried, machine
+from streaming.protocols.families import FAMILIES, machine, supported_assignor
 from streaming.protocols.vocabulary import Client, Crash, Freeze, Leave, ShutDown, Start, Thaw
 from tests.support.machines import Driver, topics
 
@@ -61,7 +61,7 @@ def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: 
 
 
 def test_every_family_carries_its_default() -> None:
-    assert {protocol: carried(protocol, None) for protocol in FAMILIES} == {
+    assert {protocol: supported_assignor(protocol, None) for protocol in FAMILIES} == {
         "zookeeper": "range",
         "eager-v1": "range",
         "eager": "range",
@@ -70,4 +70,4 @@ def test_every_family_carries_its_default() -> None:
         "consumer": "uniform",
     }
     with pytest.raises(UnknownAssignor, match="not one of zookeeper"):
-        carried("raft", None)
+        supported_assignor("raft", None)

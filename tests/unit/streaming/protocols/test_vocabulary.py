@@ -33,10 +33,10 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
         for since in (0, 7):
             sent = [since + number * every for number in range(1, 40)]
             for now in range(30):
-                assert vocabulary.beats(since, now, every) == sum(at <= now for at in sent)
-                assert vocabulary.next_beat(since, now, every) == min(at for at in sent if at >= now)
-                assert vocabulary.last_beat(since, now, every) == max([since, *(at for at in sent if at <= now)])
-    assert vocabulary.beats(None, 30, 3) == 0
+                assert vocabulary.count_heartbeats(since, now, every) == sum(at <= now for at in sent)
+                assert vocabulary.next_heartbeat(since, now, every) == min(at for at in sent if at >= now)
+                assert vocabulary.last_heartbeat(since, now, every) == max([since, *(at for at in sent if at <= now)])
+    assert vocabulary.count_heartbeats(None, 30, 3) == 0
 
 
 def test_round_names_all_members_of_its_first_reason() -> None:

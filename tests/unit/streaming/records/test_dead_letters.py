@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.records.codec import MalformedEvent, record_bytes
-from streaming.records.dead_letters import TRUNCATED, dead_letter_headers, fit
+from streaming.records.dead_letters import TRUNCATED, dead_letter_headers, shorten_dead_letter
 
 
 def test_reason_replaces_an_earlier_one_after_the_headers() -> None:
@@ -39,7 +39,7 @@ def test_record_size_equals_that_of_kafka() -> None:
 def test_fitting_record_stays_unchanged() -> None:
     headers = [("x", b"1"), ("dlt_topic", b"m")]
     size = record_bytes(b"k", b"v" * 100, headers)
-    assert fit(b"k", b"v" * 100, headers, size) == (b"k", b"v" * 100, headers)
+    assert shorten_dead_letter(b"k", b"v" * 100, headers, size) == (b"k", b"v" * 100, headers)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_too_long_record_is_truncated_and_marked(
     key: bytes | None, value: bytes | None, header: bytes, kept: tuple[int, int, bool]
 ) -> None:
     headers = [("x", header), ("dlt_topic", b"m")]
-    cut_key, cut_value, cut_headers = fit(key, value, headers, 1000)
+    cut_key, cut_value, cut_headers = shorten_dead_letter(key, value, headers, 1000)
     assert record_bytes(cut_key, cut_value, cut_headers) <= 1000
     assert (bool(cut_key), bool(cut_value), ("x", header) in cut_headers) == tuple(map(bool, kept))
     assert (key or b"").startswith(cut_key or b"")
@@ -68,5 +68,5 @@ def test_too_long_record_is_truncated_and_marked(
 
 def test_oversized_dead_letter_keeps_only_its_reason() -> None:
     reason = [("dlt_message", b"x" * 2000)]
-    key, value, headers = fit(b"k", b"v" * 50, reason, 1000)
+    key, value, headers = shorten_dead_letter(b"k", b"v" * 50, reason, 1000)
     assert (key, value, headers[:1]) == (b"", b"", reason)

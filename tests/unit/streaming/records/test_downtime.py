@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.records.downtime import midnight, together
+from streaming.records.downtime import start_of_day, total_downtime
 from streaming.records.episodes import Downtime, PartitionDowntime
 
 
@@ -23,18 +23,18 @@ def down(lower: int, upper: int | None, *evidence: str, partition: int = 0) -> D
 
 
 def test_a_day_begins_at_midnight_in_utc() -> None:
-    assert midnight(1_700_000_000_000) == 1_699_920_000_000
-    assert midnight(1_699_920_000_000) == 1_699_920_000_000
+    assert start_of_day(1_700_000_000_000) == 1_699_920_000_000
+    assert start_of_day(1_699_920_000_000) == 1_699_920_000_000
 
 
 def test_sum_of_no_downtimes_is_none() -> None:
-    assert together([]) is None
-    assert together([None, None]) is None
+    assert total_downtime([]) is None
+    assert total_downtime([None, None]) is None
 
 
 def test_sums_add_up_and_longest_is_the_maximum() -> None:
     first, second = down(20, 50, "listener"), down(10, 90, "listener", "offset-commits", partition=3)
-    assert together([first, None, second]) == Downtime(
+    assert total_downtime([first, None, second]) == Downtime(
         lower_ms=30,
         upper_ms=140,
         longest_ms=(20, 90),
@@ -50,7 +50,7 @@ def test_sums_add_up_and_longest_is_the_maximum() -> None:
 
 def test_sum_with_an_unbounded_episode_is_unbounded() -> None:
     first, second = down(20, None), down(10, 90)
-    assert together([first, second]) == Downtime(
+    assert total_downtime([first, second]) == Downtime(
         lower_ms=30,
         upper_ms=None,
         longest_ms=(20, None),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.records.diffs import MemberNames
-from streaming.records.names import called, shortened, who, worded
+from streaming.records.names import display_names, names_text, shortened, with_display_names
 
 ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
 ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
@@ -16,7 +16,7 @@ def names(
 
 
 @pytest.mark.parametrize(
-    ("members", "display_names"),
+    ("members", "expected"),
     [
         ({"m": names("orders", "/10.0.0.1", "i-1")}, {"m": "i-1"}),
         ({"m": names("orders", "/10.0.0.1")}, {"m": "orders"}),
@@ -41,14 +41,14 @@ def names(
     ],
     ids=["static", "client", "host-alone", "empty", "hosts", "one-host", "kip-848", "streams"],
 )
-def test_member_has_a_readable_display_name(members: dict[str, MemberNames], display_names: dict[str, str]) -> None:
-    assert called(members) == display_names
+def test_member_has_a_readable_display_name(members: dict[str, MemberNames], expected: dict[str, str]) -> None:
+    assert display_names(members) == expected
 
 
 def test_client_id_of_a_static_member_is_not_displayed() -> None:
     """A static member's display name is its instance id; only other members are named by client id."""
     members = {"a": names("orders", "/10.0.0.1", "i-1"), "b": names("orders", "/10.0.0.2")}
-    assert called(members) == {"a": "i-1", "b": "orders"}
+    assert display_names(members) == {"a": "i-1", "b": "orders"}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_client_id_of_a_static_member_is_not_displayed() -> None:
     ids=["nobody", "unknown", "one", "two", "one-of-two", "the-other-of-two", "three"],
 )
 def test_member_lists_are_shortened(member_ids: list[str], text: str) -> None:
-    assert who(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == text
+    assert names_text(member_ids, {"a": "anna", "b": "bo", "c": "cy"}) == text
 
 
 def test_uuid_is_shortened_wherever_it_occurs() -> None:
@@ -74,6 +74,8 @@ def test_uuid_is_shortened_wherever_it_occurs() -> None:
 
 def test_texts_have_names_in_place_of_whole_ids() -> None:
     names = {"c1": "orders", "c10": "payments"}
-    assert worded("c1 and c10, not c100, c1-1 nor xc1", names) == "orders and payments, not c100, c1-1 nor xc1"
-    assert worded("nobody", names) == "nobody"
-    assert worded("c1", {"c1": r"\1"}) == r"\1"
+    assert (
+        with_display_names("c1 and c10, not c100, c1-1 nor xc1", names) == "orders and payments, not c100, c1-1 nor xc1"
+    )
+    assert with_display_names("nobody", names) == "nobody"
+    assert with_display_names("c1", {"c1": r"\1"}) == r"\1"

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
-from streaming.records.names import called
+from streaming.records.names import display_names
 from streaming.serve import api
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
@@ -259,7 +259,7 @@ def test_search_finds_owners_of_a_partition_topics_and_members(history: History)
     owner = next(name for name, held in latest_of.members.items() if 1 in held["t"])
     (partition,) = ask(app, "/api/v1/search?q=T-1").json["found"]
     assert partition == {"groupId": "shop", "kind": "partition", "topic": "t", "partition": 1} | {
-        "owners": [called(latest_of.names)[owner]]
+        "owners": [display_names(latest_of.names)[owner]]
     }
     (topic,) = ask(app, "/api/v1/search?q=t").json["found"]
     assert topic == {"groupId": "shop", "kind": "topic", "topic": "t", "partitions": 6}

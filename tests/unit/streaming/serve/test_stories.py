@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from streaming.records.codec import encode
-from streaming.records.downtime import together
+from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Downtime
 from streaming.records.events import CLUSTER
 from streaming.serve import stories as stories_module
@@ -235,7 +235,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
         assert history.current_stories.downtime == both
         archive = Archive(history.path)
         assert archive.group(GROUP, RESTARTED)["downtimeToday"] == half
-        assert archive.group(GROUP, 0)["downtimeToday"] == together([bounded, half])
+        assert archive.group(GROUP, 0)["downtimeToday"] == total_downtime([bounded, half])
         assert archive.group("another", 0)["downtimeToday"] is None
 
 

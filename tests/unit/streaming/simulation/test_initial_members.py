@@ -96,7 +96,7 @@ def test_initial_member_cannot_join_again() -> None:
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
 def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
-    with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't begin"):
+    with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't start"):
         played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
 
 

@@ -188,7 +188,9 @@ def test_members_without_topics_count_as_members() -> None:
 
 def test_missing_common_assignor_names_the_event() -> None:
     text = scenario("t: 4", "at: 0, join: a, assignors: [range]", "at: 9000, join: b, assignors: [sticky]")
-    with pytest.raises(InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have none in common"):
+    with pytest.raises(
+        InvalidScenario, match=r"^event 2 \(join b\): assignors: the members have no assignor in common"
+    ):
         run_scenario(load_scenario(text), "eager")
 
 
