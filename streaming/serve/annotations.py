@@ -14,13 +14,13 @@ from streaming.records.codec import UNREADABLE, decode, encode
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import Annotation, Event, Timestamp
 from streaming.serve.problems import Problem
-from streaming.serve.records import TopicRecord, decoded
+from streaming.serve.records import TopicRecord, decode_value
 
 #: The story of an episode that begins within this time after an annotation of its group mentions the annotation.
-AFTER_MS: Final = 600_000
+MENTION_WINDOW_MS: Final = 600_000
 #: The most annotations that are kept; older ones are dropped.
-MOST_ANNOTATIONS: Final = 1000
-_Line = Annotated[str, Meta(max_length=1000)]
+MAX_ANNOTATIONS: Final = 1000
+_ShortText = Annotated[str, Meta(max_length=1000)]
 _stored: Final = msgspec.json.Decoder(StoredAnnotation)
 
 
@@ -28,17 +28,17 @@ class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbi
     """The body of a POST: ``timestamp`` is now if left out; ``groups`` has ``*`` and ``?`` as in a shell."""
 
     timestamp: Timestamp | None = None
-    groups: _Line = "*"
-    text: _Line = ""
+    groups: _ShortText = "*"
+    text: _ShortText = ""
     link: Annotated[str, Meta(max_length=1000, pattern="^https?://")] | None = None
-    revision: _Line | None = None
+    revision: _ShortText | None = None
 
 
 _requests: Final = msgspec.json.Decoder(AnnotationRequest)
 
 
-def requested(body: bytes) -> Event:
-    """Return the event of a request's body; raise Problem if it is no annotation, or has neither text nor revision."""
+def parse_request(body: bytes) -> Event:
+    """Return the annotation event of a request's body; raise Problem if the body is not a valid annotation."""
     try:
         fields = structs.asdict(decode(_requests, body))
     except UNREADABLE as error:
@@ -49,31 +49,31 @@ def requested(body: bytes) -> Event:
     return Event("rebalance-monitor/serve", uuid4().hex, Annotation(**fields))
 
 
-def annotation_of(record: TopicRecord) -> StoredAnnotation:
-    """Return the annotation of a record, without a link that is no web address; raise UnusableRecord if it has none."""
-    annotation = decoded(_stored, record.value)
+def parse_annotation(record: TopicRecord) -> StoredAnnotation:
+    """Return the annotation in a record, with its link if that is a web address; raise UnusableRecord if malformed."""
+    annotation = decode_value(_stored, record.value)
     is_safe = annotation.link is None or annotation.link.startswith(("http://", "https://"))
     return annotation if is_safe else structs.replace(annotation, link=None)
 
 
-def began_after(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
+def annotation_sentence(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
     """Return the sentence `` Began 40 s after deploy a1b2c3.`` for an episode that began soon after an annotation.
 
     The newest annotation is first. Without a matching annotation the sentence is empty.
     """
     for annotation in annotations:
         elapsed = opened_at - annotation.timestamp
-        if 0 <= elapsed <= AFTER_MS and fnmatchcase(group_id, annotation.groups):
+        if 0 <= elapsed <= MENTION_WINDOW_MS and fnmatchcase(group_id, annotation.groups):
             text, revision = annotation.text, annotation.revision
             words = [text.strip(), "" if not revision or revision in text else revision]
             return f" Began {duration(elapsed)} after {' '.join(filter(None, words))}."
     return ""
 
 
-def annotated_body(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
-    """Return the JSON of an episode; its story ends with the sentence of :func:`began_after`."""
+def with_annotation_sentence(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
+    """Return the JSON of an episode; its story names the annotation before it, if there is one."""
     if not annotations:
         return body
     episode = msgspec.json.decode(body)
-    sentence = began_after(episode["groupId"], episode["openedAt"], annotations)
+    sentence = annotation_sentence(episode["groupId"], episode["openedAt"], annotations)
     return encode(episode | {"story": episode["story"] + sentence}) if sentence else body

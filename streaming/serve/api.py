@@ -22,16 +22,16 @@ from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
 from streaming.serve import forecasts, openapi
-from streaming.serve.annotations import MOST_ANNOTATIONS, AnnotationRequest, annotated_body, requested
-from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, StoredPage, Window
-from streaming.serve.board import Filter
+from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_annotation_sentence
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, PageQuery, StoredPage
+from streaming.serve.board import FeedFilter
 from streaming.serve.feed import Feed, FeedResponse
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Query
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER, Access
-from streaming.serve.stories import DowntimeTotals, Sort, names_in
+from streaming.serve.stories import DowntimeTotals, StorySort, member_names
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
@@ -39,29 +39,33 @@ _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
 #: The most annotations in the answer for one group.
-_ANNOTATIONS: Final = 20
+_MAX_GROUP_ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
-_LISTS: Final = ("add", "remove", "partitions", "subscribe")
+_LIST_PARAMETERS: Final = ("add", "remove", "partitions", "subscribe")
 #: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
 _MAX_TIME_MS: Final = 86_400_000
 
-_SELECTION: Final = (
+_SELECTION_PARAMETERS: Final = (
     openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
     openapi.whole("min_moved", "Only rounds that moved at least this many partitions."),
 )
-_AT: Final = openapi.moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
-_SPAN: Final = (
+_AT_PARAMETER: Final = openapi.moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
+_SPAN_PARAMETERS: Final = (
     openapi.moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
     openapi.moment("to", "Before this time."),
 )
-_PAGE: Final = (
-    *_SPAN,
+_PAGE_PARAMETERS: Final = (
+    *_SPAN_PARAMETERS,
     openapi.whole("cursor", "`next` of the page before."),
     openapi.whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
 )
-_ROUNDS: Final = (*_PAGE, *_SELECTION, openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
-_OPEN: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
-_RESTART: Final = (
+_ROUND_PARAMETERS: Final = (
+    *_PAGE_PARAMETERS,
+    *_SELECTION_PARAMETERS,
+    openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."),
+)
+_OPEN_PARAMETER: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
+_RESTART_PARAMETERS: Final = (
     openapi.whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
     openapi.whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
     openapi.whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
@@ -109,11 +113,11 @@ class Json(Response):
         return encode(content)
 
 
-def _listed(page: StoredPage, name: str = "rounds") -> dict[str, object]:
+def _page_document(page: StoredPage, name: str = "rounds") -> dict[str, object]:
     return {name: list(map(Raw, page.items)), "next": None if page.next is None else str(page.next)}
 
 
-def _times(query: Query) -> dict[str, int]:
+def _simulated_times(query: Query) -> dict[str, int]:
     heartbeat_ms, processing_ms = query["heartbeat_ms"], query["processing_ms"]
     times = {"heartbeat_ms": heartbeat_ms, "consumer_heartbeat_ms": heartbeat_ms, "processing_ms": processing_ms}
     return {name: min(value, _MAX_TIME_MS) for name, value in times.items() if value is not None}
@@ -124,12 +128,12 @@ def _restart(query: Query) -> RollingRestart:
     return RollingRestart(**{name: query[name] for name in names if query[name] is not None})
 
 
-def _window(query: Query, group: str | None, max_items: int) -> Window:
+def _page_query(query: Query, group: str | None, max_items: int) -> PageQuery:
     since, until = query["from"], query["to"]
     if since is not None and until is not None and since >= until:
         raise openapi.refuse("from", "must be before to")
     limit, cause, min_moved = query["limit"] or _DEFAULT_LIMIT, query.get("cause"), query.get("min_moved") or 0
-    return Window(group, since, until, cause, min_moved, before=query["cursor"], limit=min(max_items, limit))
+    return PageQuery(group, since, until, cause, min_moved, before=query["cursor"], limit=min(max_items, limit))
 
 
 class Api:
@@ -164,7 +168,7 @@ class Api:
     @_route(
         "/groups",
         openapi.GROUPS,
-        _AT,
+        _AT_PARAMETER,
         openapi.text("cursor", "`next` of the page before."),
         openapi.whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
@@ -181,20 +185,20 @@ class Api:
         next_cursor = page[-1] if len(page) < len(names) else None
         return Json(self._board.groups_document([groups[name] for name in page], next_cursor))
 
-    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUND_PARAMETERS)
     async def rounds(self, request: Request, query: Query) -> Response:
         """A group's rounds, newest first."""
         return await self._page(query, self._group(request).group_id)
 
-    @_route("/rounds", openapi.ROUND_PAGE, *_ROUNDS)
+    @_route("/rounds", openapi.ROUND_PAGE, *_ROUND_PARAMETERS)
     async def all_rounds(self, _: Request, query: Query) -> Response:
         """All groups' rounds, newest first."""
         return await self._page(query, None)
 
     async def _page(self, query: Query, group: str | None) -> Response:
         with_diff = query["view"] != "summary"
-        window = _window(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
-        return Json(_listed(await self._read(self._archive.page, window, with_diff=with_diff)))
+        window = _page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
+        return Json(_page_document(await self._read(self._archive.page, window, with_diff=with_diff)))
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
@@ -205,33 +209,36 @@ class Api:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return Json(Raw(body))
 
-    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE)
+    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE_PARAMETERS)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
-        window = _window(query, self._group(request).group_id, MAX_PAGE)
+        window = _page_query(query, self._group(request).group_id, MAX_PAGE)
         owners, page, began = await self._read(self._archive.timeline, window)
         since = max(began if page.next is not None else 0, window.since or 0)
         annotations = self._annotations(window.group, since, window.until)
-        return Json({**owners, "annotations": annotations, **_listed(page)})
+        return Json({**owners, "annotations": annotations, **_page_document(page)})
 
     @_route(
         "/groups/{group}/forecast",
         openapi.FORECAST,
-        *_RESTART,
+        *_RESTART_PARAMETERS,
         openapi.whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast the cost of a rolling restart or another size, by the history: `forecast --json` less rounds."""
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
-        return await self._forecast(request, forecasts.forecast, change, _times(query))
+        return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
     @_route(
-        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, openapi.choice("to", TARGETS, "Only the way there.")
+        "/groups/{group}/migrate",
+        openapi.MIGRATION,
+        *_RESTART_PARAMETERS,
+        openapi.choice("to", TARGETS, "Only the way there."),
     )
     async def migrate(self, request: Request, query: Query) -> Response:
         """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
-        return await self._forecast(request, forecasts.plan, targets, _restart(query), _times(query))
+        return await self._forecast(request, forecasts.plan, targets, _restart(query), _simulated_times(query))
 
     @_route(
         "/groups/{group}/what-if",
@@ -245,7 +252,7 @@ class Api:
     )
     async def what_if(self, request: Request, query: Query) -> Response:
         """Compute the moves of a change, under every assignor, by the history: as `what-if --json`."""
-        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LISTS}
+        options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LIST_PARAMETERS}
         return await self._forecast(request, forecasts.what_if, options)
 
     @_route("/groups/{group}/advice", openapi.ADVICE)
@@ -259,7 +266,7 @@ class Api:
         assignment = await self._read(self._archive.assignment, self._group(request).group_id)
         return Json(Raw(await self._workers.run(request, function, assignment, *arguments)))
 
-    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE)
+    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE_PARAMETERS)
     async def episodes(self, request: Request, query: Query) -> Response:
         """A group's last episodes, newest first: rounds that belong together, as stories.
 
@@ -268,7 +275,7 @@ class Api:
         """
         return await self._stories(query, "episode", self._group(request).group_id)
 
-    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE, _OPEN)
+    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE_PARAMETERS, _OPEN_PARAMETER)
     async def incidents(self, request: Request, query: Query) -> Response:
         """A group's last incidents, newest first: conditions that somebody should look at.
 
@@ -282,13 +289,13 @@ class Api:
         """Lag of each group in records, as last sampled; null: it has committed no offset."""
         return Json({"groups": {group_id: lag.lag for group_id, lag in self._board.lags().items()}})
 
-    @_route("/groups/{group}/lag", GroupLag, _AT)
+    @_route("/groups/{group}/lag", GroupLag, _AT_PARAMETER)
     async def lag(self, request: Request, query: Query) -> Response:
         """A group's lag over the last hours, and by partition in the newest sample; or its samples up to a moment."""
         lag = self._board.lags().get(self._group(request).group_id, GroupLag())
         return Json(lag if query["at"] is None else lag.until(query["at"]))
 
-    @_route("/groups/{group}", openapi.GROUP, _AT)
+    @_route("/groups/{group}", openapi.GROUP, _AT_PARAMETER)
     async def group(self, request: Request, query: Query) -> Response:
         """One group, its owners and members since when, and whether that is still true; or as of a moment.
 
@@ -296,7 +303,7 @@ class Api:
         """
         group, at_ms = self._group(request), query["at"]
         annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)
-        now = {"standing": self._board.status_document(), "annotations": annotations[:_ANNOTATIONS]}
+        now = {"standing": self._board.status_document(), "annotations": annotations[:_MAX_GROUP_ANNOTATIONS]}
         if at_ms is None:
             today = start_of_day(time.time_ns() // 1_000_000)
             downtime = self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
@@ -305,7 +312,7 @@ class Api:
         then = await self._read(self._archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
-        then["episodes"] = [Raw(annotated_body(body, annotations)) for body in then["episodes"]]
+        then["episodes"] = [Raw(with_annotation_sentence(body, annotations)) for body in then["episodes"]]
         then["incidents"] = list(map(Raw, then["incidents"]))
         return Json(then | now)
 
@@ -319,12 +326,12 @@ class Api:
         "/annotations",
         openapi.ANNOTATIONS,
         openapi.text("group", "Only those that concern this group."),
-        *_SPAN,
+        *_SPAN_PARAMETERS,
         openapi.whole("limit", "Annotations at most.", minimum=1),
     )
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
-        window = _window(query | {"cursor": None}, query["group"], MOST_ANNOTATIONS)
+        window = _page_query(query | {"cursor": None}, query["group"], MAX_ANNOTATIONS)
         annotations = self._annotations(window.group, window.since or 0, window.until)
         return Json({"annotations": annotations[: window.limit]})
 
@@ -336,14 +343,20 @@ class Api:
         # A page of another origin can't send this type without a preflight, which is refused.
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Problem("annotation", "send Content-Type: application/json")
-        event = requested(await request.body())
+        event = parse_request(await request.body())
         try:
             await self._read(self._publish, event)
         except MonitorError as error:
             raise Problem("publish", str(error)) from error
         return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
 
-    @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *_PAGE, _OPEN)
+    @_route(
+        "/incidents",
+        openapi.INCIDENT_PAGE,
+        openapi.text("group", "Only this group's."),
+        *_PAGE_PARAMETERS,
+        _OPEN_PARAMETER,
+    )
     async def all_incidents(self, _: Request, query: Query) -> Response:
         """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
@@ -360,16 +373,16 @@ class Api:
         limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
         return Json({"found": await self._read(self._archive.search, words, limit) if words else []})
 
-    async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
-        window = _window(query, group, MAX_DIFFS)
+    async def _stories(self, query: Query, sort: StorySort, group: str | None) -> Response:
+        window = _page_query(query, group, MAX_DIFFS)
         page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))
         if sort == "episode":
             marks = self._board.current_stories.annotations
-            page = page._replace(items=[annotated_body(body, marks) for body in page.items])
+            page = page._replace(items=[with_annotation_sentence(body, marks) for body in page.items])
         names: dict[str, str] = {}
         for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
-            names |= names_in(body)
-        return Json(_listed(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
+            names |= member_names(body)
+        return Json(_page_document(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""
@@ -380,7 +393,7 @@ class Api:
         "/stream",
         str,
         openapi.text("group", "Only this group."),
-        *_SELECTION,
+        *_SELECTION_PARAMETERS,
         openapi.flag("stories", "Episodes and incidents too."),
         openapi.text("Last-Event-ID", "Go on after this event.", location="header"),
         openapi.text("last_event_id", "The same, for clients that can't set headers."),
@@ -398,10 +411,10 @@ class Api:
         if len(self._board.listeners) >= self._max_clients:
             most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
             raise Problem("clients", most)
-        wanted = Filter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
-        return FeedResponse(self._feed, wanted, self._place(request, query), self._access.admission(request))
+        wanted = FeedFilter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
+        return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.admission(request))
 
-    def _place(self, request: Request, query: Query) -> tuple[int, int | None] | None:
+    def _last_event(self, request: Request, query: Query) -> tuple[int, int | None] | None:
         """Return the numbers of the client's last round and story; −1, which no round has, if of another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:

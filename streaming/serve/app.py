@@ -34,11 +34,11 @@ from streaming.serve.problems import Problem, kinds_page, on_error
 from streaming.serve.security import POLICY, Access, Guard
 
 #: Characters of group ids that stay percent-encoded in paths.
-_PROTECTED: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
-_STYLE: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
-_SCRIPT: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
-_IMPORT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE)
-_EXPORT: Final = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
+_ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
+_STYLE_LINK: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
+_SCRIPT_TAG: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
+_IMPORT_STATEMENT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE)
+_EXPORT_STATEMENT: Final = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def build(
@@ -81,7 +81,7 @@ def build(
         middleware=[
             Middleware(BoundedBodies),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1),  # leaves event streams as they are
-            Middleware(WholeGroups),
+            Middleware(EncodedGroupIds),
         ],
         # Starlette picks the handler of the nearest class. It runs a handler of Exception outside of the middleware.
         exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), on_error),
@@ -92,7 +92,7 @@ def build(
     return Guard(answering, access=access, loopback_only=loopback_only, access_log=access_log)
 
 
-class WholeGroups:
+class EncodedGroupIds:
     """Middleware that keeps slashes, line breaks and percent signs of group ids encoded in paths.
 
     The handler decodes the id that the route matched. Otherwise ``team/rounds`` would be taken for the rounds of
@@ -106,7 +106,7 @@ class WholeGroups:
         """Pass the request on with the encoded group id in its path kept encoded."""
         if scope["type"] == "http" and scope["path"].startswith(("/api/v1/groups/", "/groups/")):
             parts = map(unquote, scope["raw_path"].decode("latin-1").split("/"))
-            scope = {**scope, "path": "/".join(part.translate(_PROTECTED) for part in parts)}
+            scope = {**scope, "path": "/".join(part.translate(_ENCODED_CHARACTERS) for part in parts)}
         await self._app(scope, receive, send)
 
 
@@ -114,9 +114,11 @@ class Page:
     """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes."""
 
     def __init__(self) -> None:
-        index = _STYLE.sub(lambda link: f"<style>{_text(link[1])}</style>", _text("index.html"))
-        index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle(script[2])}</script>", index)
-        sources = [f"{name}-src {_hashes(name, index)}" for name in ("script", "style")]
+        index = _STYLE_LINK.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
+        index = _SCRIPT_TAG.sub(
+            lambda script: f"<script {script[1] or ''}>{_bundle_modules(script[2])}</script>", index
+        )
+        sources = [f"{name}-src {_hash_sources(name, index)}" for name in ("script", "style")]
         self._body = index.encode()
         self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
         self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
@@ -136,11 +138,11 @@ class Page:
         return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)
 
 
-def _text(path: str) -> str:
+def _page_file(path: str) -> str:
     return (files("streaming.serve") / "page" / path).read_text()
 
 
-def _bundle(entry: str) -> str:
+def _bundle_modules(entry: str) -> str:
     """Return a module and its imports as one script, in which each module is a function that returns its exports."""
     functions: dict[str, str] = {}
 
@@ -151,16 +153,16 @@ def _bundle(entry: str) -> str:
                 add(target)
             return f'const {{ {statement[1].replace(" as ", ": ")} }} = modules["{target}"];\n'
 
-        source = _IMPORT.sub(imported, _text(path))
-        exports = ", ".join(name for _, name in _EXPORT.findall(source))
-        source = _EXPORT.sub(r"\1", source)
+        source = _IMPORT_STATEMENT.sub(imported, _page_file(path))
+        exports = ", ".join(name for _, name in _EXPORT_STATEMENT.findall(source))
+        source = _EXPORT_STATEMENT.sub(r"\1", source)
         functions[path] = f'modules["{path}"] = (() => {{\n{source}return {{ {exports} }};\n}})();\n'
 
     add(entry)
     return "const modules = {};\n" + "".join(functions.values())
 
 
-def _hashes(name: str, document: str) -> str:
+def _hash_sources(name: str, document: str) -> str:
     """Return the hash sources of the content security policy for the document's elements with this tag name."""
     bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>", document, re.DOTALL)
     digests = (base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies)

@@ -20,7 +20,14 @@ from streaming.records.names import display_names
 from streaming.serve import historyfile, ownership
 from streaming.serve.history import Extent, StoredRound, with_status
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
-from streaming.serve.stories import MOST_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
+from streaming.serve.stories import (
+    MAX_STORIES,
+    EpisodeSummary,
+    IncidentSummary,
+    StoredStory,
+    StorySort,
+    episode_summary,
+)
 
 #: The most items of one page.
 MAX_PAGE: Final = 2000
@@ -28,29 +35,29 @@ MAX_PAGE: Final = 2000
 MAX_DIFFS: Final = 500
 #: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
-#: The most episodes that the answer for a group as of a moment lists.
-_EPISODES_AT: Final = 10
+#: The most episodes in the answer for a group as of a past time.
+_MAX_PAST_EPISODES: Final = 10
 
-_AFTER: Final = """
+_ROUNDS_AFTER_SQL: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?
 """
-_STORIES_AFTER: Final = """
+_STORIES_AFTER_SQL: Final = """
 SELECT seq, sort, ce_id, (SELECT name FROM groups WHERE id = group_id), body
 FROM stories WHERE seq > ? ORDER BY seq LIMIT ?
 """
 #: SQL condition: rounds that follow a given round in a list. If retention has dropped the round, all rounds stored
 #: before it.
-_BEFORE: Final = """
+_ROUNDS_BEFORE_SQL: Final = """
 ((written, seq) < (SELECT written, seq FROM rounds WHERE seq = ?)
 OR (seq < ? AND NOT EXISTS (SELECT 1 FROM rounds WHERE seq = ?)))
 """
-_OF_GROUP: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
-_ROUND_AT: Final = f"""
+_OF_GROUP_SQL: Final = "group_id = (SELECT id FROM groups WHERE name = ?)"
+_ROUND_AT_SQL: Final = f"""
 SELECT seq, summary FROM rounds
-WHERE {_OF_GROUP} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
+WHERE {_OF_GROUP_SQL} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
 """  # noqa: S608 - a literal
-_EPISODES_SINCE: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP} AND updated >= ?"  # noqa: S608 - a literal
+_EPISODES_SINCE_SQL: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP_SQL} AND updated >= ?"  # noqa: S608 - a literal
 _summaries = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
@@ -60,8 +67,8 @@ _assignments = msgspec.json.Decoder(LatestAssignment)
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
 
 
-class Window(NamedTuple):
-    """Which rounds to return: of one group or all, in ``[since, until)`` ms, by cause and partitions moved."""
+class PageQuery(NamedTuple):
+    """A page of rounds or stories: of one group or all, in ``[since, until)`` ms, by cause and moved partitions."""
 
     group: str | None = None
     since: int | None = None
@@ -72,7 +79,7 @@ class Window(NamedTuple):
     limit: int = 100
 
 
-def _where(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
+def _sql_condition(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
     """Return one SQL condition from the conditions whose value is not None, and the values of its question marks."""
     where, values = ["1"], list[Any]()
     for sql, value in conditions:
@@ -102,35 +109,37 @@ class Archive:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection whose queries all read the same state of the file, even if retention runs meanwhile."""
-        with historyfile.reading(self._path), closing(historyfile.connect(self._path, "ro")) as connection:
+        with historyfile.history_read_errors(self._path), closing(historyfile.connect(self._path, "ro")) as connection:
             connection.execute("BEGIN")
             yield connection
 
-    def after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
+    def rounds_after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Return rounds with numbers after ``seq``, oldest first; None if retention has dropped any of these rounds."""
         with self._reading() as connection:
             meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
-            with closing(connection.execute(_AFTER, (seq, limit))) as rows:
-                return list(ownership.up_to(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
+            with closing(connection.execute(_ROUNDS_AFTER_SQL, (seq, limit))) as rows:
+                return list(
+                    ownership.limited_to_bytes(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body))
+                )
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
-        """Return the stories with numbers after ``seq``, in order."""
-        with self._reading() as connection, closing(connection.execute(_STORIES_AFTER, (seq, limit))) as rows:
+        """Return episodes and incidents with numbers after ``seq``, in order."""
+        with self._reading() as connection, closing(connection.execute(_STORIES_AFTER_SQL, (seq, limit))) as rows:
             stories = (
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(ownership.up_to(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(ownership.limited_to_bytes(max_bytes, stories, lambda stored: len(stored.body)))
 
-    def stories(self, sort: Sort, window: Window, *, opened: bool | None = None) -> StoredPage:
-        """Return stories as in their topic, newest first; ``opened``: only open stories (True), only closed (False)."""
+    def stories(self, sort: StorySort, window: PageQuery, *, opened: bool | None = None) -> StoredPage:
+        """Return episodes or incidents as in their topic, newest first; ``opened``: only open or only closed ones."""
         # A group numbers its stories in order; the stories of several groups are ordered by time.
         first = "began" if window.group is None else "number"
-        where, values = _where(
+        where, values = _sql_condition(
             ("sort = ?", sort),
-            (_OF_GROUP, window.group),
+            (_OF_GROUP_SQL, window.group),
             ("began >= ?", window.since),
             ("began < ?", window.until),
             ("open = ?", opened),
@@ -145,7 +154,7 @@ class Archive:
     def past(self, group: str, now_ms: int) -> GroupPast:
         """Return the input of advice for a group: its stories, its assignment, and the diffs of some episodes."""
         episodes, incidents = (
-            self.stories(sort, Window(group, limit=MOST_STORIES)).items for sort in ("episode", "incident")
+            self.stories(sort, PageQuery(group, limit=MAX_STORIES)).items for sort in ("episode", "incident")
         )
         rounds: dict[int, list[bytes]] = {}
         size = 0
@@ -154,12 +163,12 @@ class Archive:
                 ids = ", ".join("?" * len(episode.rounds))
                 query = f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq"  # noqa: S608 - question marks
                 bodies = connection.execute(query, episode.rounds).fetchall()
-                if len(bodies) == episode.round_count and size < ownership.MOST_BYTES:
+                if len(bodies) == episode.round_count and size < ownership.MAX_READ_BYTES:
                     rounds[episode.episode] = [zlib.decompress(body) for (body,) in bodies]
                     size += sum(map(len, rounds[episode.episode]))
         return self.assignment(group), episodes, incidents, rounds
 
-    def page(self, window: Window, *, with_diff: bool) -> StoredPage:
+    def page(self, window: PageQuery, *, with_diff: bool) -> StoredPage:
         """Return a page of rounds, newest first, each ``{"seq", "summary"}``, and ``"diff"`` if ``with_diff``."""
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
@@ -169,10 +178,10 @@ class Archive:
         with self._reading() as connection:
             return _page(connection, window, item)
 
-    def timeline(self, window: Window) -> tuple[dict[str, Raw], StoredPage, int]:
-        """Return the changes of ownership in a window's rounds, with the time of the oldest round (ms).
+    def timeline(self, window: PageQuery) -> tuple[dict[str, Raw], StoredPage, int]:
+        """Return a page of rounds with their changes of owners, and the time of its oldest round (ms).
 
-        Before them, as in JSON answers: the owners before the oldest round, and members' display names at both ends.
+        The first item has the owners before the oldest round, and the members' display names, as in JSON answers.
         """
         ends: list[tuple[int, Diff]] = []
 
@@ -193,7 +202,7 @@ class Archive:
     def round(self, group: str, seq: int) -> bytes | None:
         """Return one round with its diff, as JSON; None if the group has no such round."""
         with self._reading() as connection:
-            query = f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP}"  # noqa: S608 - a literal
+            query = f"SELECT summary, body FROM rounds WHERE seq = ? AND {_OF_GROUP_SQL}"  # noqa: S608 - a literal
             row = connection.execute(query, (seq, group)).fetchone()
             if row is None:
                 return None
@@ -216,7 +225,7 @@ class Archive:
         """
         body = self.assignment(group)
         with self._reading() as connection:
-            episodes = connection.execute(_EPISODES_SINCE, (group, since_ms)).fetchall()
+            episodes = connection.execute(_EPISODES_SINCE_SQL, (group, since_ms)).fetchall()
             downtime = total_downtime(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
             if body is None:
                 return {"assignment": None, "names": {}, "since": {}, "downtimeToday": downtime}
@@ -251,7 +260,7 @@ class Archive:
         return matches[:limit]
 
     def group_at(self, now: GroupSummary, at_ms: int) -> dict[str, Any] | None:
-        """Return a group as of a moment, as in JSON answers, but its stories as JSON bytes, the newest first.
+        """Return a group as of a past time, as in JSON answers; its episodes and incidents are JSON bytes.
 
         Return None if no round before the moment is stored, or the group was deleted then.
         """
@@ -259,10 +268,10 @@ class Archive:
             group = _summary_at(connection, now, at_ms)
             if group is None:
                 return None
-            episodes = _versions_at(connection, "episode", group.group_id, at_ms, _EPISODES_AT)
+            episodes = _stories_at(connection, "episode", group.group_id, at_ms, _MAX_PAST_EPISODES)
             incidents = [
                 body
-                for body in _versions_at(connection, "incident", group.group_id, at_ms, MOST_STORIES)
+                for body in _stories_at(connection, "incident", group.group_id, at_ms, MAX_STORIES)
                 if (closed := _incidents.decode(body).closed_at) is None or closed > at_ms
             ]
             latest = ownership.latest_assignment(connection, group.group_id)
@@ -272,19 +281,19 @@ class Archive:
         return fields | {"episodes": episodes, "incidents": incidents}
 
     def groups_at(self, groups: Iterable[GroupSummary], at_ms: int) -> dict[str, GroupSummary]:
-        """Return groups as of a moment, by group id, without those that had no round yet or were deleted then."""
+        """Return groups by id as of a past time, without groups that had no round yet or were deleted."""
         with self._reading() as connection:
             then = [_summary_at(connection, group, at_ms) for group in groups]
         return {group.group_id: group for group in then if group is not None}
 
 
 def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -> GroupSummary | None:
-    """Return a group as of a moment; its totals are those of its current summary ``now``."""
-    row = connection.execute(_ROUND_AT, (now.group_id, at_ms)).fetchone()
+    """Return a group as of a past time, with the totals of its current summary ``now``."""
+    row = connection.execute(_ROUND_AT_SQL, (now.group_id, at_ms)).fetchone()
     if row is None or (summary := _summaries.decode(row[1])).state == "Dead":
         return None
     newest: EpisodeSummary | None = None
-    for body in _versions_at(connection, "episode", now.group_id, at_ms, 1):
+    for body in _stories_at(connection, "episode", now.group_id, at_ms, 1):
         newest = episode_summary(body)
         if (newest.closed_at or 0) > at_ms:
             newest = structs.replace(newest, closed_at=None)
@@ -311,17 +320,17 @@ def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int 
             yield group | {"kind": "member", "memberId": member_id, "name": names.get(member_id, member_id)}
 
 
-def _page(connection: sqlite3.Connection, window: Window, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:
-    """Return a page with the rounds of a window, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
+def _page(connection: sqlite3.Connection, window: PageQuery, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:
+    """Return a page of rounds, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
     items: list[bytes] = []
     size = last = 0
-    where, values = _where(
-        (_OF_GROUP, window.group),
+    where, values = _sql_condition(
+        (_OF_GROUP_SQL, window.group),
         ("timestamp >= ?", window.since),
         ("timestamp < ?", window.until),
         ("cause = ?", window.cause),
         ("moved >= ?", window.min_moved or None),
-        (_BEFORE, window.before),
+        (_ROUNDS_BEFORE_SQL, window.before),
     )
     query = f"SELECT seq, summary, body FROM rounds WHERE {where} ORDER BY written DESC, seq DESC LIMIT ?"  # noqa: S608 - literals
     with closing(connection.execute(query, [*values, window.limit + 1])) as rows:
@@ -341,8 +350,8 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     return StoredRound(seq, summary, zlib.decompress(body))
 
 
-def _versions_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
-    """Return the last stories that had begun at a moment, each as of that moment, the newest first.
+def _stories_at(connection: sqlite3.Connection, sort: StorySort, group: str, at_ms: int, most: int) -> list[bytes]:
+    """Return the episodes or incidents that had begun at a past time, as of that time, the newest first.
 
     If only later records of a story were read, as its topic is compacted, the oldest of these records is returned.
     """

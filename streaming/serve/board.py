@@ -1,4 +1,4 @@
-"""The board: the state of all groups, its freshness, and the newest events, encoded once for all listeners.
+"""The board: all groups' current state and the newest server-sent events, encoded once for all clients.
 
 Listeners do not have queues. Each listener has a cursor into one shared, bounded list of events. A slow listener falls
 behind the start of the list and continues from the history. All code of this module runs on the event loop.
@@ -16,22 +16,22 @@ from msgspec import Struct, structs
 from streaming.freshness import ComponentState, LateKind
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode, raw_json
-from streaming.serve.annotations import annotated_body, began_after
+from streaming.serve.annotations import annotation_sentence, with_annotation_sentence
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
-from streaming.serve.ownership import up_to
+from streaming.serve.ownership import limited_to_bytes
 from streaming.serve.records import GroupSummary
-from streaming.serve.stories import CurrentStories, Sort, StoredStory, names_in
+from streaming.serve.stories import CurrentStories, StoredStory, StorySort, member_names
 from streaming.settings.config import ServiceLevel
 
-MAX_FRAMES: Final = 8192
+MAX_EVENTS: Final = 8192
 MAX_BYTES: Final = 16 * 1024 * 1024
 #: A snapshot above this size (bytes) is shared for this long (seconds) while events keep coming.
-LARGE_BYTES: Final = 2**20
-SHARED_SECONDS: Final = 2.0
+LARGE_SNAPSHOT_BYTES: Final = 2**20
+SHARED_SNAPSHOT_SECONDS: Final = 2.0
 
 
-class Frame(Struct, frozen=True):
+class FeedEvent(Struct, frozen=True):
     """One server-sent event: its bytes, and the fields that filters compare.
 
     ``seq`` and ``story_seq``: the number of its round or story, else 0. Events without a group are for every listener.
@@ -45,7 +45,7 @@ class Frame(Struct, frozen=True):
     story_seq: int = 0
 
 
-class Filter(Struct, frozen=True):
+class FeedFilter(Struct, frozen=True):
     """The events that a listener receives: rounds, and stories if ``stories`` is set."""
 
     group: str | None = None
@@ -53,7 +53,7 @@ class Filter(Struct, frozen=True):
     min_moved: int = 0
     stories: bool = False
 
-    def takes(self, frame: Frame) -> bool:
+    def accepts(self, frame: FeedEvent) -> bool:
         """Return True if the listener receives this event. Filters on rounds don't drop group events and stories."""
         if frame.story_seq and not self.stories:
             return False
@@ -83,7 +83,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Board:
-    """Groups, the newest events, and the listeners to wake."""
+    """Current state of all groups, the newest server-sent events, and the clients that wait for more."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Board:
         self.closing = False
         #: Counters of records and of clients.
         self.refused = self.repeated = self.fell_behind = self.cut_off = 0
-        self._frames: list[Frame] = []
+        self._frames: list[FeedEvent] = []
         self._start = self._size = 0
         #: An asyncio event for each client that follows the feed.
         self.listeners: set[asyncio.Event] = set()
@@ -118,24 +118,24 @@ class Board:
         return self._start + len(self._frames)
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
-        """Return the event id (`Last-Event-ID`) of a place in the feed and, if ``story_seq`` is set, in the stories."""
+        """Return the event id (`Last-Event-ID`) of a round and, if ``story_seq`` is set, of an episode or incident."""
         place = b"%b.%d" % (self.extent.epoch.encode(), seq)
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
-    def round_frame(self, stored: StoredRound) -> Frame:
+    def round_frame(self, stored: StoredRound) -> FeedEvent:
         """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, with the current state of the group."""
         summary = stored.summary
         group, diff = self.groups[summary.group_id], raw_json(stored.body)
         data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
-        return Frame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
+        return FeedEvent(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
 
-    def story_frame(self, stored: StoredStory) -> Frame:
-        """Return a story as an event: its number, id and names, and the ``episode`` or ``incident`` as in the topic."""
-        sort, body, names = stored.sort, stored.body, names_in(stored.body)
+    def story_frame(self, stored: StoredStory) -> FeedEvent:
+        """Return an episode or incident as an event: its number, id and names, and its JSON as in the topic."""
+        sort, body, names = stored.sort, stored.body, member_names(stored.body)
         if sort == "episode":
-            body = annotated_body(body, self.current_stories.annotations)
+            body = with_annotation_sentence(body, self.current_stories.annotations)
         data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: raw_json(body)})
-        return Frame(data, stored.group_id, story_seq=stored.seq)
+        return FeedEvent(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
         """Publish a committed update of the history, and wake all listeners."""
@@ -143,15 +143,15 @@ class Board:
         if batch.rounds:
             self.extent = structs.replace(self.extent, last=batch.rounds[-1].seq)
         for stored in batch.rounds:
-            self._push(self.round_frame(stored))
+            self._append_event(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
-            self._push(Frame(_event("group", batch.groups[name]), name))
+            self._append_event(FeedEvent(_event("group", batch.groups[name]), name))
         if batch.current_stories is not None:
             self.current_stories = batch.current_stories
         for annotation in batch.annotations:
-            self._push(Frame(_event("annotation", annotation)))
+            self._append_event(FeedEvent(_event("annotation", annotation)))
         for story in batch.stories:
-            self._push(self.story_frame(story))
+            self._append_event(self.story_frame(story))
         self.refused += batch.refused
         self.repeated += batch.repeated
         if batch.groups or batch.current_stories:
@@ -160,7 +160,7 @@ class Board:
             self.wake()
 
     def _is_large(self) -> bool:
-        return self._snapshot is not None and len(self._snapshot.event) > LARGE_BYTES
+        return self._snapshot is not None and len(self._snapshot.event) > LARGE_SNAPSHOT_BYTES
 
     def trimmed(
         self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
@@ -169,7 +169,7 @@ class Board:
         self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
         self._snapshot = None
         if gone:
-            self._push(Frame(_event("gone", {"groups": gone})))
+            self._append_event(FeedEvent(_event("gone", {"groups": gone})))
             self.wake()
 
     def progress(self, status: "FeedStatus") -> None:
@@ -179,7 +179,7 @@ class Board:
             self._snapshot = None
         if (before.caught_up, before.stale) != (status.caught_up, status.stale):
             self._snapshot = None
-            self._push(Frame(self.progress_event()))
+            self._append_event(FeedEvent(self.progress_event()))
             self.wake()
 
     def status_document(self) -> dict[str, object]:
@@ -196,14 +196,16 @@ class Board:
         """Return the event with the feed's status."""
         return _event("progress", self.status_document())
 
-    def stories(self, wanted: Filter, seq: int) -> bytes:
-        """Return the newest episode and the open incidents of every group (or one group), as an event with a place."""
+    def stories(self, wanted: FeedFilter, seq: int) -> bytes:
+        """Return the newest episode and the open incidents of every group, or of one group, as an event with an id."""
         current = self.current_stories
         shared = self._stories
         if wanted.group is None and shared is not None and shared[0] is current and shared[1] == seq:
             return shared[2]
         episodes = [
-            structs.replace(episode, story=episode.story + began_after(name, episode.opened_at, current.annotations))
+            structs.replace(
+                episode, story=episode.story + annotation_sentence(name, episode.opened_at, current.annotations)
+            )
             for name, episode in current.newest.items()
             if wanted.group in (None, name)
         ]
@@ -215,14 +217,14 @@ class Board:
         return event
 
     def snapshot(self, group: str | None = None) -> Snapshot:
-        """Return the state of all groups, which clients share, or of one group.
+        """Return the current state of all groups, or of one group; clients share the state of all groups.
 
         While events keep coming, a large snapshot serves all clients of the next seconds, and its cursor leads to the
         later events. Otherwise each slow client would keep its own copy in memory.
         """
         shared, now = self._snapshot, time.monotonic()
         if group is None and shared is not None:
-            is_kept = self._is_large() and now - shared.built < SHARED_SECONDS and shared.cursor >= self._start
+            is_kept = self._is_large() and now - shared.built < SHARED_SNAPSHOT_SECONDS and shared.cursor >= self._start
             if is_kept or shared.cursor == self.end:
                 return shared
         groups = [summary for name, summary in self.groups.items() if group in (None, name)]
@@ -235,12 +237,12 @@ class Board:
             self._snapshot = snapshot
         return snapshot
 
-    def after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[Frame] | None:
+    def events_after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[FeedEvent] | None:
         """Return events from a cursor on, about ``most_bytes`` in all; None if these events are no longer in memory."""
         if cursor < self._start:
             return None
         frames = itertools.islice(self._frames, cursor - self._start, None)
-        return list(up_to(most_bytes, frames, lambda frame: len(frame.data)))
+        return list(limited_to_bytes(most_bytes, frames, lambda frame: len(frame.data)))
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
@@ -262,14 +264,14 @@ class Board:
         self.closing = True
         self.wake()
 
-    def _push(self, frame: Frame) -> None:
+    def _append_event(self, frame: FeedEvent) -> None:
         self._frames.append(frame)
         self._size += len(frame.data)
-        if len(self._frames) <= MAX_FRAMES and self._size <= MAX_BYTES:
+        if len(self._frames) <= MAX_EVENTS and self._size <= MAX_BYTES:
             return
         # The list is cut to three quarters at once: dropping one event at a time would copy the list for every event.
         drop = 0
-        while len(self._frames) - drop > MAX_FRAMES * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
+        while len(self._frames) - drop > MAX_EVENTS * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
             self._size -= len(self._frames[drop].data)
             drop += 1
         del self._frames[:drop]
@@ -299,4 +301,4 @@ class FeedStatus(Struct, frozen=True):
     lag: int | None = 0
     stale: Stale | None = None
     parts: tuple[ComponentState, ...] = ()
-    whole: frozenset[Sort] = frozenset()
+    whole: frozenset[StorySort] = frozenset()

@@ -20,9 +20,9 @@ from streaming.serve.problems import Problem
 #: Seconds that a connection may stay open without a request, and that the head of a request may take.
 IDLE_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
-UNTAKEN_SECONDS: Final = 60
-#: The number of connections that don't follow the feed, and of open files that are not connections.
-_MORE_CONNECTIONS: Final = 256
+UNREAD_SECONDS: Final = 60
+#: The most connections besides clients of the feed, and the number of open files besides connections.
+_OTHER_CONNECTIONS: Final = 256
 _OTHER_FILES: Final = 64
 
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -46,7 +46,7 @@ class BoundedProtocol(H11Protocol):
             transport.close()
             return
         self.app_state = {**self.app_state, "abort": transport.abort}
-        self._await_head()
+        self._set_head_timeout()
 
     def data_received(self, data: bytes) -> None:
         """Parse received bytes; the head of a request must be complete in time."""
@@ -56,7 +56,7 @@ class BoundedProtocol(H11Protocol):
                 self._deadline.cancel()
                 self._deadline = None
         elif self._deadline is None:
-            self._await_head()
+            self._set_head_timeout()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse bytes that are not a request. After a request, which may already be answered, only close."""
@@ -67,19 +67,19 @@ class BoundedProtocol(H11Protocol):
         self.cycle.message_event.set()
         self.transport.close()
 
-    def _await_head(self) -> None:
+    def _set_head_timeout(self) -> None:
         """Set the time by which the request's head must be complete; received bytes don't extend this time."""
-        self._deadline = self.loop.call_later(IDLE_SECONDS, self._late)
+        self._deadline = self.loop.call_later(IDLE_SECONDS, self._on_late_head)
 
-    def _late(self) -> None:
+    def _on_late_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Set the time at which the client is dropped if it still reads too slowly."""
+        """Start the timer that drops a client which does not read its answer."""
         super().pause_writing()
         if self._untaken is None:
-            self._untaken = self.loop.call_later(UNTAKEN_SECONDS, self.transport.abort)
+            self._untaken = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Keep the client's connection, as the client reads again."""
@@ -89,16 +89,16 @@ class BoundedProtocol(H11Protocol):
             self._untaken = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers."""
+        """Cancel the timers of the closed connection."""
         super().connection_lost(exc)
         for timer in (self._deadline, self._untaken):
             if timer is not None:
                 timer.cancel()
 
 
-def allow(max_clients: int) -> int:
+def max_connections(max_clients: int) -> int:
     """Return the number of connections to allow: feed clients and some others, within the limit on open files."""
-    connections = max_clients + _MORE_CONNECTIONS
+    connections = max_clients + _OTHER_CONNECTIONS
     needed = connections + _OTHER_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files < needed and files != resource.RLIM_INFINITY:
@@ -110,16 +110,16 @@ def allow(max_clients: int) -> int:
 #: A body is written in pieces of this size, bytes; each piece follows once the client has read the previous one.
 PIECE_BYTES: Final = 64 * 1024
 #: Bytes of bodies above ``PIECE_BYTES`` that may wait for clients at once; a body that clients share counts once.
-MOST_BYTES: Final = 256 * 2**20
+MAX_WAITING_BYTES: Final = 256 * 2**20
 #: The lowest speed at which a client may read a large body, after the first seconds.
-_LEAST_BYTES_A_SECOND: Final = 16 * 1024
+_MIN_BYTES_PER_SECOND: Final = 16 * 1024
 _GRACE_SECONDS: Final = 60
 #: Smaller bodies are not compressed.
-_LEAST_COMPRESSED: Final = 1024
+_MIN_COMPRESSED_BYTES: Final = 1024
 
 
-class NoRoom(Exception):  # noqa: N818 - a state, not a mistake
-    """A body can't be sent, as too many bytes wait for slow clients already."""
+class BodyLimitReached(Exception):  # noqa: N818 - a state, not a mistake
+    """A response body is not sent, as too many bytes already wait for slow clients."""
 
 
 class SharedBody:
@@ -141,7 +141,7 @@ class SharedBody:
     async def response(self, request: Request, workers: CapacityLimiter) -> Response:
         """Return the response in an encoding that the client accepts; ``workers`` limits the compressing threads."""
         headers = {"content-type": self._media_type}
-        if len(self.plain) < _LEAST_COMPRESSED or "gzip" not in request.headers.get("accept-encoding", ""):
+        if len(self.plain) < _MIN_COMPRESSED_BYTES or "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(self.plain, headers=headers)
         body = self._compressed or await to_thread.run_sync(self.compressed, limiter=workers)
         return Response(body, headers=headers | {"content-encoding": "gzip", "vary": "Accept-Encoding"})
@@ -150,7 +150,7 @@ class SharedBody:
 class BoundedBodies:
     """Middleware that sends large bodies in pieces as fast as clients read, up to a limit of waiting bytes."""
 
-    def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, app: ASGIApp, most_bytes: int = MAX_WAITING_BYTES) -> None:
         self._app, self._most_bytes = app, most_bytes
         #: The number of clients to which a body is being sent, by the body's identity.
         self._clients = Counter[int]()
@@ -172,7 +172,7 @@ class BoundedBodies:
                 head = message
                 return
             body = message.get("body", b"")
-            with self._held(body) as has_room:
+            with self._counted_body(body) as has_room:
                 if has_room:
                     if head is not None:
                         await send(head)
@@ -180,15 +180,15 @@ class BoundedBodies:
                     await _send_in_pieces(scope, send, body, more=message.get("more_body", False))
                     return
             if head is None:
-                raise NoRoom
+                raise BodyLimitReached
             is_refused = True
             await _REFUSAL.response(scope["path"])(scope, receive, send)
 
         await self._app(scope, receive, bounded)
 
     @contextmanager
-    def _held(self, body: bytes | memoryview) -> Iterator[bool]:
-        """Count a body while it is sent; yield False if too many bytes wait already."""
+    def _counted_body(self, body: bytes | memoryview) -> Iterator[bool]:
+        """Count the bytes of a response body while it is sent; yield False if too many bytes wait for clients."""
         size, key = len(body), id(body)
         counted = 0 if size <= PIECE_BYTES or self._clients[key] else size
         if counted and self.waiting_bytes + size > self._most_bytes:
@@ -213,7 +213,7 @@ async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *,
         await send({"type": "http.response.body", "body": bytes(body), "more_body": more})
         return
     try:
-        async with asyncio.timeout(_GRACE_SECONDS + len(body) / _LEAST_BYTES_A_SECOND):
+        async with asyncio.timeout(_GRACE_SECONDS + len(body) / _MIN_BYTES_PER_SECOND):
             for start in range(0, len(body), PIECE_BYTES):
                 last = start + PIECE_BYTES >= len(body)
                 piece = bytes(body[start : start + PIECE_BYTES])

@@ -17,8 +17,8 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, Filter, Frame
-from streaming.serve.connections import NoRoom, abort, wait_for_disconnect
+from streaming.serve.board import Board, FeedEvent, FeedFilter
+from streaming.serve.connections import BodyLimitReached, abort, wait_for_disconnect
 from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
@@ -28,15 +28,15 @@ _T = TypeVar("_T")
 
 #: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
 WRITE_BYTES: Final = 128 * 1024
-_PAGE_ROUNDS: Final = 500
+_MAX_PAGE_ROUNDS: Final = 500
 
-#: nginx would buffer the stream without the last of these headers.
+#: Headers of the stream. Without x-accel-buffering nginx would buffer the stream.
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-_RESET: Final = b'event: reset\ndata: {"reason":"the rounds after this id are gone; a snapshot follows"}\n\n'
+_RESET_EVENT: Final = b'event: reset\ndata: {"reason":"the rounds after this id are gone; a snapshot follows"}\n\n'
 
 
 class FeedTimes(Struct, frozen=True):
@@ -50,7 +50,7 @@ class FeedTimes(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Feed:
-    """State that all clients of the feed share. ``readers`` limits the threads that query the archive."""
+    """Objects that all clients of the feed share. ``readers`` limits the threads that query the archive."""
 
     board: Board
     archive: Archive
@@ -61,17 +61,17 @@ class Feed:
         """Query the archive in a thread; only a few queries run at once."""
         return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self.readers)
 
-    async def stored(self, position: int) -> list[Frame] | None:
-        """Return the rounds after a place, up to the newest round on the board; None if retention has dropped some."""
+    async def stored(self, position: int) -> list[FeedEvent] | None:
+        """Return the rounds after the round ``position``, as on the board; None if retention has dropped one."""
         extent = self.board.extent
-        rows = await self.read(self.archive.after, extent, position, _PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(self.archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
-    async def stored_stories(self, position: int) -> list[Frame]:
-        """Return stories that changed after a place, in their current form, up to the newest story on the board."""
+    async def stored_stories(self, position: int) -> list[FeedEvent]:
+        """Return the episodes and incidents that changed after the number ``position``, in their current form."""
         last = self.board.current_stories.last
-        rows = await self.read(self.archive.stories_after, position, _PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(self.archive.stories_after, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 
@@ -87,7 +87,7 @@ class FeedResponse:
     def __init__(
         self,
         feed: Feed,
-        wanted: Filter,
+        wanted: FeedFilter,
         last: tuple[int, int | None] | None,
         admitted: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -105,7 +105,7 @@ class FeedResponse:
             await send({"type": "http.response.body", "body": b""})
             return
         with board.listening() as woken:
-            watcher = asyncio.create_task(self._watch(receive, woken))
+            watcher = asyncio.create_task(self._watch_client(receive, woken))
             try:
                 async with contextlib.aclosing(self.chunks(woken)) as chunks:
                     async for chunk in chunks:
@@ -116,13 +116,13 @@ class FeedResponse:
                 # The head is sent, so the stream can only end. The client reconnects with its last id.
                 log.warning("a follower of the feed was let go: %s", error)
                 await send({"type": "http.response.body", "body": b""})
-            except (TimeoutError, NoRoom):
+            except (TimeoutError, BodyLimitReached):
                 board.cut_off += 1
                 abort(scope)
             finally:
                 watcher.cancel()
 
-    async def _watch(self, receive: Receive, woken: asyncio.Event) -> None:
+    async def _watch_client(self, receive: Receive, woken: asyncio.Event) -> None:
         await wait_for_disconnect(receive)
         self._is_gone = True
         woken.set()
@@ -143,7 +143,7 @@ class FeedResponse:
         if position != board.extent.last:
             lost = not board.extent.trimmed <= position <= board.extent.last
             frames = None if lost else await self._feed.stored(position)
-            return [_RESET, *self._from_snapshot()] if frames is None else self._pack(frames, position)
+            return [_RESET_EVENT, *self._from_snapshot()] if frames is None else self._join_events(frames, position)
         if self._filter.stories:
             if self._story_seq is None or self._story_seq > board.current_stories.last:
                 self._story_seq = board.current_stories.last
@@ -153,7 +153,7 @@ class FeedResponse:
                 frames = await self._feed.stored_stories(self._story_seq)
                 if not frames:
                     self._story_seq = last
-                return self._pack(frames, position)
+                return self._join_events(frames, position)
         self._cursor = board.end
         return [board.progress_event()]
 
@@ -169,14 +169,14 @@ class FeedResponse:
     async def _live(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
         board = self._feed.board
         position = self._position or 0
-        frames = board.after(cursor, WRITE_BYTES)
+        frames = board.events_after(cursor, WRITE_BYTES)
         if frames is None:
             board.fell_behind += 1
             self._cursor = None
             return []
         if frames:
             self._cursor = cursor + len(frames)
-            return self._pack(frames, position)
+            return self._join_events(frames, position)
         try:
             async with asyncio.timeout(self._feed.times.keep_alive):
                 await woken.wait()
@@ -188,14 +188,14 @@ class FeedResponse:
         await asyncio.sleep(self._feed.times.gather)
         return []
 
-    def _pack(self, frames: list[Frame], position: int) -> list[bytes]:
-        """Return the writes for these events, each of about ``WRITE_BYTES``, and advance the position."""
+    def _join_events(self, frames: list[FeedEvent], position: int) -> list[bytes]:
+        """Join events into writes of about ``WRITE_BYTES`` each, and advance the client's position."""
         writes, parts, size = list[bytes](), list[bytes](), 0
         for frame in frames:
             position = frame.seq or position
             if self._story_seq is not None:
                 self._story_seq = frame.story_seq or self._story_seq
-            if self._filter.takes(frame):
+            if self._filter.accepts(frame):
                 if frame.seq or frame.story_seq:
                     parts.append(b"id: %b\n" % self._feed.board.event_id(position, self._story_seq))
                 parts.append(frame.data)

@@ -24,16 +24,16 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _POLL_SECONDS: Final = 0.1
-_TRIM_EVERY: Final = 60.0
-_CHECK_EVERY: Final = 1.0
+_TRIM_SECONDS: Final = 60.0
+_CHECK_SECONDS: Final = 1.0
 #: Seconds between attempts to write to a history that is locked, or whose disk is full.
-_BLOCKED_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 1.0
 #: Seconds without a poll after which the follower counts as stalled; each wait of its loop is shorter.
 STALLED_SECONDS: Final = 15.0
 
 
 class Follower:
-    """Thread that reads the source until it is stopped; every record read is stored and published before it ends.
+    """Thread that reads records from the source, stores them in the history, and publishes them on the board.
 
     ``failed`` is called, on this thread, if it ends for another reason. ``freshness`` returns the freshness of the
     components that write the topics, at a time of the monotonic clock.
@@ -108,21 +108,21 @@ class Follower:
             records = self._source.poll(_POLL_SECONDS)
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
-                self._persist(self._history.renew, self._topic_ids)
+                self._retry_while_blocked(self._history.renew, self._topic_ids)
             self._step(records)
 
     def _step(self, records: list[TopicRecord]) -> None:
-        batch = self._persist(self._history.append, records) if records else None
+        batch = self._retry_while_blocked(self._history.append, records) if records else None
         now = time.monotonic()
-        if now - self._checked > _CHECK_EVERY:
+        if now - self._checked > _CHECK_SECONDS:
             self._checked = now
             self._history.check()
-        self._report(batch)
-        if now - self._trimmed > _TRIM_EVERY:
+        self._report_status(batch)
+        if now - self._trimmed > _TRIM_SECONDS:
             self._trimmed = now
             self._trim()
 
-    def _report(self, batch: HistoryUpdate | None = None) -> None:
+    def _report_status(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
         stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
         caught_up = stale is None and self._source.caught_up and fresh.is_known
@@ -137,7 +137,7 @@ class Follower:
         if batch is not None or status != self._board.status:
             self._on_loop(publish)
 
-    def _persist(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+    def _retry_while_blocked(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
         """Retry ``write`` until the history accepts it, and return its result; None if the follower is stopped."""
         while True:
             try:
@@ -146,9 +146,9 @@ class Follower:
                 if self._blocked is None:
                     log.warning("%s: trying again until it can be written", error)
                     self._blocked = Stale("history-blocked", "The history can't be written", _now_ms())
-                self._report()
+                self._report_status()
                 self._turned = time.monotonic()
-                if self._stopping.wait(_BLOCKED_SECONDS):
+                if self._stopping.wait(_RETRY_SECONDS):
                     return None
             else:
                 if self._blocked is not None:
@@ -157,7 +157,9 @@ class Follower:
                 return result
 
     def _trim(self) -> None:
-        trimmed = self._persist(self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up)
+        trimmed = self._retry_while_blocked(
+            self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up
+        )
         rounds, gone = trimmed or (0, [])
         if not (rounds or gone):
             return

@@ -40,7 +40,7 @@ from streaming.simulation.what_if import apply_change, outlooks
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
 _diffs = msgspec.json.Decoder(Diff)
-_UNSURE: Final = (
+_UNCERTAINTY: Final = (
     "by the history alone, without members' settings, subscriptions and unassigned partitions; "
     "the commands of these names read them"
 )
@@ -51,7 +51,7 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
 
     ``times`` replace the times of a scenario, ms.
     """
-    group = _group(assignment)
+    group = _live_group(assignment)
     result = forecast_change(request_change(baseline_of(group), times, change), rounds=False)
     return encode(forecast_document(group.group_id, result))
 
@@ -60,12 +60,12 @@ def plan(
     assignment: bytes | None, targets: tuple[str, ...], restart: RollingRestart, times: Mapping[str, int]
 ) -> bytes:
     """Return the document of ``migrate --json`` with an empty ``happened``; raises as :func:`forecast`."""
-    return encode(plan_migration(_group(assignment), targets, restart=restart, times=times))
+    return encode(plan_migration(_live_group(assignment), targets, restart=restart, times=times))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     """Return the document of ``what-if --json``; raises as :func:`forecast`. ``options``: see ``parse_query``."""
-    group = _group(assignment)
+    group = _live_group(assignment)
     counts: dict[str, int] = {}
     for member in group.members:
         for topic, numbers in member.owned.items():
@@ -91,22 +91,22 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
     return encode({"groupId": group, "advice": advise(history, Budget(MOST_WORK))})
 
 
-def _group(assignment: bytes | None) -> LiveGroup:
+def _live_group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
         raise BadInput("the history has no assignment of this group yet")
     latest = _decoder.decode(assignment)
     group = MembershipLog(latest.group_id).group(latest)
     every = tuple(sorted({topic for member in group.members for topic in member.owned}))
     members = tuple(structs.replace(member, topics=every) for member in group.members)
-    return group._replace(members=members, unknown=(_UNSURE,))
+    return group._replace(members=members, unknown=(_UNCERTAINTY,))
 
 
-#: Limits of one request: its time is bounded, not the size of the change.
-MOST_SECONDS: Final = 20.0
+#: Limits of one request. A change of any size is computed, if it takes less time and memory.
+MAX_SECONDS: Final = 20.0
 _MOST_MEMORY_BYTES: Final = 2 * 2**30
 #: The most requests that are computed at once, and the most that wait.
-WORKERS: Final = min(2, os.cpu_count() or 1)
-MOST_WAITING: Final = 4
+MAX_WORKERS: Final = min(2, os.cpu_count() or 1)
+MAX_WAITING_REQUESTS: Final = 4
 #: Seconds after its time limit at which a process ends itself, in case the server that should kill it is gone.
 _ORPHAN_SECONDS: Final = 5.0
 
@@ -114,7 +114,9 @@ _ORPHAN_SECONDS: Final = 5.0
 class Workers:
     """Computes answers in a few processes, with a bounded queue before them."""
 
-    def __init__(self, *, seconds: float = MOST_SECONDS, workers: int = WORKERS, waiting: int = MOST_WAITING) -> None:
+    def __init__(
+        self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING_REQUESTS
+    ) -> None:
         self._seconds = seconds
         self._most = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)

@@ -24,19 +24,27 @@ from streaming.records.episodes import ANNOTATION_TYPE, StoredAnnotation
 from streaming.records.events import CLUSTER
 from streaming.records.names import with_display_names
 from streaming.serve import historyfile, records
-from streaming.serve.annotations import annotation_of
-from streaming.serve.historyfile import HistoryFile, plainly
+from streaming.serve.annotations import parse_annotation
+from streaming.serve.historyfile import HistoryFile, history_errors
 from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
-from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, Stories, StoryKey, story_of
+from streaming.serve.stories import (
+    CurrentStories,
+    EpisodeSummary,
+    StoredStory,
+    StoryKey,
+    StorySort,
+    StoryTable,
+    parse_story_key,
+)
 
 log = logging.getLogger(__name__)
 
 #: The most rounds that retention drops in one transaction.
 _DELETE_BATCH: Final = 500
-_WITHOUT_ROUNDS: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
+_WITHOUT_ROUNDS_SQL: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
-#: Roles of the topics of stories: the topics' names without the prefix.
-STORIES: Final[Mapping[str, Sort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
+#: Topics of episodes and incidents, without the prefix.
+STORIES: Final[Mapping[str, StorySort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
 
 
 class StoredRound(Struct, frozen=True):
@@ -80,7 +88,9 @@ class Retention(Struct, frozen=True):
 class History:
     """Writes the history; only one thread may use it at a time. ``stories``: the kind of stories in each topic."""
 
-    def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
+    def __init__(
+        self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, StorySort] = STORIES
+    ) -> None:
         self._sorts = stories
         self._file = HistoryFile(path, cluster_id)
         self.path, self._connection = self._file.path, self._file.connection
@@ -88,15 +98,15 @@ class History:
         self.groups: dict[str, GroupSummary] = {}
         try:
             self._load()
-            #: Message to people if an older copy of the history was put back; else empty.
+            #: Warning for users if an older copy of the history file was put back; else empty.
             self.notice = self._compare_with_served()
         except BaseException:
             self._file.close()
             raise
 
     def _load(self) -> None:
-        with historyfile.reading(self.path):
-            self._stories = Stories(self._connection)
+        with historyfile.history_read_errors(self.path):
+            self._stories = StoryTable(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
             self.epoch: str = meta["epoch"]
             rows = self._connection.execute("SELECT name, summary FROM groups WHERE summary IS NOT NULL")
@@ -130,31 +140,31 @@ class History:
     def check(self) -> None:
         """Record the newest number beside the file; raise HistoryFailure if the file was removed or replaced."""
         self._file.check()
-        with plainly(self.path):
+        with history_errors(self.path):
             self._file.mark = f"{self.epoch}.{self.extent.last}"
 
     @property
     def extent(self) -> Extent:
         """The current extent of the history."""
-        with historyfile.reading(self.path):
+        with historyfile.history_read_errors(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
             return Extent(self.epoch, int(trimmed), last[0] if last else 0)
 
     @property
     def current_stories(self) -> CurrentStories:
-        """The newest episodes, open incidents and downtime of all groups."""
+        """Newest episode, open incidents and downtime of each group."""
         return self._stories.current_stories
 
     def positions(self) -> dict[tuple[str, int], int]:
         """``{(topic, partition): next offset to read}``."""
-        with plainly(self.path):
+        with history_errors(self.path):
             rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
             return {(topic, partition): offset for topic, partition, offset in rows}
 
     def topic_ids(self) -> dict[str, str]:
         """``{topic: id}`` of the topics of :meth:`positions`."""
-        with plainly(self.path):
+        with history_errors(self.path):
             return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 
     def renew(self, topic_ids: Mapping[str, str]) -> None:
@@ -177,7 +187,7 @@ class History:
         try:
             with self._transaction() as connection:
                 for record in arrived:
-                    self._store(record, batch)
+                    self._store_record(record, batch)
                 positions = {(record.topic, record.partition): record.offset + 1 for record in arrived}
                 rows = [(*place, offset) for place, offset in positions.items()]
                 connection.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
@@ -192,36 +202,36 @@ class History:
             batch.current_stories = self.current_stories
         return batch
 
-    def _newest(self, name: str, batch: HistoryUpdate) -> GroupSummary | None:
+    def _newest_summary(self, name: str, batch: HistoryUpdate) -> GroupSummary | None:
         return batch.groups.get(name) or self.groups.get(name)
 
     def _update_status(self, batch: HistoryUpdate) -> None:
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
-            before = self._newest(name, batch)
+            before = self._newest_summary(name, batch)
             if before is not None:
                 group = with_status(before, self.current_stories.newest.get(name))
                 if group != before:
                     batch.groups[name] = group
 
-    def _store(self, record: TopicRecord, batch: HistoryUpdate) -> None:
+    def _store_record(self, record: TopicRecord, batch: HistoryUpdate) -> None:
         try:
             if record.topic == self._diffs_topic:
-                self._store_round(record, records.round_of(record), batch)
+                self._store_round(record, records.parse_round(record), batch)
             elif record.topic not in self._sorts:
-                self._store_assignment(record, *records.assignment_of(record), batch)
+                self._store_assignment(record, *records.parse_assignment(record), batch)
             elif record.type == ANNOTATION_TYPE:
-                annotation = annotation_of(record)
+                annotation = parse_annotation(record)
                 batch.stories += self._stories.annotate(annotation)
                 batch.annotations.append(annotation)
             else:
-                self._store_story(record, story_of(record, self._sorts[record.topic]), batch)
+                self._store_story(record, parse_story_key(record, self._sorts[record.topic]), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _keep_place(self, record: TopicRecord, group: int) -> int | None:
-        """Return when the record was written (ms), if it is the newest record of its group in its topic; else None.
+    def _store_place(self, record: TopicRecord, group: int) -> int | None:
+        """Return the time (ms) at which a group's newest record in its topic was written; None for an older record.
 
         Within a partition the order of a group's records is known, whatever the clocks were. If the topic got more
         partitions, a group may have records in two of them: between two partitions the time of writing decides. The
@@ -241,7 +251,7 @@ class History:
             batch.repeated += 1
             return
         group = self._group(name)
-        written = self._keep_place(record, group)
+        written = self._store_place(record, group)
         values = (
             *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
             *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
@@ -249,7 +259,7 @@ class History:
         insert = "INSERT INTO rounds VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         seq = self._connection.execute(insert, values).lastrowid or 0
         batch.rounds.append(StoredRound(seq, summary, body))
-        before = self._newest(name, batch)
+        before = self._newest_summary(name, batch)
         if before is None or written is not None:
             batch.groups[name] = records.advance(before, seq, summary)
         else:
@@ -259,10 +269,10 @@ class History:
         self, record: TopicRecord, name: str, latest: LatestAssignment | None, batch: HistoryUpdate
     ) -> None:
         group = self._group(name)
-        if self._keep_place(record, group) is None:
+        if self._store_place(record, group) is None:
             return
         self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group))
-        before = self._newest(name, batch)
+        before = self._newest_summary(name, batch)
         if latest is not None:
             after = records.with_assignment(before, latest)
         elif before is not None:
@@ -282,7 +292,7 @@ class History:
             batch.repeated += 1
 
     def _group(self, name: str) -> int:
-        """Return the id of a group, which gets one with its first record."""
+        """Return the id of a group's row, which is inserted with the group's first record."""
         row = self._connection.execute("SELECT id FROM groups WHERE name = ?", (name,)).fetchone()
         if row is None:
             return self._connection.execute("INSERT INTO groups (name) VALUES (?)", (name,)).lastrowid or 0
@@ -297,7 +307,7 @@ class History:
         got more partitions, one partition is read before another.
         """
         dropped = 0
-        with plainly(self.path):
+        with history_errors(self.path):
             while batch := self._trim_batch(limits, now_ms):
                 dropped += batch
             with self._transaction():
@@ -331,9 +341,9 @@ class History:
     def _drop_dead_groups(self) -> list[str]:
         """Drop dead groups without a round, and group names without a round, an assignment and a story."""
         with self._transaction() as connection:
-            without = dict(connection.execute(f"SELECT name, id FROM groups WHERE {_WITHOUT_ROUNDS}"))  # noqa: S608 - a literal
+            without = dict(connection.execute(f"SELECT name, id FROM groups WHERE {_WITHOUT_ROUNDS_SQL}"))  # noqa: S608 - a literal
             empty = connection.execute(
-                f"SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND {_WITHOUT_ROUNDS} "  # noqa: S608 - a literal
+                f"SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND {_WITHOUT_ROUNDS_SQL} "  # noqa: S608 - a literal
                 "AND NOT EXISTS (SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
             )
             dead = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
@@ -349,7 +359,7 @@ class History:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
-        with plainly(self.path):
+        with history_errors(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

@@ -83,12 +83,12 @@ class HistoryBlocked(HistoryFailure):
     """The history file can't be written for now: the disk is full, or another program holds a lock."""
 
 
-def _beside(path: Path) -> list[Path]:
+def _companion_files(path: Path) -> list[Path]:
     """Return the files that SQLite keeps beside a database; the first is its write-ahead log."""
     return [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
-def _examine(path: Path, cluster_id: str) -> bool:
+def _check_existing_file(path: Path, cluster_id: str) -> bool:
     """Return True for a history of this cluster and version, False for a missing or empty file; else raise BadInput."""
 
     def wrong(reason: str) -> BadInput:
@@ -97,7 +97,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
     if path.exists() and not path.is_file():
         raise wrong(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
     if not path.exists() or path.stat().st_size == 0:
-        for left in filter(Path.exists, _beside(path)):
+        for left in filter(Path.exists, _companion_files(path)):
             raise wrong(f"{left.name} is there without the file it belongs to; remove it, or name another file")
         return False
     with path.open("rb") as file:
@@ -107,7 +107,7 @@ def _examine(path: Path, cluster_id: str) -> bool:
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise wrong("is a database of another program; name another file")
     # If no log is beside the file, no program writes the file, and it can be read without creating other files.
-    with closing(connect(path, "ro" if _beside(path)[0].exists() else "ro&immutable=1")) as connection:
+    with closing(connect(path, "ro" if _companion_files(path)[0].exists() else "ro&immutable=1")) as connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         stored = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
     if stored != (cluster_id,):
@@ -146,9 +146,11 @@ class HistoryFile:
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self.path = Path(os.path.realpath(path))  # two names of the same file have the same lock
-        with plainly(path, "--database"), ExitStack() as opened:
+        with history_errors(path, "--database"), ExitStack() as opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _examine(self.path, cluster_id)  # before a lock file is created: the path may have another program's file
+            _check_existing_file(
+                self.path, cluster_id
+            )  # before a lock file is created: the path may have another program's file
             lock = self.path.with_name(f"{self.path.name}.lock")
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             opened.callback(os.close, self._lock)
@@ -157,18 +159,18 @@ class HistoryFile:
             except BlockingIOError as error:
                 reason = "another `serve` uses it; stop that one, or name another file"
                 raise HistoryFailure(f"--database {path}: {reason}") from error
-            if not _examine(self.path, cluster_id):
+            if not _check_existing_file(self.path, cluster_id):
                 _build(self.path, cluster_id)
             self.connection = connect(self.path)
             opened.callback(self.connection.close)
             self.connection.execute("BEGIN IMMEDIATE")  # reports a lock, or a read-only file, at the start
             self.connection.execute("COMMIT")
             self._opened = opened.pop_all()
-        self._files = {file: _identity(file) for file in (self.path, *_beside(self.path))}
+        self._files = {file: _inode(file) for file in (self.path, *_companion_files(self.path))}
 
     @property
     def mark(self) -> str:
-        """Text in the lock file, which stays if the history is replaced."""
+        """Text in the lock file, which remains if the history file is replaced."""
         return os.pread(self._lock, 100, 0).decode(errors="replace")
 
     @mark.setter
@@ -178,9 +180,9 @@ class HistoryFile:
 
     def check(self) -> None:
         """Raise HistoryFailure if the history or its log was removed or replaced."""
-        with plainly(self.path):
+        with history_errors(self.path):
             for path, identity in self._files.items():
-                if _identity(path) != identity:
+                if _inode(path) != identity:
                     advice = "the next start builds it again from the topics, or goes on with what is there"
                     raise HistoryFailure(f"history {path}: was removed or replaced while in use; {advice}")
 
@@ -192,14 +194,14 @@ class HistoryFile:
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self.connection.close()
             with suppress(OSError):
-                if _identity(self.path) != self._files[self.path]:
+                if _inode(self.path) != self._files[self.path]:
                     # SQLite would apply the logs of this history to the next file at this path.
-                    for path in _beside(self.path):
-                        if self._files[path] is not None and _identity(path) == self._files[path]:
+                    for path in _companion_files(self.path):
+                        if self._files[path] is not None and _inode(path) == self._files[path]:
                             path.unlink()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _inode(path: Path) -> tuple[int, int] | None:
     with suppress(FileNotFoundError):
         status = path.stat()
         return status.st_dev, status.st_ino
@@ -221,7 +223,7 @@ _REASONS: Final = {
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
 _BLOCKING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
-#: With less room than this the disk is full.
+#: A disk with less free space than this counts as full.
 _LEAST_ROOM_BYTES: Final = 64 * 1024
 
 
@@ -241,8 +243,8 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
 
 
 @contextmanager
-def plainly(path: Path, what: str = "history") -> Iterator[None]:
-    """Raise errors of SQLite, the disk and decoding as HistoryFailure; as HistoryBlocked if waiting may help."""
+def history_errors(path: Path, what: str = "history") -> Iterator[None]:
+    """Convert errors of SQLite, the disk and decoding to HistoryFailure, or to HistoryBlocked if waiting may help."""
     try:
         yield
     except (sqlite3.Error, OSError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -250,9 +252,9 @@ def plainly(path: Path, what: str = "history") -> Iterator[None]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise errors as :func:`plainly`, and report wrong values or missing rows as damage; for reading only."""
-    with plainly(path):
+def history_read_errors(path: Path) -> Iterator[None]:
+    """Convert errors as :func:`history_errors`, and wrong values or missing rows to damage; for reading only."""
+    with history_errors(path):
         try:
             yield
         except (ValueError, LookupError, TypeError, RecursionError) as error:

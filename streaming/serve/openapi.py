@@ -56,7 +56,7 @@ def whole(name: str, description: str, *, minimum: int = 0, location: str = "que
     def decode(value: str) -> int:
         number = digits(value)
         if number is None or not minimum <= number <= _MAX_INTEGER:
-            raise ValueError(f"{_short(value)} is not a whole number in {minimum}…{_MAX_INTEGER}")
+            raise ValueError(f"{_quote(value)} is not a whole number in {minimum}…{_MAX_INTEGER}")
         return number
 
     return Parameter(name, description, {"type": "integer", "minimum": minimum}, decode, location)
@@ -67,7 +67,7 @@ def choice(name: str, values: Collection[str], description: str) -> Parameter:
 
     def decode(value: str) -> str:
         if value not in values:
-            raise ValueError(f"{_short(value)} is not one of {', '.join(values)}")
+            raise ValueError(f"{_quote(value)} is not one of {', '.join(values)}")
         return value
 
     return Parameter(name, description, {"enum": list(values)}, decode)
@@ -92,7 +92,7 @@ def _milliseconds(value: str) -> int:
         # A '+' of an offset that was not percent-encoded arrives as a space.
         time = datetime.fromisoformat(value.replace(" ", "+"))
     except ValueError as error:
-        raise ValueError(f"{_short(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds") from error
+        raise ValueError(f"{_quote(value)} is neither RFC 3339 (2026-01-31T12:00:00Z) nor milliseconds") from error
     return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -109,7 +109,7 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
     for name, value in request.query_params.multi_items():
         if name not in by_name:  # with an ignored typo the answer would have too much
             names = ", ".join(sorted(by_name)) or "none"
-            raise refuse(_cut(name), f"no such parameter; there are {names}")
+            raise refuse(_shorten(name), f"no such parameter; there are {names}")
         if name in seen:
             raise refuse(name, "is given twice")
         seen.add(name)
@@ -125,12 +125,12 @@ def refuse(name: str, reason: str) -> Problem:
     return Problem("parameter", f"{name}: {reason}", parameter=name)
 
 
-def _cut(value: str) -> str:
+def _shorten(value: str) -> str:
     return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
 
 
-def _short(value: str) -> str:
-    return repr(_cut(value))
+def _quote(value: str) -> str:
+    return repr(_shorten(value))
 
 
 Names = Annotated[

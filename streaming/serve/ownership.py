@@ -18,19 +18,19 @@ from streaming.serve.records import GroupSummary, OwnerChange, places
 _T = TypeVar("_T")
 
 #: The most bytes of diffs that are read for one answer.
-MOST_BYTES: Final = 32 * 2**20
+MAX_READ_BYTES: Final = 32 * 2**20
 #: The most rounds that are searched for members that joined.
-MOST_LOOKED_AT: Final = 200
-_NEWEST: Final = """
+MAX_SEARCHED_ROUNDS: Final = 200
+_NEWEST_ROUNDS_SQL: Final = """
 SELECT body FROM rounds
 WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
 """
-_FROM: Final = """
+_ROUNDS_FROM_SQL: Final = """
 SELECT body FROM rounds
 WHERE group_id = ?1 AND (written, seq) >= (SELECT written, seq FROM rounds WHERE seq = ?2)
 ORDER BY written, seq
 """
-_ROUND_AFTER: Final = """
+_NEXT_ROUND_SQL: Final = """
 SELECT later.seq FROM rounds JOIN rounds AS later ON later.group_id = rounds.group_id
 AND (later.written, later.seq) > (rounds.written, rounds.seq)
 WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
@@ -41,7 +41,7 @@ _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-def up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
+def limited_to_bytes(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
     """Yield items until the sum of their sizes exceeds a limit."""
     total = 0
     for item in items:
@@ -52,7 +52,7 @@ def up_to(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Ite
 
 
 def _bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
-    return up_to(MOST_BYTES, (zlib.decompress(body) for (body,) in rows), len)
+    return limited_to_bytes(MAX_READ_BYTES, (zlib.decompress(body) for (body,) in rows), len)
 
 
 def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
@@ -62,7 +62,7 @@ def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssig
 
 
 def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
-    """Return display names of a round's members; names that its diff omits come from the latest assignment."""
+    """Return display names of a round's members, from its diff and from the latest assignment."""
     latest = None if diff.unchanged is UNSET else latest_assignment(connection, diff.group_id)
     return display_names({**(latest.names if latest is not None else {}), **diff.named})
 
@@ -71,13 +71,13 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     """Return the owners of partitions before a stored round.
 
     A diff lists the members that changed. So a partition's owner is in the first round, from this round on, that
-    lists the partition. If no round lists it, its owner is in the latest assignment. At most ``MOST_BYTES`` of diffs
-    are read.
+    lists the partition. If no round lists it, its owner is in the latest assignment. At most
+    ``MAX_READ_BYTES`` of diffs are read.
     """
     (group_id,) = connection.execute("SELECT group_id FROM rounds WHERE seq = ?", (seq,)).fetchone()
     owners: dict[tuple[str, int], str | None] = {}
     latest: LatestAssignment | None = None
-    with closing(connection.execute(_FROM, (group_id, seq))) as rows:
+    with closing(connection.execute(_ROUNDS_FROM_SQL, (group_id, seq))) as rows:
         for body in _bodies(rows):
             diff = _diffs.decode(body)
             for member_id, member in diff.members.items():
@@ -114,7 +114,7 @@ def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> Lat
     if diff.unchanged is not UNSET:
         latest = latest_assignment(connection, diff.group_id)
         names = (latest.names if latest is not None else {}) | names
-        later = connection.execute(_ROUND_AFTER, (group.seq,)).fetchone()
+        later = connection.execute(_NEXT_ROUND_SQL, (group.seq,)).fetchone()
         if later is not None:
             for owner, topic, numbers in owners_before(connection, later[0]):
                 if owner is not None and owner not in diff.members:
@@ -129,7 +129,7 @@ def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> Lat
     )
 
 
-class _Presence(Struct, frozen=True):
+class _MemberPresence(Struct, frozen=True):
     present: bool | None = None
 
 
@@ -138,7 +138,7 @@ class _RoundMembers(Struct, frozen=True):
 
     timestamp: int
     cause: Cause
-    members: dict[str, _Presence]
+    members: dict[str, _MemberPresence]
     unchanged: int | UnsetType = UNSET
 
 
@@ -146,12 +146,12 @@ _round_members = msgspec.json.Decoder(_RoundMembers)
 
 
 def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
-    """Return when members joined (ms), by the group's last rounds, without members that joined before these rounds."""
+    """Return the time (ms) at which each member joined, for members that joined in the group's last rounds."""
     joined_at: dict[str, int] = {}
     missing = set(members)
     later_ms: int | None = None
     round_: _RoundMembers | None = None
-    with closing(connection.execute(_NEWEST, (group, MOST_LOOKED_AT))) as rows:
+    with closing(connection.execute(_NEWEST_ROUNDS_SQL, (group, MAX_SEARCHED_ROUNDS))) as rows:
         for round_ in map(_round_members.decode, _bodies(rows)):
             if round_.unchanged is UNSET:
                 present = {member_id for member_id, member in round_.members.items() if member.present is not False}

@@ -26,7 +26,7 @@ _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 class UnusableRecord(BadInput):
-    """A record does not match the type of its topic."""
+    """A record of a topic has no valid value, key or id."""
 
 
 class TopicRecord(Struct, frozen=True):
@@ -46,14 +46,14 @@ class TopicRecord(Struct, frozen=True):
     happened: int = 0
 
 
-def round_of(record: TopicRecord) -> "RoundSummary":
+def parse_round(record: TopicRecord) -> "RoundSummary":
     """Return the summary of a record of the diff topic; raise UnusableRecord if it has no diff or no ``ce_id``."""
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
-    return summarise(record.id, decoded(_diffs, record.value))
+    return summarise(record.id, decode_value(_diffs, record.value))
 
 
-def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
+def parse_assignment(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
     """Return a record's group and latest assignment (None: deleted); raise UnusableRecord if they don't match."""
     if record.key is None:
         raise UnusableRecord("key: missing")
@@ -63,13 +63,13 @@ def assignment_of(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
         raise UnusableRecord(f"key: {error}") from error
     if record.value is None:
         return name, None
-    latest = decoded(_assignments, record.value)
+    latest = decode_value(_assignments, record.value)
     if latest.group_id != name:
         raise UnusableRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
     return name, latest
 
 
-def decoded(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
+def decode_value(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
     """Return the decoded value of a record; raise UnusableRecord if it is missing or malformed."""
     if value is None:
         raise UnusableRecord("value: missing (null)")
@@ -211,7 +211,7 @@ def _names(diff: Diff) -> dict[str, str]:
 
 
 def changes(diff: Diff) -> list[OwnerChange]:
-    """Return the changes of ownership in a round: partitions that members received, then partitions without an owner.
+    """Return a round's new owners of partitions, then its partitions without an owner.
 
     The owner of a shared partition is the member to which it was assigned last. When that member gives the partition
     up, another member that still owns the partition becomes its owner.

@@ -34,10 +34,10 @@ _HEADERS: Final = {
 }
 #: Strict-Transport-Security for one year, sent if TLS ends at a proxy.
 _HSTS: Final = "max-age=31536000; includeSubDomains"
-_READING: Final = ("GET", "HEAD")
+_READING_METHODS: Final = ("GET", "HEAD")
 #: Allowed methods of the paths that accept more than reading.
-_METHODS: Final = {"/api/v1/annotations": (*_READING, "POST")}
-_LONGEST_BODY: Final = 16 * 1024
+_METHODS_BY_PATH: Final = {"/api/v1/annotations": (*_READING_METHODS, "POST")}
+_MAX_BODY_BYTES: Final = 16 * 1024
 
 
 def is_loopback(host: str) -> bool:
@@ -83,7 +83,7 @@ class Guard:
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
                 proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
-                if proxies is not None and proxies.vouches(request) and protocol.strip().lower() == "https":
+                if proxies is not None and proxies.is_proxied(request) and protocol.strip().lower() == "https":
                     headers["strict-transport-security"] = _HSTS
             sent += len(message.get("body", b""))
             await send(message)
@@ -106,12 +106,12 @@ class Guard:
         # ``Request.url`` can't replace the path by which routes are matched: Starlette builds the URL from the ``Host``
         # header, so a caller could choose it.
         path = request.scope["path"]
-        methods = _METHODS.get(path, _READING)
+        methods = _METHODS_BY_PATH.get(path, _READING_METHODS)
         if request.method not in methods:
             allowed = ", ".join(methods)
             return Problem("method-not-allowed", f"this path takes {allowed}", {"Allow": allowed})
         length = digits(request.headers.get("content-length", "0"))
-        longest = _LONGEST_BODY if request.method == "POST" else 0
+        longest = _MAX_BODY_BYTES if request.method == "POST" else 0
         if "transfer-encoding" in request.headers or length is None or length > longest:
             return Problem("body")
         if self._access.is_open:
@@ -124,17 +124,19 @@ class Guard:
 log = logging.getLogger(__name__)
 
 #: Shortest token: 96 bits in base64.
-_SHORTEST: Final = 16
+_MIN_TOKEN_CHARACTERS: Final = 16
 #: Seconds between checks of the token file.
 _CHECK_SECONDS: Final = 1.0
 #: Field names of HTTP headers (RFC 9110, 5.1), and names of headers that have another meaning.
-_FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_TAKEN: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
-_LONGEST_NAME: Final = 256
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_RESERVED_HEADERS: Final = frozenset(
+    {"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"}
+)
+_MAX_NAME_CHARACTERS: Final = 256
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Return the tokens in ``--token-file``, one a line; raise BadInput if the file is public, or a token too short."""
+    """Return the tokens in ``--token-file``, one a line; raise BadInput if it is public or has an invalid token."""
     try:
         mode = path.stat().st_mode
         tokens = tuple(line for line in map(str.strip, path.read_text().splitlines()) if line)
@@ -143,9 +145,9 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     if mode & 0o007:
         raise BadInput(f"--token-file {path}: every user may read it; chmod 640 {path}")
     for number, token in enumerate(tokens or ("",), 1):
-        if len(token) < _SHORTEST or not token.isascii() or any(map(str.isspace, token)):
+        if len(token) < _MIN_TOKEN_CHARACTERS or not token.isascii() or any(map(str.isspace, token)):
             raise BadInput(
-                f"--token-file {path}: line {number} holds no token of {_SHORTEST} or more characters, "
+                f"--token-file {path}: line {number} holds no token of {_MIN_TOKEN_CHARACTERS} or more characters, "
                 "of ASCII and without spaces"
             )
     return tokens
@@ -158,7 +160,7 @@ class TokenFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._stamp = path, _stamp(path)
+        self._path, self._file_stamp = path, _file_stamp(path)
         self._tokens = read_tokens(path)
         self._next = time.monotonic() + _CHECK_SECONDS
 
@@ -167,8 +169,8 @@ class TokenFile:
         now = time.monotonic()
         if now < self._next:
             return self._tokens
-        self._next, before, self._stamp = now + _CHECK_SECONDS, self._stamp, _stamp(self._path)
-        if self._stamp != before:
+        self._next, before, self._file_stamp = now + _CHECK_SECONDS, self._file_stamp, _file_stamp(self._path)
+        if self._file_stamp != before:
             try:
                 self._tokens = read_tokens(self._path)
                 log.info("--token-file %s: %d tokens are valid now", self._path, len(self._tokens))
@@ -177,7 +179,7 @@ class TokenFile:
         return self._tokens
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _file_stamp(path: Path) -> tuple[int, ...] | None:
     try:
         status = path.stat()
     except OSError:
@@ -195,7 +197,7 @@ class Proxies:
     @classmethod
     def of(cls, header: str, addresses: Iterable[str]) -> Self:
         """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``; raise BadInput if one is invalid."""
-        if _FIELD.fullmatch(header) is None or header.lower() in _TAKEN:
+        if _HEADER_NAME.fullmatch(header) is None or header.lower() in _RESERVED_HEADERS:
             raise BadInput(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
         try:
             networks = tuple(map(ip_network, addresses))
@@ -206,7 +208,7 @@ class Proxies:
             raise BadInput("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
         return cls(header, networks)
 
-    def vouches(self, request: Request) -> bool:
+    def is_proxied(self, request: Request) -> bool:
         """Return True if the request comes from one of the proxies."""
         try:
             peer = ip_address(request.client.host if request.client else "")
@@ -218,9 +220,9 @@ class Proxies:
     def name(self, request: Request) -> str | None:
         """Return the user's name in a request; None if the proxy sends no name, or more than one."""
         names = [name.strip() for name in request.headers.getlist(self.header)]
-        if len(names) != 1 or not self.vouches(request):
+        if len(names) != 1 or not self.is_proxied(request):
             return None
-        return names[0] if 0 < len(names[0]) <= _LONGEST_NAME and names[0].isprintable() else None
+        return names[0] if 0 < len(names[0]) <= _MAX_NAME_CHARACTERS and names[0].isprintable() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,7 @@ class Access:
         return "token" if self._has_token(request) else None
 
     def valid(self) -> Collection[str]:
-        """Return the valid tokens; a new object whenever they change."""
+        """Return the valid tokens; the object is a new one whenever the tokens change."""
         return () if self.tokens is None else self.tokens()
 
     def admission(self, request: Request) -> Callable[[], bool]:
@@ -282,12 +284,12 @@ refusals.addFilter(OncePerMinute())
 
 #: Key of the caller's name in the scope.
 CALLER: Final = "rebalance_monitor.caller"
-_LONGEST_PATH: Final = 1000
+_MAX_LOGGED_PATH_CHARACTERS: Final = 1000
 
 
 def _log_request(scope: Scope, answer: dict[str, int]) -> None:
     # The path is percent-encoded, as the client sent it. The query is left out, as it may have a secret by mistake.
-    path = scope.get("raw_path", b"")[:_LONGEST_PATH].decode("ascii", "backslashreplace")
+    path = scope.get("raw_path", b"")[:_MAX_LOGGED_PATH_CHARACTERS].decode("ascii", "backslashreplace")
     fields: dict[str, Any] = {"peer": _peer(scope), "caller": scope.get(CALLER), "method": scope["method"]}
     fields |= {"path": path, **answer}
     requests.info("%s", " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items()), extra=fields)

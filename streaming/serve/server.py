@@ -31,15 +31,15 @@ from streaming.serve.forecasts import Workers
 from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import RECORDED_STORIES, RecordedSource, Source
-from streaming.serve.stories import Sort
+from streaming.serve.stories import StorySort
 from streaming.settings.config import ServiceLevel
 
 log = logging.getLogger(__name__)
 
 #: The most queries of the history that run at once.
-_READERS: Final = 4
+_MAX_READERS: Final = 4
 #: Seconds that open requests may still take once the process is stopped.
-_DRAIN: Final = 5
+_DRAIN_SECONDS: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
 #: Seconds without progress of the follower after which the watchdog may end the process.
 _LOST_SECONDS: Final = 300.0
@@ -49,11 +49,11 @@ _WATCH_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of the server."""
+    """Options of the web server ``serve``."""
 
     history: Path
     diffs_topic: str
-    stories: Mapping[str, Sort] = field(default_factory=lambda: STORIES)
+    stories: Mapping[str, StorySort] = field(default_factory=lambda: STORIES)
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None
@@ -167,7 +167,7 @@ class FeedServer:
         board = Board(history.extent, history.groups, history.current_stories, cluster=name)
         board.levels, board.lags, board.notice = options.levels, self._lags, history.notice
         workers = Workers()
-        feed = Feed(board, Archive(history.path), CapacityLimiter(_READERS), options.times)
+        feed = Feed(board, Archive(history.path), CapacityLimiter(_MAX_READERS), options.times)
         app = build(
             feed,
             access=self._access,
@@ -182,7 +182,7 @@ class FeedServer:
             board.close()
             workers.close()
 
-        server = _Server(_uvicorn_config(app, connections.allow(options.max_clients)), stopping)
+        server = _Server(_uvicorn_config(app, connections.max_connections(options.max_clients)), stopping)
         self._loop, self._server = loop, server
         if self._stopped.is_set():
             server.stop()
@@ -195,7 +195,7 @@ class FeedServer:
             self._source, history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
         )
         follower.start()
-        watching = asyncio.create_task(_watch(follower, self._access, board, self._beat))
+        watching = asyncio.create_task(_watch_follower(follower, self._access, board, self._beat))
         try:
             await server.serve([self.socket])
         finally:
@@ -217,7 +217,7 @@ def serve_recording(recording: Recording, host: str, port: int, started: Callabl
         server.run()
 
 
-async def _watch(follower: Follower, access: Access, board: Board, beat: Callable[[], None]) -> None:
+async def _watch_follower(follower: Follower, access: Access, board: Board, beat: Callable[[], None]) -> None:
     tokens = access.valid()
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
@@ -239,7 +239,7 @@ def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=connections.IDLE_SECONDS,
-        timeout_graceful_shutdown=_DRAIN,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
         limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
         proxy_headers=False,

@@ -24,7 +24,7 @@ from streaming.records.episodes import ANNOTATION_TYPE
 from streaming.records.events import Event
 from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
-from streaming.serve.stories import Sort
+from streaming.serve.stories import StorySort
 from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: The most records in one transaction of the history.
 BATCH: Final = 500
 #: The kinds of stories in the topics of a recording, in which a topic's name is its role.
-RECORDED_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
+RECORDED_STORIES: Final[dict[str, StorySort]] = {"episodes": "episode", "incidents": "incident"}
 
 
 class Source:
@@ -44,7 +44,7 @@ class Source:
     def __init__(self, settings: Settings) -> None:
         self._settings, topics = settings, settings.topics
         self.topics = (topics.diffs, topics.assignments)
-        self.stories: dict[str, Sort] = {topics.episodes: "episode", topics.incidents: "incident"}
+        self.stories: dict[str, StorySort] = {topics.episodes: "episode", topics.incidents: "incident"}
         self.cluster_id = require(settings, "serve")
         self._opened = ExitStack()
         self._reader: TopicReader
@@ -71,7 +71,7 @@ class Source:
             properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024},
         )
         self._reader = self._opened.enter_context(closing(reader))
-        self._note()
+        self._update_state()
         for topic, sort in self.stories.items():
             stories = BufferedTopicReader(
                 self._settings.kafka, topic, f"{sort}s", positions=positions, topic_id=ids.get(topic)
@@ -84,9 +84,9 @@ class Source:
         Raise NotAllowed if this user may not read a topic any more, and as :meth:`open`.
         """
         records = [_record(message) for message in self._reader.poll(timeout, BATCH)]
-        self._note()
+        self._update_state()
         for record in records:
-            self._expect_after(record)
+            self._check_offsets(record)
         return [*records, *self._stories()]
 
     def _stories(self) -> Iterator[TopicRecord]:
@@ -99,8 +99,8 @@ class Source:
                 records = (_record(message, ce_type) for message in batch.messages)
                 yield from (record for record in records if record.type in (ce_type, ANNOTATION_TYPE))
 
-    def _note(self) -> None:
-        """Keep the reader's state; check that the servers still belong to the same cluster when they answer again."""
+    def _update_state(self) -> None:
+        """Store the reader's state; check the cluster id when the brokers answer again."""
         reader = self._reader
         if reader.ids != self._ids:
             same_cluster(self._settings.kafka, self.cluster_id)
@@ -115,7 +115,7 @@ class Source:
             if was_silent:
                 same_cluster(self._settings.kafka, self.cluster_id)
 
-    def _expect_after(self, record: TopicRecord) -> None:
+    def _check_offsets(self, record: TopicRecord) -> None:
         """Log if offsets of the diff topic are missing: then rounds are lost. In other topics compaction makes gaps."""
         place = (record.topic, record.partition)
         expected = self._expected.get(place, record.offset)
@@ -151,7 +151,7 @@ class Source:
         return None
 
     @property
-    def whole(self) -> frozenset[Sort]:
+    def whole(self) -> frozenset[StorySort]:
         """The kinds of stories that are read completely."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
@@ -161,12 +161,12 @@ class Source:
             producer.send(event)
 
     def close(self) -> None:
-        """Close the readers."""
+        """Close the topic readers."""
         self._opened.close()
 
 
 class RecordedSource:
-    """Returns the outputs of a replay once, from its beginning."""
+    """Source of a recording's diffs, assignments, episodes and incidents, without Kafka."""
 
     stale = None
 
@@ -186,7 +186,7 @@ class RecordedSource:
         return batch
 
     @property
-    def whole(self) -> frozenset[Sort]:
+    def whole(self) -> frozenset[StorySort]:
         """The kinds of stories that are read completely."""
         return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
 
@@ -196,7 +196,7 @@ class RecordedSource:
         return 0 if self.caught_up else 1
 
     def publish(self, event: Event) -> None:
-        """Refuse the event, as a recording does not change."""
+        """Raise BadInput, as events can't be added to a recording."""
         raise BadInput(f"{event.type}: a recording takes no events")
 
     def close(self) -> None:

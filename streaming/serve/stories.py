@@ -1,4 +1,4 @@
-"""Stories (episodes and incidents) in the history: the newest record of each story, numbered in the order of storing.
+"""Episodes and incidents (stories) in the history: the newest record of each, numbered in the order of storing.
 
 A story changes while it is open, and each change gives it the next number. A client that reconnects receives the
 stories with later numbers than the last one it received.
@@ -19,13 +19,13 @@ from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import CLUSTER, GroupPauses
 from streaming.records.names import display_names
-from streaming.serve.annotations import MOST_ANNOTATIONS, began_after
-from streaming.serve.records import TopicRecord, UnusableRecord, decoded
+from streaming.serve.annotations import MAX_ANNOTATIONS, annotation_sentence
+from streaming.serve.records import TopicRecord, UnusableRecord, decode_value
 
-Sort = Literal["episode", "incident"]
+StorySort = Literal["episode", "incident"]
 
 #: The most episodes, and the most incidents, that the history keeps per group.
-MOST_STORIES: Final = 100
+MAX_STORIES: Final = 100
 
 
 class EpisodeSummary(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -70,7 +70,7 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 Summary = EpisodeSummary | IncidentSummary
 
-_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {
+_decoders: Final[Mapping[StorySort, msgspec.json.Decoder[Any]]] = {
     "episode": msgspec.json.Decoder(episodes.Episode),
     "incident": msgspec.json.Decoder(episodes.Incident),
 }
@@ -80,15 +80,15 @@ _annotations = msgspec.json.Decoder(episodes.StoredAnnotation)
 
 
 class StoryKey(NamedTuple):
-    """The key of a story: episode or incident, its group, and its number in the group."""
+    """The key of an episode or incident: its kind, its group, and its number in the group."""
 
-    sort: Sort
+    sort: StorySort
     group_id: str
     number: int
 
 
-def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
-    """Return the key of the story in a record; raise UnusableRecord if key, value or ``ce_id`` can't be used."""
+def parse_story_key(record: TopicRecord, sort: StorySort) -> StoryKey:
+    """Return the key of the episode or incident in a record; raise UnusableRecord if the record is malformed."""
     try:
         key = StoryKey(sort, *episodes.of_key(record.key or b""))
     except episodes.MalformedEpisode as error:
@@ -97,17 +97,17 @@ def story_of(record: TopicRecord, sort: Sort) -> StoryKey:
         return key
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
-    story = decoded(_decoders[sort], record.value)
+    story = decode_value(_decoders[sort], record.value)
     if (story.group_id, getattr(story, sort)) != key[1:]:
         raise UnusableRecord(f"key: {record.key!r} is not that of the value")
     return key
 
 
 class StoredStory(Struct, frozen=True):
-    """A story as the feed sends it: its number in the feed, and its bytes as in the topic."""
+    """An episode or incident as the feed sends it: its number in the feed, and its bytes as in the topic."""
 
     seq: int
-    sort: Sort
+    sort: StorySort
     id: str
     group_id: str
     body: bytes
@@ -138,7 +138,7 @@ class CurrentStories(Struct):
     annotations: tuple[episodes.StoredAnnotation, ...] = ()
 
     def take(self, summary: Summary) -> None:
-        """Replace a story by its current form."""
+        """Replace an episode or incident by its newest summary."""
         if isinstance(summary, EpisodeSummary):
             newest = self.newest.get(summary.group_id)
             if newest is None or summary.episode >= newest.episode:
@@ -153,10 +153,10 @@ def episode_summary(body: bytes) -> EpisodeSummary:
     """Return the summary of an episode, decoded from the record's value."""
     summary = _episode_summaries.decode(body)
     has_awaited = summary.waiting_for or summary.rebalancing
-    return structs.replace(summary, names=names_in(body)) if has_awaited else summary
+    return structs.replace(summary, names=member_names(body)) if has_awaited else summary
 
 
-def _summary(sort: Sort, body: bytes) -> Summary:
+def _summary(sort: StorySort, body: bytes) -> Summary:
     return episode_summary(body) if sort == "episode" else _incident_summaries.decode(body)
 
 
@@ -170,14 +170,14 @@ class _StoryMembers(Struct, frozen=True):
 _story_members: Final = msgspec.json.Decoder(_StoryMembers)
 
 
-def names_in(body: bytes) -> dict[str, str]:
+def member_names(body: bytes) -> dict[str, str]:
     """Return display names of the members in an episode or incident, by member id."""
     story = _story_members.decode(body)
     return called_in(story.members) | display_names(story.names)
 
 
-class Stories:
-    """The table of stories, inside the transactions of the history."""
+class StoryTable:
+    """The table of episodes and incidents in the history file; the caller begins and ends transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
@@ -228,10 +228,10 @@ class Stories:
             self._execute(f"DELETE {at_place}", place)
             self.reload()
             return None
-        body = self._explained(name, record.value) if sort == "episode" else record.value
+        body = self._with_cluster_cause(name, record.value) if sort == "episode" else record.value
         summary = _summary(sort, body)
-        if self._is_restarted(key, summary, opened):
-            self._forget_later(group, key)
+        if self._has_new_numbering(key, summary, opened):
+            self._delete_later_stories(group, key)
         seq = self._next_seq()
         began = min(summary.opened_at, now_ms or summary.opened_at)  # the clock may be ahead
         values = (
@@ -254,7 +254,7 @@ class Stories:
         self._execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(self.current_stories.last),))
         return self.current_stories.last
 
-    def _explained(self, group_id: str, body: bytes) -> bytes:
+    def _with_cluster_cause(self, group_id: str, body: bytes) -> bytes:
         """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
         if self._of_cluster is None:
             self._of_cluster = {}
@@ -280,7 +280,7 @@ class Stories:
         changed: list[StoredStory] = []
         for row_id, name, ce_id, stored in rows:
             body = zlib.decompress(stored)
-            explained = self._explained(name, body)
+            explained = self._with_cluster_cause(name, body)
             if explained is not body:
                 seq = self._next_seq()
                 values = zlib.compress(explained, 1), seq, row_id
@@ -294,14 +294,14 @@ class Stories:
         current = self.current_stories
         marks = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
         marks.sort(key=lambda mark: mark.timestamp, reverse=True)
-        current.annotations = tuple(marks[:MOST_ANNOTATIONS])
+        current.annotations = tuple(marks[:MAX_ANNOTATIONS])
         values = annotation.id, annotation.timestamp, encode(annotation)
         self._execute("INSERT OR REPLACE INTO annotations VALUES (?, ?, ?)", values)
-        for mark in marks[MOST_ANNOTATIONS:]:
+        for mark in marks[MAX_ANNOTATIONS:]:
             self._execute("DELETE FROM annotations WHERE id = ?", (mark.id,))
         changed: list[StoredStory] = []
         for episode in current.newest.values():
-            if began_after(episode.group_id, episode.opened_at, [annotation]):
+            if annotation_sentence(episode.group_id, episode.opened_at, [annotation]):
                 rows = self._execute(
                     "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
                     "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING seq, ce_id, body",
@@ -312,7 +312,7 @@ class Stories:
                     changed.append(StoredStory(seq, "episode", ce_id, episode.group_id, zlib.decompress(body)))
         return changed
 
-    def _is_restarted(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
+    def _has_new_numbering(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
         """Return True if the stream has forgotten the group, and numbers its stories from 1 again."""
         if opened is not None:
             return opened != summary.opened_at
@@ -321,7 +321,7 @@ class Stories:
         newest = self.current_stories.newest.get(story.group_id)
         return newest is not None and newest.updated_at < summary.opened_at
 
-    def _forget_later(self, group: int, story: StoryKey) -> None:
+    def _delete_later_stories(self, group: int, story: StoryKey) -> None:
         """Drop the group's stories with higher numbers: they are older, and the stream assigns these numbers again."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
             delete = f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?"  # noqa: S608 - our tables
@@ -345,11 +345,11 @@ class Stories:
         if row is not None:
             self.current_stories.downtime[episode.group_id] = DowntimeTotals(*row)
 
-    def _drop_oldest(self, sort: Sort, group: int) -> None:
+    def _drop_oldest(self, sort: StorySort, group: int) -> None:
         self._execute(
             "DELETE FROM stories WHERE NOT open AND id IN (SELECT id FROM stories "
             "WHERE sort = ? AND group_id = ? ORDER BY number DESC LIMIT -1 OFFSET ?)",
-            (sort, group, MOST_STORIES),
+            (sort, group, MAX_STORIES),
         )
         self._execute(
             "DELETE FROM versions WHERE sort = ?1 AND group_id = ?2 AND number < "
@@ -370,7 +370,7 @@ class Stories:
             "AND stories.group_id = versions.group_id AND stories.number = versions.number)"
         )
 
-    def forget(self, sort: Sort) -> None:
+    def forget(self, sort: StorySort) -> None:
         """Drop all episodes, or all incidents, as their topic was recreated."""
         for table in ("stories", "versions"):
             self._execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables

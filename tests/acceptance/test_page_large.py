@@ -33,11 +33,11 @@ def group(source: MemorySource, rounds: int) -> None:
     }
     made = [sample(group_id="large", members=first)]
     for number in range(2, rounds + 1):
-        takes, gives = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
+        accepts, gives = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
         moved = share[gives]["t"].pop()
         kept = {member_id: change(owned=held, kept=held, client_id=member_id) for member_id, held in share.items()}
-        kept[takes] = change(owned=share[takes], kept=share[takes], assigned={"t": [moved]}, client_id=takes)
-        share[takes] = {"t": sorted([*share[takes]["t"], moved])}
+        kept[accepts] = change(owned=share[accepts], kept=share[accepts], assigned={"t": [moved]}, client_id=accepts)
+        share[accepts] = {"t": sorted([*share[accepts]["t"], moved])}
         made.append(sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1))
     latest = LatestAssignment(
         group_id="large",

@@ -84,7 +84,7 @@ class StoryBuilder:
         )
 
 
-class Stories:
+class StoryTable:
     """Builds the episodes and incidents of all groups, as records with offsets."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ def main() -> None:
     source = MemorySource()
     diffs.sort(key=lambda diff: diff.timestamp)
     source.put(*records(diffs))
-    stories = Stories() if options.stories else None
+    stories = StoryTable() if options.stories else None
     if stories is not None:
         for diff in diffs:
             source.put(*stories.add(diff))
@@ -178,7 +178,7 @@ def main() -> None:
     server.run()
 
 
-def live(source: MemorySource, groups: list[Group], rate: float, stories: Stories | None) -> None:
+def live(source: MemorySource, groups: list[Group], rate: float, stories: StoryTable | None) -> None:
     chooser = random.Random(7)
     while True:
         time.sleep(chooser.expovariate(rate))

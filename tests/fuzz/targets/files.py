@@ -204,7 +204,7 @@ def _use_history(path: Path) -> None:
 def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
     for with_diff in (True, False):
         archive.page(Window(), with_diff=with_diff)
-    for row in archive.after(board.extent, max(0, board.extent.last - 3), 10, 10**6) or []:
+    for row in archive.rounds_after(board.extent, max(0, board.extent.last - 3), 10, 10**6) or []:
         board.round_frame(row)
     for name in names[:2]:
         archive.timeline(Window(group=name))

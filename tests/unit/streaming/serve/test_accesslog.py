@@ -39,7 +39,7 @@ def requests(lines: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in lines.records if record.name == "streaming.serve.access"]
 
 
-def test_a_request_is_a_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
+def test_each_request_is_logged_in_one_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> None:
     answer = ask(app, "/api/v1/groups", {"x-user": "alice"}, peer="10.0.0.1")
     (record,) = requests(lines)
     assert fields(record) == {
@@ -53,7 +53,7 @@ def test_a_request_is_a_line(app: ASGIApp, lines: pytest.LogCaptureFixture) -> N
     assert record.getMessage().startswith('peer="10.0.0.1" caller="alice" method="GET" path="/api/v1/groups" ')
 
 
-def test_a_refusal_is_a_line_whether_requests_are_or_not(history: History, lines: pytest.LogCaptureFixture) -> None:
+def test_refused_requests_are_logged_without_access_log(history: History, lines: pytest.LogCaptureFixture) -> None:
     quiet = service(history, token=TOKEN, loopback_only=False)
     for _ in range(3):
         ask(quiet, "/api/v1/groups", {"authorization": "Bearer wrong-and-secret"}, peer="10.0.0.9")
@@ -83,7 +83,7 @@ def test_access_log_contains_no_secret(app: ASGIApp, lines: pytest.LogCaptureFix
         ("/", "alice status=200\u2028"),
     ],
 )
-def test_request_text_never_forges_a_log_line(
+def test_control_characters_in_paths_are_escaped(
     app: ASGIApp, lines: pytest.LogCaptureFixture, target: str, user: str
 ) -> None:
     ask(app, target, {"x-user": user}, peer="10.0.0.1")

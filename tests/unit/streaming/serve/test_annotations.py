@@ -103,7 +103,7 @@ def test_annotations_are_listed_by_group_and_time(history: History) -> None:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_story_names_the_annotation_that_the_episode_followed(history: History, is_late: bool) -> None:
+def test_story_names_the_annotation_before_the_episode(history: History, is_late: bool) -> None:
     episodes = stories(checkout("g"))
     opened = json.loads(episodes[-1].value or b"")["openedAt"]
     marks = forwarded_by_the_stream(

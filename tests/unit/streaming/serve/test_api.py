@@ -20,7 +20,7 @@ from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 
 
-def test_groups(app: ASGIApp) -> None:
+def test_groups_lists_all_groups(app: ASGIApp) -> None:
     answer = ask(app, "/api/v1/groups")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
@@ -37,7 +37,7 @@ def test_one_group_with_its_assignment(app: ASGIApp) -> None:
     assert len(ask(app, "/api/v1/groups/team%2Fbilling/rounds").json["rounds"]) == 5
 
 
-def test_lag_of_groups(history: History) -> None:
+def test_lag_of_groups_and_partitions_is_returned(history: History) -> None:
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1)))
     lag = GroupLag(2000, 4, {"t": {"0": 4, "1": None}}, ((1000, 7), (2000, 4)))
     app = service(history, lags=lambda: {"orders": lag})
@@ -54,7 +54,7 @@ def test_lag_of_groups(history: History) -> None:
     assert ask(service(history), "/api/v1/groups/orders/lag").json["samples"] == []
 
 
-def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:
+def test_rounds_are_paged_with_and_without_diffs(app: ASGIApp) -> None:
     first = ask(app, "/api/v1/groups/orders/rounds?limit=20").json
     assert [len(first["rounds"]), first["next"]] == [20, "11"]
     assert set(first["rounds"][0]) == {"seq", "summary", "diff"}
@@ -64,13 +64,13 @@ def test_rounds_have_cursors_and_views(app: ASGIApp) -> None:
     assert len(ask(app, "/api/v1/rounds?limit=2000&view=summary").json["rounds"]) == 35
 
 
-def test_a_round_and_a_timeline(app: ASGIApp) -> None:
+def test_round_and_timeline_are_returned(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups/orders/rounds/3").json["seq"] == 3
     timeline = ask(app, "/api/v1/groups/orders/timeline?limit=5").json
     assert [len(timeline["rounds"]), timeline["next"]] == [5, "26"]
 
 
-def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
+def test_time_range_accepts_rfc_3339_and_milliseconds(app: ASGIApp) -> None:
     stamp = ask(app, "/api/v1/groups/orders/rounds/10").json["summary"]["timestamp"]
     by_number = ask(app, f"/api/v1/groups/orders/rounds?from={stamp}&view=summary").json
     text = datetime.fromtimestamp(stamp / 1000, UTC).isoformat().replace("+", "%2B")
@@ -78,7 +78,7 @@ def test_time_ranges_take_both_forms(app: ASGIApp) -> None:
     assert by_number["rounds"][-1]["seq"] == 10
 
 
-def test_pages_of_groups(app: ASGIApp) -> None:
+def test_groups_are_paged_by_id(app: ASGIApp) -> None:
     first = ask(app, "/api/v1/groups?limit=1").json
     second = ask(app, f"/api/v1/groups?limit=1&cursor={first['next']}").json
     whole = ask(app, "/api/v1/groups").json
@@ -146,7 +146,7 @@ def test_group_id_may_equal_a_route(history: History) -> None:
     assert ask(app, "/api/v1/groups/team/rounds").status == 404
 
 
-ODD = [
+UNUSUAL_GROUP_IDS = [
     "a\nb",
     "\n",
     "a\n",
@@ -164,11 +164,11 @@ ODD = [
 
 
 def test_any_valid_group_id_works(history: History) -> None:
-    for number, name in enumerate(ODD):
+    for number, name in enumerate(UNUSUAL_GROUP_IDS):
         history.append(records(Group(name, {"t": 6}, 2).diffs(2), start=2 * number))
     app = service(history)
     page = ask(app, "/").body
-    for number, name in enumerate(ODD):
+    for number, name in enumerate(UNUSUAL_GROUP_IDS):
         path = f"/api/v1/groups/{quote(name, safe='')}"
         assert ask(app, path).json["group"]["groupId"] == name
         assert len(ask(app, f"{path}/rounds").json["rounds"]) == 2
@@ -234,7 +234,7 @@ def test_default_page_has_a_hundred_entries(history: History) -> None:
     assert (len(page["rounds"]), page["next"]) == (100, "3")
 
 
-def test_a_problem_is_a_whole_document(app: ASGIApp) -> None:
+def test_problem_document_has_all_fields(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups/orders/rounds?limit=many").json == {
         "type": "/problems#parameter",
         "title": "Bad Request",

@@ -55,7 +55,7 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
 @pytest.mark.parametrize(
     ("query", "numbers"), [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])]
 )
-def test_episodes_of_a_time_are_those_that_began_then(stored: ASGIApp, query: str, numbers: list[int]) -> None:
+def test_time_range_selects_episodes_by_opening_time(stored: ASGIApp, query: str, numbers: list[int]) -> None:
     assert [
         number for _, number in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]
     ] == numbers
@@ -101,6 +101,6 @@ def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> No
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is not one of true, false")
 
 
-def test_completeness_is_stated_for_each_topic(stored: ASGIApp) -> None:
+def test_caught_up_is_reported_for_each_topic(stored: ASGIApp) -> None:
     assert ask(stored, "/api/v1/incidents").json["caughtUp"] is False
     assert ask(stored, f"/api/v1/groups/{GROUP}/episodes").json["caughtUp"] is True

@@ -17,7 +17,7 @@ from tests.support.asgi import Response, ask
 from tests.support.feed import service
 
 
-def test_only_reading(app: ASGIApp) -> None:
+def test_other_methods_than_get_are_refused(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups", {"content-length": "3"}, method="POST").status == 405
     answer = ask(app, "/api/v1/groups", method="POST")
     assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
@@ -68,7 +68,7 @@ def test_origin_header_has_no_effect(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups", method="OPTIONS").status == 405
 
 
-def test_loopback_answers_to_its_own_names_only(app: ASGIApp, history: History) -> None:
+def test_loopback_server_refuses_other_hosts(app: ASGIApp, history: History) -> None:
     assert ask(app, "/health", host="evil.example:8686").status == 421
     for host in ("127.evil.example", "[::1].evil.com", "[::1]evil.com", "[::1%evil.com]", "::1", "[[::1]]"):
         assert ask(app, "/health", host=host).status == 421, host
@@ -125,7 +125,7 @@ def test_small_answers_are_not_compressed(app: ASGIApp) -> None:
     assert (packed.body, packed.headers.get("content-encoding")) == (b'{"status":"up"}', None)
 
 
-def test_followers_are_admitted_up_to_the_limit(history: History) -> None:
+def test_feed_clients_are_limited(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build(feed, access=Access(), loopback_only=True, max_clients=2)
@@ -137,7 +137,7 @@ def test_followers_are_admitted_up_to_the_limit(history: History) -> None:
 
 
 @pytest.mark.parametrize("target", ["/metrics/", "/health/", "/api/v1/groups/", "/api/v1/stream/", "//evil.example/"])
-def test_no_address_is_redirected(app: ASGIApp, target: str) -> None:
+def test_trailing_slash_is_not_redirected(app: ASGIApp, target: str) -> None:
     answer = ask(app, target)
     assert answer.status == 404
     assert "location" not in answer.headers

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from streaming.records.codec import encode
-from streaming.serve.archive import Archive, Window
+from streaming.serve.archive import Archive, PageQuery
 from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
@@ -31,26 +31,26 @@ def seqs(items: list[bytes]) -> list[int]:
     return [json.loads(item)["seq"] for item in items]
 
 
-def pages(archive: Archive, window: Window, *, with_diff: bool = False) -> list[list[bytes]]:
+def pages(archive: Archive, window: PageQuery, *, with_diff: bool = False) -> list[list[bytes]]:
     """Return the items of a window's page and of all following pages."""
     page = archive.page(window, with_diff=with_diff)
     later = [] if page.next is None else pages(archive, window._replace(before=page.next), with_diff=with_diff)
     return [page.items, *later]
 
 
-def test_pages_join_without_gap_or_overlap(archive: Archive) -> None:
-    joined = [seq for items in pages(archive, Window(group="b", limit=7)) for seq in seqs(items)]
+def test_all_pages_together_have_every_round_once(archive: Archive) -> None:
+    joined = [seq for items in pages(archive, PageQuery(group="b", limit=7)) for seq in seqs(items)]
     assert joined == list(range(60, 30, -1))
 
 
 def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    (whole,) = pages(archive, Window(limit=100), with_diff=True)
+    (whole,) = pages(archive, PageQuery(limit=100), with_diff=True)
     monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", sum(map(len, whole[:5])))
-    first, *later = pages(archive, Window(limit=100), with_diff=True)
+    first, *later = pages(archive, PageQuery(limit=100), with_diff=True)
     assert (len(first), [item for items in (first, *later) for item in items]) == (5, whole)
     monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # a page has at least one item
-    assert seqs(archive.page(Window(limit=100), with_diff=True).items) == [60]
-    assert archive.timeline(Window(group="b", limit=100))[1].next == 60
+    assert seqs(archive.page(PageQuery(limit=100), with_diff=True).items) == [60]
+    assert archive.timeline(PageQuery(group="b", limit=100))[1].next == 60
 
 
 def test_diff_is_returned_byte_for_byte(archive: Archive) -> None:
@@ -60,19 +60,19 @@ def test_diff_is_returned_byte_for_byte(archive: Archive) -> None:
     assert archive.round("b", 10) is None
 
 
-def test_after_reads_forward_and_reports_an_expired_position(archive: Archive, history: History) -> None:
-    rounds = archive.after(history.extent, 55, 100, 10**9)
+def test_rounds_after_an_expired_position_are_refused(archive: Archive, history: History) -> None:
+    rounds = archive.rounds_after(history.extent, 55, 100, 10**9)
     assert [stored.seq for stored in rounds or []] == [56, 57, 58, 59, 60]
-    assert archive.after(history.extent, 60, 100, 10**9) == []
-    assert archive.after(msgspec.structs.replace(history.extent, epoch="other"), 1, 1, 1) is None
+    assert archive.rounds_after(history.extent, 60, 100, 10**9) == []
+    assert archive.rounds_after(msgspec.structs.replace(history.extent, epoch="other"), 1, 1, 1) is None
     history.trim(Retention(0, 2**40), 2**60)
-    assert archive.after(history.extent, 55, 100, 10**9) is None
+    assert archive.rounds_after(history.extent, 55, 100, 10**9) is None
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
     """A window's base and its changes give the same owners after each round as the diffs."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
-    ends, page, _ = archive.timeline(Window(group="a", limit=20))
+    ends, page, _ = archive.timeline(PageQuery(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}
     rounds = [json.loads(item) for item in reversed(page.items)]
     steps = [json.loads(bytes(ends["base"]))] + [round_["changes"] for round_ in rounds]
@@ -93,17 +93,17 @@ def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) ->
 
 
 def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
-    assert archive.timeline(Window(group="none")) == ({"base": Raw(b"[]"), "names": Raw(b"{}")}, ([], None), 0)
+    assert archive.timeline(PageQuery(group="none")) == ({"base": Raw(b"[]"), "names": Raw(b"{}")}, ([], None), 0)
     assert archive.assignment("none") is None
 
 
 def test_last_page_has_no_cursor(archive: Archive) -> None:
     """The last page has no cursor, even if the page is full: the cursor would lead to an empty page."""
-    full = archive.page(Window(group="a", limit=30), with_diff=False)
+    full = archive.page(PageQuery(group="a", limit=30), with_diff=False)
     assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
-    short = archive.page(Window(group="a", limit=29), with_diff=False)
+    short = archive.page(PageQuery(group="a", limit=29), with_diff=False)
     assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
-    owners, page, _ = archive.timeline(Window(group="a", limit=30))
+    owners, page, _ = archive.timeline(PageQuery(group="a", limit=30))
     assert (bytes(owners["base"]), seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
 
 
@@ -117,13 +117,13 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
     rounds = [(1, first), (2, two), (3, {"c3": change()})]
     history.append(records([sample(members=members, generation=number) for number, members in rounds]))
     archive = Archive(history.path)
-    timelines = [archive.timeline(Window(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
+    timelines = [archive.timeline(PageQuery(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]
     assert [json.loads(bytes(owners["names"])) for owners, _, _ in timelines] == [
         {},
         {"c1": "orders (h1)", "c2": "orders (h2)"},
         {"c1": "orders"},
     ]
-    newest, _, _ = archive.timeline(Window(group="g", limit=2, before=3))
+    newest, _, _ = archive.timeline(PageQuery(group="g", limit=2, before=3))
     assert json.loads(bytes(newest["names"])) == {"c1": "orders (h1)", "c2": "orders (h2)"}
     second = json.loads(archive.round("g", 2) or b"")
     assert second["names"] == {"c1": "orders (h1)", "c2": "orders (h2)"}
@@ -131,23 +131,23 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
 
 
 def test_cursor_works_with_filters(archive: Archive) -> None:
-    whole = [json.loads(item) for item in archive.page(Window(limit=100), with_diff=False).items]
+    whole = [json.loads(item) for item in archive.page(PageQuery(limit=100), with_diff=False).items]
     for least in (0, 1, 2, 3):
-        page = archive.page(Window(group="b", min_moved=least, before=50, limit=100), with_diff=False)
+        page = archive.page(PageQuery(group="b", min_moved=least, before=50, limit=100), with_diff=False)
         expected = [item["seq"] for item in whole if 30 < item["seq"] < 50 and item["summary"]["moved"] >= least]
         assert seqs(page.items) == expected
 
 
-def test_after_returns_as_many_as_requested_and_fit(archive: Archive, history: History) -> None:
-    rounds = archive.after(history.extent, 3, 4, 10**9) or []
+def test_rounds_after_a_position_are_limited(archive: Archive, history: History) -> None:
+    rounds = archive.rounds_after(history.extent, 3, 4, 10**9) or []
     assert [stored.seq for stored in rounds] == [4, 5, 6, 7]
     size = len(rounds[0].body) + len(rounds[1].body)
-    assert [len(archive.after(history.extent, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
+    assert [len(archive.rounds_after(history.extent, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
     history._connection.execute("UPDATE rounds SET stored = seq")
     history.trim(Retention(0, 2**40), rounds[0].seq)
     trimmed = history.extent.trimmed
-    assert archive.after(history.extent, trimmed, 1, 1) is not None
-    assert archive.after(history.extent, trimmed - 1, 1, 1) is None
+    assert archive.rounds_after(history.extent, trimmed, 1, 1) is not None
+    assert archive.rounds_after(history.extent, trimmed - 1, 1, 1) is None
 
 
 def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: History) -> None:
@@ -165,9 +165,9 @@ def test_round_without_its_group_is_damage(history: History, archive: Archive, d
     with closing(sqlite3.connect(history.path)) as connection:
         connection.execute(f"UPDATE groups {damage}")
         connection.commit()
-    assert archive.after(history.extent, 20, 10, 10**9)
+    assert archive.rounds_after(history.extent, 20, 10, 10**9)
     with pytest.raises(HistoryFailure, match=r"is damaged; .* \(round 31 is of no group that it holds\)"):
-        archive.after(history.extent, 20, 11, 10**9)
+        archive.rounds_after(history.extent, 20, 11, 10**9)
 
 
 def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
@@ -204,5 +204,5 @@ def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) 
 def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
     assert join_times(history, builder).keys() == {"a", "b", "c"}
-    monkeypatch.setattr("streaming.serve.ownership.MOST_BYTES", 1)
+    monkeypatch.setattr("streaming.serve.ownership.MAX_READ_BYTES", 1)
     assert Archive(history.path).group("g", 0)["since"].keys() == {"c"}  # only the newest round was read; it names c

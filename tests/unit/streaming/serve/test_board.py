@@ -8,7 +8,7 @@ import pytest
 from streaming.freshness import ComponentState
 from streaming.records.codec import encode, raw_json
 from streaming.serve import board as board_module
-from streaming.serve.board import Board, FeedStatus, Filter, Frame, Stale
+from streaming.serve.board import Board, FeedEvent, FeedFilter, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, records
@@ -24,7 +24,7 @@ def filled(history: History, count: int) -> tuple[Board, HistoryUpdate]:
 
 def test_a_round_is_one_event_with_its_summary_and_diff(history: History) -> None:
     board, batch = filled(history, 1)
-    (frame,) = board.after(0) or []
+    (frame,) = board.events_after(0) or []
     event, line, *end = frame.data.decode().split("\n")
     assert (event, end) == ("event: round", ["", ""])
     data = json.loads(line.removeprefix("data: "))
@@ -33,7 +33,7 @@ def test_a_round_is_one_event_with_its_summary_and_diff(history: History) -> Non
     assert data["diff"] == json.loads(batch.rounds[0].body)
 
 
-def test_indented_json_still_is_one_data_line() -> None:
+def test_indented_json_is_sent_in_one_data_line() -> None:
     assert bytes(raw_json(b'{\n "a": "x\\n"\r\n}')) == b'{"a":"x\\n"}'
     assert bytes(raw_json(b'{"a": 1}')) == b'{"a": 1}'
 
@@ -41,18 +41,18 @@ def test_indented_json_still_is_one_data_line() -> None:
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [
-        (Filter(), True),
-        (Filter(group="g"), True),
-        (Filter(group="h"), False),
-        (Filter(cause="member.left"), True),
-        (Filter(cause="member.joined"), False),
-        (Filter(min_moved=3), True),
-        (Filter(min_moved=4), False),
+        (FeedFilter(), True),
+        (FeedFilter(group="g"), True),
+        (FeedFilter(group="h"), False),
+        (FeedFilter(cause="member.left"), True),
+        (FeedFilter(cause="member.joined"), False),
+        (FeedFilter(min_moved=3), True),
+        (FeedFilter(min_moved=4), False),
     ],
 )
-def test_filters_on_rounds_drop_no_group_event(wanted: Filter, taken: bool) -> None:
-    assert wanted.takes(Frame(b"", "g", 1, "member.left", 3)) is taken
-    assert wanted.takes(Frame(b"", "g")) is (wanted.group != "h")
+def test_filters_on_rounds_drop_no_group_event(wanted: FeedFilter, taken: bool) -> None:
+    assert wanted.accepts(FeedEvent(b"", "g", 1, "member.left", 3)) is taken
+    assert wanted.accepts(FeedEvent(b"", "g")) is (wanted.group != "h")
 
 
 def test_a_snapshot_is_encoded_once_until_something_changes(history: History) -> None:
@@ -69,7 +69,7 @@ def test_caught_up_is_reported_once(history: History) -> None:
     end = board.end
     board.progress(FeedStatus(caught_up=True))
     board.progress(FeedStatus(caught_up=True))
-    frames = board.after(end) or []
+    frames = board.events_after(end) or []
     assert [frame.data.split(b"\n")[0] for frame in frames] == [b"event: progress"]
 
 
@@ -96,14 +96,14 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
     with board.listening() as woken:
         board.publish(history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)]))
         assert woken.is_set()
-    (frame,) = board.after(end) or []
+    (frame,) = board.events_after(end) or []
     assert (frame.seq, frame.group, board.extent.last) == (0, "g", 3)
     name, data, *rest = frame.data.decode().split("\n")
     assert (name, rest) == ("event: group", ["", ""])
     assert json.loads(data.removeprefix("data: "))["state"] == "Dead"
 
 
-def test_progress_counters_wake_no_client(history: History) -> None:
+def test_changed_counters_do_not_wake_clients(history: History) -> None:
     board, batch = filled(history, 3)
     end = board.end
     with board.listening() as woken:
@@ -115,25 +115,25 @@ def test_progress_counters_wake_no_client(history: History) -> None:
 
 
 def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_module, "MAX_FRAMES", 8)
+    monkeypatch.setattr(board_module, "MAX_EVENTS", 8)
     board, _ = filled(history, 8)
-    assert len(board.after(0) or []) == 8
+    assert len(board.events_after(0) or []) == 8
     board.publish(history.append(records(Group("h", {"t": 6}, 2).diffs(1), start=8)))
-    assert board.after(2) is None
-    assert [frame.seq for frame in board.after(3) or []] == [4, 5, 6, 7, 8, 9]
+    assert board.events_after(2) is None
+    assert [frame.seq for frame in board.events_after(3) or []] == [4, 5, 6, 7, 8, 9]
 
 
 def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the size were measured only once, each cut would remove more rounds than necessary."""
     board, _ = filled(history, 1)
-    size = len((board.after(0) or [])[0].data)
+    size = len((board.events_after(0) or [])[0].data)
     monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)
     board.publish(history.append(records(Group("g", {"t": 6}, 1).diffs(400)[1:], start=1)))
-    kept = [len(frame.data) for frame in board.after(board._start) or []]
+    kept = [len(frame.data) for frame in board.events_after(board._start) or []]
     assert 20 * size < sum(kept) <= 40 * size
 
 
-def test_freshness_wakes_listeners_and_lag_does_not(history: History) -> None:
+def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
     board, _ = filled(history, 1)
     board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot()
@@ -143,7 +143,7 @@ def test_freshness_wakes_listeners_and_lag_does_not(history: History) -> None:
         board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
         assert woken.is_set()
     assert board.snapshot() != shown
-    progress = json.loads((board.after(board.end - 1) or [])[0].data.split(b"data: ")[1])
+    progress = json.loads((board.events_after(board.end - 1) or [])[0].data.split(b"data: ")[1])
     assert progress == {
         "caughtUp": False,
         "lag": None,

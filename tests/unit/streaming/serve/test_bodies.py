@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from streaming.serve import connections
 from streaming.serve.board import Board
-from streaming.serve.connections import PIECE_BYTES, BoundedBodies, NoRoom
+from streaming.serve.connections import PIECE_BYTES, BodyLimitReached, BoundedBodies
 from streaming.serve.server import ServeOptions
 from tests.support.feed import records
 from tests.support.feed_server import asking, running
@@ -56,7 +56,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_large_body_waits_until_its_pieces_are_taken() -> None:
+def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
     body = bytes(range(256)) * 1024
 
     async def run() -> None:
@@ -73,7 +73,7 @@ def test_a_large_body_waits_until_its_pieces_are_taken() -> None:
     asyncio.run(run())
 
 
-def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
+def test_total_bytes_of_waiting_bodies_are_limited() -> None:
     shared, numbers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,22 +98,22 @@ def test_waiting_bodies_are_bounded_shared_ones_once() -> None:
     asyncio.run(run())
 
 
-def test_response_in_progress_ends_when_space_runs_out() -> None:
+def test_response_ends_when_too_many_bytes_wait() -> None:
     async def app(_: Scope, __: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
         await send({"type": "http.response.body", "body": bytes(9 * PIECE_BYTES), "more_body": True})
 
     async def run() -> None:
-        with pytest.raises(NoRoom):
+        with pytest.raises(BodyLimitReached):
             await Client(BoundedBodies(app, most_bytes=PIECE_BYTES)).finish()
 
     asyncio.run(run())
 
 
-def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_GRACE_SECONDS", 0)
-    monkeypatch.setattr(connections, "_LEAST_BYTES_A_SECOND", 10 * PIECE_BYTES)
+    monkeypatch.setattr(connections, "_MIN_BYTES_PER_SECOND", 10 * PIECE_BYTES)
     aborted = asyncio.Event()
 
     async def run() -> None:
@@ -127,7 +127,7 @@ def test_a_client_that_takes_too_little_is_dropped(monkeypatch: pytest.MonkeyPat
     asyncio.run(run())
 
 
-def crowd(server: Any) -> tuple[list[Any], int]:
+def many_clients(server: Any) -> tuple[list[Any], int]:
     """Store groups whose snapshot has about 8 MB; return their records and the snapshot's size in bytes."""
     crowd_records = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
@@ -140,7 +140,7 @@ def crowd(server: Any) -> tuple[list[Any], int]:
 
 def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> None:
     with running(options) as server, ExitStack() as clients:
-        crowd_records, size = crowd(server)
+        crowd_records, size = many_clients(server)
         assert size > 7_000_000
         tracemalloc.start()
         clients.callback(tracemalloc.stop)
@@ -171,14 +171,14 @@ def test_groups_are_compressed_on_request(options: ServeOptions) -> None:
 def test_large_snapshot_is_shared_with_later_clients(monkeypatch: pytest.MonkeyPatch, history: Any) -> None:
     from streaming.serve import board as board_module
 
-    monkeypatch.setattr(board_module, "LARGE_BYTES", 100)
+    monkeypatch.setattr(board_module, "LARGE_SNAPSHOT_BYTES", 100)
     group = Group("g", {"t": 6}, 1)
     board = Board(history.extent, history.groups)
     board.publish(history.append(records(group.diffs(3))))
     first = board.snapshot()
     board.publish(history.append(records(group.diffs(2), start=3)))
     assert board.snapshot() is first
-    frames = board.after(first.cursor) or []
+    frames = board.events_after(first.cursor) or []
     assert (first.seq, [frame.seq for frame in frames]) == (3, [4, 5])
-    monkeypatch.setattr(board_module, "SHARED_SECONDS", 0)
+    monkeypatch.setattr(board_module, "SHARED_SNAPSHOT_SECONDS", 0)
     assert board.snapshot().seq == 5

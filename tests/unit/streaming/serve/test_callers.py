@@ -58,13 +58,13 @@ def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message:
 
 
 @pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
+def check_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the token file for changes at every request."""
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 
-def test_deleted_or_public_token_file_changes_nothing(
-    always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_unusable_token_file_keeps_the_old_tokens(
+    check_always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
     (tmp_path / "token").unlink()
@@ -93,7 +93,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: st
 
 
 @pytest.fixture
-def behind(history: History) -> Iterator[ASGIApp]:
+def proxied(history: History) -> Iterator[ASGIApp]:
     """Return an application that accepts only callers from the two networks of a proxy."""
     return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
@@ -114,30 +114,30 @@ def behind(history: History) -> Iterator[ASGIApp]:
     ],
 )
 def test_header_counts_only_from_a_trusted_proxy(
-    behind: ASGIApp, peer: str, headers: dict[str, str], status: int
+    proxied: ASGIApp, peer: str, headers: dict[str, str], status: int
 ) -> None:
-    assert ask(behind, "/api/v1/groups", headers, peer=peer).status == status
-    assert ask(behind, "/metrics", headers, peer=peer).status == status
-    assert ask(behind, "/health", headers, peer=peer).status == 200
+    assert ask(proxied, "/api/v1/groups", headers, peer=peer).status == status
+    assert ask(proxied, "/metrics", headers, peer=peer).status == status
+    assert ask(proxied, "/health", headers, peer=peer).status == 200
 
 
-def test_two_user_headers_are_rejected(behind: ASGIApp) -> None:
+def test_two_user_headers_are_rejected(proxied: ASGIApp) -> None:
     """A client sent the user header, and the proxy added a second one."""
     twice = [("x-user", "mallory"), ("x-user", "alice")]
-    assert ask(behind, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
+    assert ask(proxied, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
 
 
-def test_token_is_an_alternative_to_the_proxy(tmp_path: Path, history: History) -> None:
+def test_token_gives_access_without_the_proxy(tmp_path: Path, history: History) -> None:
     tokens = TokenFile(file_of(tmp_path, FIRST))
     app = service(history, access=Access(tokens, Proxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
     assert ask(app, "/metrics", bearer(FIRST), peer="10.9.9.9").status == 200
     assert ask(app, "/metrics", {"x-user": "alice"}, peer="10.9.9.9").status == 401
 
 
-def test_a_proxy_that_ends_tls_has_browsers_stay_with_it(behind: ASGIApp) -> None:
+def test_tls_proxy_gets_strict_transport_security(proxied: ASGIApp) -> None:
     def transport_security(peer: str, **headers: str) -> str | None:
         sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        return ask(behind, "/", sent_headers, peer=peer).headers.get("strict-transport-security")
+        return ask(proxied, "/", sent_headers, peer=peer).headers.get("strict-transport-security")
 
     assert transport_security("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
     assert transport_security("10.0.0.7", x_forwarded_proto="http") is None
@@ -191,9 +191,7 @@ def test_token_is_sent_as_a_bearer_token(history: History, sent: str, status: in
 
 
 @pytest.mark.parametrize("host", ["a?", "a/b?", "a#", "a@b", "[", "a?/api/v1/groups", ""])
-def test_the_host_header_never_opens_a_guarded_path(
-    history: History, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
+def test_host_header_gives_no_access(history: History, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     app = service(history, token="t" * 16, loopback_only=False)
     # Starlette before 1.1 builds the URL from the Host header.
     monkeypatch.setattr(Request, "url", property(lambda _: URL("http://a/?/api/v1/groups")))

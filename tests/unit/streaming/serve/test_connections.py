@@ -20,9 +20,9 @@ from tests.support.wait import eventually
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
-    monkeypatch.setattr(connections, "UNTAKEN_SECONDS", 1)
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 1)
 
 
 def connected(feed: Running) -> socket.socket:
@@ -100,7 +100,7 @@ def test_a_request_line_without_end_is_refused(options: ServeOptions) -> None:
 
 
 def test_connections_are_limited_and_slots_are_freed(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_MORE_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "_OTHER_CONNECTIONS", 2)
     with running(replace(options, max_clients=1)) as feed:
         with contextlib.ExitStack() as held:
             for _ in range(3):
@@ -128,10 +128,10 @@ def refused(feed: Running) -> bool:
         ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 5000, 5256, []),
     ],
 )
-def test_connections_are_as_many_as_the_system_has_files_for(
+def test_connection_limit_follows_the_open_file_limit(
     monkeypatch: pytest.MonkeyPatch, limit: tuple[int, int], wanted: int, allowed: int, raised: list[tuple[int, int]]
 ) -> None:
     limits_set: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limit)
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: limits_set.append(limits))
-    assert (connections.allow(wanted), limits_set) == (allowed, raised)
+    assert (connections.max_connections(wanted), limits_set) == (allowed, raised)

@@ -34,7 +34,7 @@ def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
         assert starts[use[1]] < use.start()
 
 
-def test_policy_allows_exactly_the_code_of_the_document(app: ASGIApp) -> None:
+def test_policy_has_the_hashes_of_the_page_code(app: ASGIApp) -> None:
     answer = ask(app, "/")
     policy = answer.headers["content-security-policy"]
     assert policy.startswith(f"{POLICY}; script-src 'sha256-")

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter
 
 from streaming.serve import board as board_module
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, FeedStatus, Filter, Stale
+from streaming.serve.board import Board, FeedFilter, FeedStatus, Stale
 from streaming.serve.feed import Feed, FeedResponse, FeedTimes
 from streaming.serve.history import History, Retention
 from tests.support.feed import records
@@ -32,7 +32,7 @@ class Event:
         return self.data.get("seq")
 
 
-def parsed(chunk: bytes) -> list[Event]:
+def parse_event(chunk: bytes) -> list[Event]:
     events = []
     for block in chunk.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
@@ -41,7 +41,7 @@ def parsed(chunk: bytes) -> list[Event]:
     return events
 
 
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Return a function that runs the coroutine test in an event loop."""
 
     @functools.wraps(test)
@@ -70,10 +70,10 @@ class Feeding:
             self.board.publish(batch)
 
     @contextlib.asynccontextmanager
-    async def listen(self, last: Any = None, wanted: Filter | None = None) -> AsyncIterator[Reader]:
+    async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> AsyncIterator[Reader]:
         with self.board.listening() as woken:
             place = (last, None) if isinstance(last, int) else last
-            response = FeedResponse(self.feed, wanted or Filter(), place)
+            response = FeedResponse(self.feed, wanted or FeedFilter(), place)
             async with contextlib.aclosing(response.chunks(woken)) as chunks:
                 yield Reader(chunks)
 
@@ -87,7 +87,7 @@ class Reader:
         events: list[Event] = []
         async with asyncio.timeout(60):
             async for chunk in self.chunks:
-                events += parsed(chunk)
+                events += parse_event(chunk)
                 if any(event.name == name and seq in (None, event.seq) for event in events):
                     return events
         return events
@@ -102,7 +102,7 @@ def numbers(events: list[Event]) -> list[object]:
     return [event.seq for event in events if event.name == "round"]
 
 
-@in_a_loop
+@run_async
 async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
     feeding.store(3)
     async with feeding.listen() as reader:
@@ -113,7 +113,7 @@ async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
         assert numbers(await reader.until("round", 5)) == [4, 5]
 
 
-@in_a_loop
+@run_async
 async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) -> None:
     feeding.store(1200)
     async with feeding.listen(last=150) as reader:
@@ -124,7 +124,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
         assert numbers(await reader.until("round")) == [1201]
 
 
-@in_a_loop
+@run_async
 async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
     """A client that connects while the history is ahead of the board receives no event twice."""
     feeding.store(10)
@@ -136,9 +136,9 @@ async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None
         assert numbers(await reader.until("round", 13)) == [11, 12, 13]
 
 
-@in_a_loop
+@run_async
 async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
+    monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")
         feeding.store(500)  # the client reads nothing meanwhile
@@ -148,7 +148,7 @@ async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypa
 
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
-@in_a_loop
+@run_async
 async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
     feeding.store(20)
     feeding.history.trim(Retention(0, 2**40), 2**60)
@@ -158,10 +158,10 @@ async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feedin
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
 
-@in_a_loop
+@run_async
 async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: Feeding) -> None:
     feeding.store(1)
-    async with feeding.listen(wanted=Filter(cause="member.left")) as reader:
+    async with feeding.listen(wanted=FeedFilter(cause="member.left")) as reader:
         await reader.until("snapshot")
         feeding.store(60)
         events = await reader.until("progress")
@@ -170,10 +170,10 @@ async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: Feed
         assert events[-1].id == f"{feeding.history.epoch}.61"
 
 
-@in_a_loop
+@run_async
 async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
     feeding.store(2)
-    async with feeding.listen(wanted=Filter(group="another")) as reader:
+    async with feeding.listen(wanted=FeedFilter(group="another")) as reader:
         await reader.until("snapshot")
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
         feeding.board.progress(FeedStatus(lag=None, stale=stale))
@@ -199,11 +199,11 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding
     async def send(message: MutableMapping[str, object]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(FeedResponse(feeding.feed, Filter(), (5, None))({"method": "GET", "state": {}}, receive, send))
+    asyncio.run(FeedResponse(feeding.feed, FeedFilter(), (5, None))({"method": "GET", "state": {}}, receive, send))
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-@in_a_loop
+@run_async
 async def test_closing_ends_the_stream(feeding: Feeding) -> None:
     async with feeding.listen() as reader:
         assert await anext(reader.chunks) == b"retry: 1000\n\n"
@@ -212,7 +212,7 @@ async def test_closing_ends_the_stream(feeding: Feeding) -> None:
         assert [chunk async for chunk in reader.chunks] == []
 
 
-@in_a_loop
+@run_async
 async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
     feeding.store(20)
     at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
@@ -225,7 +225,7 @@ async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
 
-@in_a_loop
+@run_async
 async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
     async with feeding.listen() as reader:
         assert (await reader.until("progress"))[-1].id == f"{feeding.history.epoch}.0"
@@ -257,7 +257,7 @@ class Client:
     async def run(self, last: int | None = None) -> None:
         scope = {"method": "GET", "state": {"abort": lambda: self.aborted.append(True)}}
         async with asyncio.timeout(60):
-            await FeedResponse(self._feed, Filter(), last)(scope, self._receive, self._send)
+            await FeedResponse(self._feed, FeedFilter(), last)(scope, self._receive, self._send)
 
     async def _receive(self) -> dict[str, object]:
         await self.left.wait()
@@ -271,8 +271,8 @@ class Client:
             await asyncio.sleep(60)
 
 
-@in_a_loop
-async def test_departed_member_is_not_tracked(feeding: Feeding) -> None:
+@run_async
+async def test_departed_client_is_not_tracked(feeding: Feeding) -> None:
     client = Client(feeding)
     running = asyncio.create_task(client.run())
     await client.took.wait()
@@ -284,7 +284,7 @@ async def test_departed_member_is_not_tracked(feeding: Feeding) -> None:
     assert client.sent[-1] == {"type": "http.response.body", "body": b""}
 
 
-@in_a_loop
+@run_async
 async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
     feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
     client = Client(feeding)
@@ -293,7 +293,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
     assert (len(feeding.board.listeners), feeding.board.cut_off, client.aborted) == (0, 1, [True])
 
 
-@in_a_loop
+@run_async
 async def test_each_write_is_full_or_the_last_one(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     """A burst of events is sent in few writes, and no event is split between two writes."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from streaming.serve import board as board_module
-from streaming.serve.board import Filter
+from streaming.serve.board import FeedFilter
 from streaming.serve.history import History
 from tests.support.compacted import checkout
 from tests.support.feed import stories, story
 from tests.support.incidents import incident
 from tests.unit.streaming.serve.test_feed import Event, Feeding, in_a_loop
 
-ALL = Filter(stories=True)
+ALL = FeedFilter(stories=True)
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding)
 
 
 @in_a_loop
-async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_module, "MAX_FRAMES", 16)
+async def test_slow_client_receives_every_story(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
     async with feeding.listen((0, 0), ALL) as reader:
         await reader.until("progress")
         for number in range(1, 40):
@@ -110,7 +110,7 @@ async def test_a_slow_reader_misses_nothing(feeding: Feeding, monkeypatch: pytes
 
 
 @in_a_loop
-async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
+async def test_deleted_story_does_not_block_clients(feeding: Feeding) -> None:
     store_incidents(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
     async with feeding.listen((0, 0), ALL) as reader:
@@ -120,7 +120,7 @@ async def test_deleted_story_holds_up_no_client(feeding: Feeding) -> None:
 @in_a_loop
 async def test_group_filter_applies_to_stories_too(feeding: Feeding) -> None:
     store_incidents(feeding, 1, group="other")
-    async with feeding.listen(wanted=Filter(group="g", cause="member.left", stories=True)) as reader:
+    async with feeding.listen(wanted=FeedFilter(group="g", cause="member.left", stories=True)) as reader:
         first = await reader.until("stories")
         assert first[-1].data["incidents"] == []
         store_incidents(feeding, 2, group="other")

@@ -23,11 +23,11 @@ from tests.support.wait import eventually, unchanged
 READY = {"ready": True, "lag": 0}
 
 
-def made(count: int, name: str = "g") -> list[TopicRecord]:
+def diff_records(count: int, name: str = "g") -> list[TopicRecord]:
     return records(Group(name, {"t": 6}, 1).diffs(count))
 
 
-def ready(feed: Running, seq: int) -> bool:
+def readiness(feed: Running, seq: int) -> bool:
     return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY, "seq": seq}
 
 
@@ -49,10 +49,10 @@ class Failing(MemorySource):
 @pytest.mark.parametrize(
     "error", [RuntimeError("odd"), OverflowError("too large"), MemoryError(), SystemExit(0), KeyError("x")]
 )
-def test_a_follower_that_fails_ends_the_process(options: ServeOptions, error: BaseException) -> None:
+def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: BaseException) -> None:
     source = Failing()
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
         source.error = error
         ended = end_of(feed)
     assert isinstance(ended, OutsideFailure)
@@ -61,7 +61,7 @@ def test_a_follower_that_fails_ends_the_process(options: ServeOptions, error: Ba
     assert "\n" not in str(ended)
 
 
-def test_an_error_outside_ends_the_process_with_its_line(options: ServeOptions) -> None:
+def test_outside_failure_ends_the_process_with_its_message(options: ServeOptions) -> None:
     source = Failing(error=OutsideFailure("topic t: not allowed"))
     with running(options, source) as feed:
         assert str(end_of(feed)) == "topic t: not allowed"
@@ -77,31 +77,31 @@ def test_an_error_outside_ends_the_process_with_its_line(options: ServeOptions) 
 def test_failed_write_or_retention_ends_the_process(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch, statement: str, message: str
 ) -> None:
-    monkeypatch.setattr(follower, "_TRIM_EVERY", 0.2)
+    monkeypatch.setattr(follower, "_TRIM_SECONDS", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
         feed.server._history._connection.execute(statement)
-        feed.source.put(*made(4))
+        feed.source.put(*diff_records(4))
         ended = end_of(feed)
     assert isinstance(ended, HistoryFailure)
     assert message in str(ended)
 
 
-def test_full_disk_is_reported_and_waited_out(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
+def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
     with running(options) as feed:
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
         connection = feed.server._history._connection
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
-        feed.source.put(*made(300))
+        feed.source.put(*diff_records(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)
         body = feed.get("/ready")
         assert (body["ready"], body["lag"], body["stale"]["kind"]) == (False, None, "history-blocked")
         assert feed.metrics()["rebalance_monitor_feed_caught_up"] == 0
         assert feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 1
         connection.execute("PRAGMA max_page_count = 100000")
-        eventually(lambda: ready(feed, 300))
+        eventually(lambda: readiness(feed, 300))
         eventually(lambda: feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 0)
 
 
@@ -111,8 +111,8 @@ def test_full_disk_during_retention_is_reported_and_awaited(
     from streaming.serve.history import History
     from streaming.serve.historyfile import HistoryBlocked
 
-    monkeypatch.setattr(follower, "_BLOCKED_SECONDS", 0.05)
-    monkeypatch.setattr(follower, "_TRIM_EVERY", 0.05)
+    monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_TRIM_SECONDS", 0.05)
     full = threading.Event()
     full.set()
 
@@ -125,31 +125,31 @@ def test_full_disk_during_retention_is_reported_and_awaited(
     with running(options) as feed:
         eventually(lambda: feed.get("/ready").get("stale"))
         full.clear()
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
 
 
 def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
     source = MemorySource()
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
         connection = feed.server._history._connection
         connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
-        source.put(*made(300))
+        source.put(*diff_records(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)
     assert feed.ended == [None]
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 300))
+        eventually(lambda: readiness(feed, 300))
 
 
 def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> None:
     source = MemorySource()
-    source.put(*made(5))
+    source.put(*diff_records(5))
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 5))
+        eventually(lambda: readiness(feed, 5))
         options.history.unlink()
         assert isinstance(end_of(feed), HistoryFailure)
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 5))
+        eventually(lambda: readiness(feed, 5))
 
 
 @dataclass
@@ -169,12 +169,12 @@ def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest
     source = BlockingSource()
     source.let_go.set()
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
         source.let_go.clear()
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
         source.let_go.set()
-        eventually(lambda: ready(feed, 0))
+        eventually(lambda: readiness(feed, 0))
 
 
 def test_progress_is_reported_until_the_follower_is_lost(
@@ -195,9 +195,9 @@ def test_progress_is_reported_until_the_follower_is_lost(
 
 def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
     source = MemorySource()
-    source.put(*made(5))
+    source.put(*diff_records(5))
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 5))
+        eventually(lambda: readiness(feed, 5))
         source.stale = Stale("kafka-unreachable", "No contact with Kafka", 1_700_000_000_000)
         eventually(lambda: feed.ask("/ready")[0] == 503)
         stale = {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 1_700_000_000_000}
@@ -207,7 +207,7 @@ def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
         assert feed.metrics()['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
         assert feed.metrics()["rebalance_monitor_feed_stale_since_timestamp_seconds"] == 1_700_000_000
         source.stale = None
-        eventually(lambda: ready(feed, 5))
+        eventually(lambda: readiness(feed, 5))
         assert "stale" not in feed.get("/api/v1/groups")
 
 
@@ -215,13 +215,13 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
     part = ComponentState(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
     freshness = [Freshness()]
     source = MemorySource()
-    source.put(*made(5))
+    source.put(*diff_records(5))
 
     def parts(**fields: Any) -> list[dict[str, Any]]:
         return [msgspec.to_builtins(part) | fields]
 
     with running(options, source, lambda: freshness[0]) as feed:
-        eventually(lambda: ready(feed, 5))  # no status is reported for missing components
+        eventually(lambda: readiness(feed, 5))  # no status is reported for missing components
         freshness[0] = Freshness(parts=(part,))
         eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
         freshness[0] = Freshness(is_known=False, parts=(part,))
@@ -247,11 +247,11 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
 
 def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOptions) -> None:
     source = MemorySource()
-    source.put(*made(9))
+    source.put(*diff_records(9))
     with running(options, source) as feed:
-        eventually(lambda: ready(feed, 9))
-        source.remake("t-2", *made(20, "h"))
-        eventually(lambda: ready(feed, 29))
+        eventually(lambda: readiness(feed, 9))
+        source.remake("t-2", *diff_records(20, "h"))
+        eventually(lambda: readiness(feed, 29))
         groups = feed.get("/api/v1/groups")["groups"]
         assert {group["groupId"]: group["rounds"] for group in groups} == {"g": 9, "h": 20}
 
@@ -259,7 +259,7 @@ def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOpti
 def test_retention_runs_while_serving(options: ServeOptions) -> None:
     options = replace(options, limits=Retention(1, 2**30))
     source = MemorySource()
-    source.put(*made(4))
+    source.put(*diff_records(4))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/ready")["seq"] == 4)
     with running(options, source) as feed:  # the first step also trims the history

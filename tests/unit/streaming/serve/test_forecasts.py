@@ -54,7 +54,7 @@ def test_forecast_of_a_migration_to_another_protocol(stored: ASGIApp) -> None:
     assert [obstacle["reason"] for obstacle in target["inTheWay"]] == ["has no group.instance.id"] * 2
 
 
-def test_moves_of_a_change(stored: ASGIApp) -> None:
+def test_moved_partitions_of_a_change_are_returned(stored: ASGIApp) -> None:
     answer = answer_json(stored, "what-if?add=1&partitions=t=9")
     assert answer["partitions"] == {"t": 9}
     assert [answer["names"][member] for member in answer["added"]] == ["new-1"]
@@ -97,5 +97,5 @@ def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> N
         ("team%2Fcheckout/migrate?to=raft", 400),
     ],
 )
-def test_unanswerable_questions(stored: ASGIApp, target: str, status: int) -> None:
+def test_impossible_forecasts_are_refused(stored: ASGIApp, target: str, status: int) -> None:
     assert ask(stored, f"/api/v1/groups/{target}").status == status

@@ -12,7 +12,7 @@ from msgspec import structs
 from assignors.errors import BadInput
 from streaming.records.codec import encode
 from streaming.serve import historyfile
-from streaming.serve.archive import Archive, Window
+from streaming.serve.archive import Archive, PageQuery
 from streaming.serve.history import History, Retention, used_bytes
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, story
@@ -22,20 +22,20 @@ from tests.support.incidents import incident
 GROUP = {"t": 6}
 
 
-def made(count: int, *, name: str = "g", seed: int = 1) -> list[TopicRecord]:
+def diff_records(count: int, *, name: str = "g", seed: int = 1) -> list[TopicRecord]:
     return records(Group(name, GROUP, seed).diffs(count))
 
 
 def test_rounds_and_offsets_are_stored_together(history: History) -> None:
-    batch = history.append(made(5))
+    batch = history.append(diff_records(5))
     assert [stored.seq for stored in batch.rounds] == [1, 2, 3, 4, 5]
     assert history.positions() == {(DIFFS, 0): 5}
     assert history.extent.last == 5
     assert history.groups["g"].rounds == 5
 
 
-def test_a_repeated_id_changes_nothing_but_the_offset(history: History) -> None:
-    first = made(3)
+def test_repeated_diff_id_stores_only_the_offset(history: History) -> None:
+    first = diff_records(3)
     history.append(first)
     before = history.groups["g"]
     again = [msgspec.structs.replace(record, offset=record.offset + 3) for record in first]
@@ -43,12 +43,12 @@ def test_a_repeated_id_changes_nothing_but_the_offset(history: History) -> None:
     assert (batch.rounds, batch.repeated, batch.groups) == ([], 3, {})
     assert history.positions() == {(DIFFS, 0): 6}
     assert (history.groups["g"], history.extent.last) == (before, 3)
-    more = [msgspec.structs.replace(record, offset=record.offset + 3) for record in made(4)[3:]]
+    more = [msgspec.structs.replace(record, offset=record.offset + 3) for record in diff_records(4)[3:]]
     assert [stored.seq for stored in history.append(more).rounds] == [4]
 
 
 def test_failed_batch_stores_nothing(history: History) -> None:
-    history.append(made(2))
+    history.append(diff_records(2))
     history._connection.execute(
         "CREATE TEMP TRIGGER full BEFORE INSERT ON positions BEGIN SELECT RAISE(FAIL, 'disk'); END"
     )
@@ -60,14 +60,14 @@ def test_failed_batch_stores_nothing(history: History) -> None:
     history._connection.execute("DROP TRIGGER full")
     history.append(more)  # the history has forgotten the ids of the rolled-back transaction
     archive = Archive(history.path)
-    assert len(archive.page(Window(group="h"), with_diff=False).items) == 2
+    assert len(archive.page(PageQuery(group="h"), with_diff=False).items) == 2
 
 
 def test_full_disk_is_recognised_and_nothing_is_lost(history: History) -> None:
-    history.append(made(2))
+    history.append(diff_records(2))
     pages = history._connection.execute("PRAGMA page_count").fetchone()[0]
     history._connection.execute(f"PRAGMA max_page_count = {pages}")
-    more = made(400)[2:]
+    more = diff_records(400)[2:]
     with pytest.raises(historyfile.HistoryBlocked, match="the disk is full"):
         history.append(more)
     assert history.positions() == {(DIFFS, 0): 2}
@@ -80,16 +80,16 @@ def test_lock_of_another_program_is_recognised(history: History) -> None:
     with sqlite3.connect(history.path, isolation_level=None) as backup:
         backup.execute("BEGIN IMMEDIATE")
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
-            history.append(made(1))
+            history.append(diff_records(1))
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.renew({DIFFS: "a"})
         backup.execute("ROLLBACK")
     backup.close()
-    assert len(history.append(made(1)).rounds) == 1
+    assert len(history.append(diff_records(1)).rounds) == 1
 
 
 def test_invalid_diff_is_skipped_and_reported(history: History, caplog: pytest.LogCaptureFixture) -> None:
-    good = made(1)[0]
+    good = diff_records(1)[0]
     broken = [
         TopicRecord(DIFFS, 0, 1, b"g", b"{", "x"),
         TopicRecord(DIFFS, 0, 2, b"g", good.value, None),
@@ -156,14 +156,14 @@ def test_an_assignment_that_is_refused_is_not_served(history: History, value: by
     ],
 )
 def test_diff_with_numbers_out_of_range_is_refused(history: History, fields: dict[str, object]) -> None:
-    good = made(2)
+    good = diff_records(2)
     bad = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
     batch = history.append([good[0], bad, msgspec.structs.replace(good[1], offset=2)])
     assert (len(batch.rounds), batch.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
 
 
 def test_diff_with_unknown_fields_in_invalid_utf8_is_refused(history: History) -> None:
-    good = made(1)[0]
+    good = diff_records(1)[0]
     bad = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
     assert history.append([bad]).refused == 1
 
@@ -171,7 +171,7 @@ def test_diff_with_unknown_fields_in_invalid_utf8_is_refused(history: History) -
 def test_restart_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
-    first.append(made(4))
+    first.append(diff_records(4))
     extent, groups = first.extent, first.groups
     first.close()
     second = History(path, cluster_id="c", diffs_topic=DIFFS)
@@ -179,13 +179,13 @@ def test_restart_continues_where_it_stopped(tmp_path: Path) -> None:
     second.close()
 
 
-def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
+def test_history_of_other_topics_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     first = History(path, cluster_id="c", diffs_topic=DIFFS)
     first.renew({ASSIGNMENTS: "b"})
     first.close()
     second = History(path, cluster_id="c", diffs_topic=DIFFS)  # without rounds the history has no group yet
-    second.append(made(1))
+    second.append(diff_records(1))
     second.close()
     message = rf"rounds of other topics \({ASSIGNMENTS}, {DIFFS}\), this is x\.{DIFFS}; name another file"
     with pytest.raises(BadInput, match=message):
@@ -195,7 +195,7 @@ def test_another_monitors_topics_are_refused(tmp_path: Path) -> None:
 
 def test_recreated_topic_is_read_from_its_start(history: History) -> None:
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
-    history.append(made(3))
+    history.append(diff_records(3))
     history.renew({DIFFS: "a", ASSIGNMENTS: "b"})
     history.renew({ASSIGNMENTS: "b"})  # the group is hidden until its assignment is read again
     assert (history.topic_ids(), history.positions()) == ({DIFFS: "a", ASSIGNMENTS: "b"}, {(DIFFS, 0): 3})
@@ -205,7 +205,7 @@ def test_recreated_topic_is_read_from_its_start(history: History) -> None:
 
 
 @pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
-def test_a_round_from_a_clock_ahead_stops_no_retention(history: History, ahead_ms: int) -> None:
+def test_round_with_future_time_does_not_stop_retention(history: History, ahead_ms: int) -> None:
     diffs = Group("g", GROUP, 1).diffs(20)
     diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + ahead_ms)
     topic_records = records(diffs)
@@ -219,7 +219,7 @@ def test_a_round_from_a_clock_ahead_stops_no_retention(history: History, ahead_m
 def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
     with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:
-        history.append([*made(3), *records(Group("h", GROUP, 2).diffs(2), start=3)], 1000)
+        history.append([*diff_records(3), *records(Group("h", GROUP, 2).diffs(2), start=3)], 1000)
         history.append([story(incident("g", 1), offset=0), story(incident("h", 1), offset=1)], 1000)
         gone = [TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None), TopicRecord(ASSIGNMENTS, 0, 1, b"k", None, None)]
         history.append(gone, 1000)
@@ -235,17 +235,17 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
 
 
 def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
-    older = [structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in made(6)]
+    older = [structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in diff_records(6)]
     newer = [structs.replace(record, partition=1, offset=record.offset - 4, timestamp=90) for record in older[4:]]
     history.append([newer[0], *older[:2], newer[1], *older[2:4]])
     group = history.groups["g"]
     newest = json.loads(newer[1].value or b"")
     assert (group.generation, group.round, group.rounds) == (newest["generation"], newest["round"], 6)
-    page = Archive(history.path).page(Window(group="g", limit=4), with_diff=True)
-    rest = Archive(history.path).page(Window(group="g", before=page.next), with_diff=True)
+    page = Archive(history.path).page(PageQuery(group="g", limit=4), with_diff=True)
+    rest = Archive(history.path).page(PageQuery(group="g", before=page.next), with_diff=True)
     shown = [json.loads(item)["diff"] for item in [*page.items, *rest.items]]
     assert shown == [json.loads(record.value or b"") for record in [*older[:4], *newer][::-1]]
-    history.append([structs.replace(topic_record, partition=2, timestamp=5) for topic_record in made(7)[6:]])
+    history.append([structs.replace(topic_record, partition=2, timestamp=5) for topic_record in diff_records(7)[6:]])
     assert history.groups["g"].generation == newest["generation"]
 
 
@@ -260,7 +260,7 @@ def test_assignments_stay_in_order_when_the_topic_grows(history: History) -> Non
 
 
 def test_retention_by_size_drops_the_oldest(history: History) -> None:
-    history.append(made(2000))
+    history.append(diff_records(2000))
     history.trim(Retention(2**60, 900_000), 0)
     with closing(historyfile.connect(history.path)) as connection:
         assert used_bytes(connection) <= 900_000
@@ -268,14 +268,14 @@ def test_retention_by_size_drops_the_oldest(history: History) -> None:
 
 
 def test_sequence_numbers_continue_after_full_retention(history: History) -> None:
-    history.append(made(3))
+    history.append(diff_records(3))
     history.trim(Retention(0, 2**40), 2**60)
     batch = history.append(records(Group("h", GROUP, 2).diffs(1), start=3))
     assert batch.rounds[0].seq == 4
 
 
-def test_a_tombstone_ends_a_group(history: History) -> None:
-    history.append(made(3))
+def test_tombstone_of_an_assignment_deletes_the_group(history: History) -> None:
+    history.append(diff_records(3))
     group = Group("g", GROUP, 1)
     group.diffs(3)
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(group.latest()), None)])

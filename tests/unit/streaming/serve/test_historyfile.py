@@ -41,11 +41,11 @@ def execute(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def file_contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def put(path: Path, content: bytes | int | list[str]) -> None:
+def replace_with(path: Path, content: bytes | int | list[str]) -> None:
     """Write a file with these bytes, a history of another version, or a database of another program."""
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -92,13 +92,13 @@ def link_to_a_text_file(path: Path) -> None:
     ],
 )
 def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str) -> None:
-    content(path) if callable(content) else put(path, content)
-    before = contents(path.parent)
+    content(path) if callable(content) else replace_with(path, content)
+    before = file_contents(path.parent)
     with pytest.raises(BadInput, match=message) as refused:
         opened(path)
     assert f"--database {path.parent}" in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert contents(path.parent) == before
+    assert file_contents(path.parent) == before
 
 
 def test_another_cluster_is_refused(path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_history_has_one_writer(path: Path) -> None:
     opened(path).close()
 
 
-def test_a_killed_writer_leaves_no_lock(path: Path) -> None:
+def test_killed_writer_releases_the_lock(path: Path) -> None:
     hold = (
         "import sys; from pathlib import Path; from streaming.serve.history import History\n"
         "h = History(Path(sys.argv[1]), cluster_id='c', diffs_topic='d'); print(flush=True); sys.stdin.read()"

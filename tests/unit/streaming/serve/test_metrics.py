@@ -76,7 +76,7 @@ def test_members_in_causes_are_one_series_per_group_and_cause(history: History) 
     }
 
 
-def test_while_the_feed_is_stale_no_state_is_claimed(history: History) -> None:
+def test_stale_feed_has_no_group_states(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(2)))
     board = Board(history.extent, history.groups)
     board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 1_700_000_000_500)))
@@ -125,7 +125,7 @@ def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
     }
 
 
-def test_each_part_has_its_own_metrics(history: History) -> None:
+def test_each_component_has_its_own_metrics(history: History) -> None:
     board = Board(history.extent, history.groups)
     names = ("alive", "last_heartbeat_timestamp_seconds", "up_to_timestamp_seconds")
     states: tuple[State, ...] = ("alive", "behind", "silent", "stopped")

@@ -32,13 +32,13 @@ def test_moment_parameters_are_read_as_milliseconds(query: str, expected: int | 
 
 
 @pytest.mark.parametrize("value", ["-1", "1.5", "٣", "1e3", "99999999999999999999", "x", " 1", "9" * 19])
-def test_numbers_are_read_strictly(value: str) -> None:
+def test_invalid_numbers_are_refused(value: str) -> None:
     with pytest.raises(Problem) as refused:
         decoded(f"n={value}", whole("n", ""))
     assert (refused.value.status, refused.value.members) == (400, {"parameter": "n"})
 
 
-def test_milliseconds_are_as_long_as_a_javascript_date() -> None:
+def test_longest_milliseconds_are_accepted() -> None:
     assert decoded("at=8640000000000000", moment("at", "")) == {"at": 8_640_000_000_000_000}
     with pytest.raises(Problem, match="'86400000000000000' is neither RFC 3339"):
         decoded("at=86400000000000000", moment("at", ""))
@@ -47,7 +47,7 @@ def test_milliseconds_are_as_long_as_a_javascript_date() -> None:
 @pytest.mark.parametrize(
     ("value", "accepted"), [("3", True), ("2", False), (f"{2**53}", True), (f"{2**53 + 1}", False)]
 )
-def test_a_number_is_in_its_range(value: str, accepted: bool) -> None:
+def test_number_out_of_range_is_refused(value: str, accepted: bool) -> None:
     if accepted:
         assert decoded(f"n={value}", whole("n", "", minimum=3)) == {"n": int(value)}
     else:
@@ -62,19 +62,19 @@ def test_a_missing_or_empty_parameter_is_none() -> None:
     assert decoded("name=x", text("name", ""), text("other", "")) == {"name": "x", "other": None}
 
 
-def test_a_flag_is_true_or_false() -> None:
+def test_flag_accepts_true_and_false_only() -> None:
     values = [decoded(f"open={value}", flag("open", ""))["open"] for value in ("true", "false", "")]
     assert values == [True, False, None]
     with pytest.raises(Problem, match="open: '1' is not one of true, false"):
         decoded("open=1", flag("open", ""))
 
 
-def test_only_the_query_holds_query_parameters() -> None:
+def test_header_parameters_are_not_query_parameters() -> None:
     with pytest.raises(Problem, match="seq: no such parameter; there are none"):
         decoded("seq=1", whole("seq", "", location="path"))
 
 
-def test_a_refusal_repeats_60_characters_at_most() -> None:
+def test_refusal_quotes_at_most_60_characters() -> None:
     for length, shown in ((60, "x" * 60), (61, "x" * 60 + "…")):
         with pytest.raises(Problem) as refused:
             decoded(f"view={'x' * length}", choice("view", ("a", "b"), ""))

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from streaming.serve.app import WholeGroups
+from streaming.serve.app import EncodedGroupIds
 
 
 def routed(raw: str) -> str:
@@ -16,7 +16,7 @@ def routed(raw: str) -> str:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["path"])
 
-    asyncio.run(WholeGroups(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None))
+    asyncio.run(EncodedGroupIds(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None))
     return seen[0]
 
 

@@ -21,7 +21,7 @@ from tests.unit.streaming.recording.test_file import WHOLE
 RECORDING = read_recording(io.BytesIO(WHOLE), "a.rmlog")
 
 
-def test_every_output_is_given_once() -> None:
+def test_recorded_source_returns_each_output_once() -> None:
     source, topics = RecordedSource(RECORDING), dict.fromkeys(("diffs", "assignments", "episodes", "incidents"), 0)
     source.open({}, {})
     while not source.caught_up:
@@ -36,7 +36,7 @@ def test_every_output_is_given_once() -> None:
         source.publish(Event("s", "1", Annotation(timestamp=1, groups=".*", text="x")))
 
 
-def test_the_api_answers_from_the_recording() -> None:
+def test_api_serves_the_recording() -> None:
     started: list[FeedServer] = []
     thread = threading.Thread(target=serve_recording, args=(RECORDING, "127.0.0.1", 0, started.append))
     thread.start()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from streaming.serve.records import TopicRecord, UnusableRecord, assignment_of, round_of
+from streaming.serve.records import TopicRecord, UnusableRecord, parse_assignment, parse_round
 from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group
 
@@ -21,7 +21,7 @@ from tests.support.histories import Group
 def test_invalid_diff_is_refused(fields: dict[str, bytes | None], message: str) -> None:
     (record,) = records(Group("g", {"t": 6}, 1).diffs(1))
     with pytest.raises(UnusableRecord, match=message):
-        round_of(msgspec.structs.replace(record, **fields))
+        parse_round(msgspec.structs.replace(record, **fields))
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_invalid_diff_is_refused(fields: dict[str, bytes | None], message: str) 
 )
 def test_invalid_assignment_is_refused(key: bytes | None, value: bytes | None, message: str) -> None:
     with pytest.raises(UnusableRecord, match=message):
-        assignment_of(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))
+        parse_assignment(TopicRecord(ASSIGNMENTS, 0, 0, key, value, None))

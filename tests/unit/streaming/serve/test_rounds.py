@@ -15,7 +15,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 WHO: dict[str, Any] = {"group_id": "g", "protocol": "classic", "group_epoch": None}
 
 
-def made(kind: type[_T], *values: object) -> _T:
+def build_struct(kind: type[_T], *values: object) -> _T:
     return kind(**dict(zip(kind.__struct_fields__, values, strict=False)))
 
 
@@ -43,13 +43,13 @@ def diff(kind: str = "member.joined", who: str = "c3", **changes: object) -> Dif
     return sample(**base | changes)
 
 
-def test_round_that_only_revokes_is_not_the_last_one() -> None:
+def test_group_rebalances_until_revoked_partitions_are_owned() -> None:
     summary = records.summarise("id-1", diff())
     assert (summary.state, summary.members, summary.partitions, summary.unassigned) == ("PreparingRebalance", 3, 6, 2)
     assert records.summarise("id-1", diff(generation=None, group_epoch=7)).state == "Reconciling"
 
 
-def test_partitions_of_members_that_a_diff_leaves_out_count() -> None:
+def test_partitions_of_omitted_members_are_counted() -> None:
     whole, brief = (
         records.summarise("id-1", diff()),
         records.summarise("id-1", diff(unchanged=2, unchanged_partitions=9)),
@@ -102,7 +102,7 @@ def test_members_in_the_group_after_a_round_are_counted(members: dict[str, Membe
     assert records.summarise("id-1", diff("member.left", "c3", members=members, unassigned={})).members == count
 
 
-def test_diffs_without_present_are_read() -> None:
+def test_members_without_present_field_are_counted() -> None:
     value = encode(diff(members={"c1": member([0], present=None)}))
     assert records.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
     older = value.replace(b',"present":null', b"")
@@ -110,7 +110,7 @@ def test_diffs_without_present_are_read() -> None:
     assert msgspec.json.decode(older, type=Diff) == msgspec.json.decode(value, type=Diff)
 
 
-def test_empty_and_dead() -> None:
+def test_group_without_members_is_empty_and_deleted_is_dead() -> None:
     gone = member([0], [0], present=False)
     last = diff("member.fenced", "c1", members={"c1": gone}, unassigned={"t": [0]})
     assert records.summarise("id-1", last).state == "Empty"
@@ -118,7 +118,7 @@ def test_empty_and_dead() -> None:
     assert records.summarise("id-1", deleted).state == "Dead"
 
 
-def test_changes_list_new_owners_first_then_unowned() -> None:
+def test_changes_list_new_owners_then_unassigned() -> None:
     assert records.changes(diff()) == [(None, "t", [2, 5])]
     second = diff(round=2, members={"c1": member([0, 1]), "c3": member([], [], [2, 5])}, unassigned={})
     assert records.changes(second) == [("c3", "t", [2, 5])]
@@ -127,7 +127,7 @@ def test_changes_list_new_owners_first_then_unowned() -> None:
 
 
 #: Fields that the summaries of the first round and of its group share.
-FIRST = made(
+FIRST = build_struct(
     RoundSummary,
     *("g", "classic", "cooperative-sticky", 2, None, 1, 1000),
     *("PreparingRebalance", 3, 6, 2, 3, ["two owners"], "consumer", {}),
@@ -177,7 +177,7 @@ def test_durations_and_gaps_add_up_over_rebalances() -> None:
     assert group.causes == {"member.joined": 2, "member.left": 2}
 
 
-def test_backward_clock_subtracts_nothing() -> None:
+def test_backward_clock_adds_no_negative_time() -> None:
     group = after(diff(timestamp=1000), diff(timestamp=900, round=2, unassigned={}))
     assert (group.rebalance_ms, group.unavailable_ms, group.timestamp) == (0, 0, 900)
 
@@ -190,7 +190,9 @@ def test_time_before_the_first_kept_round_is_not_counted() -> None:
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
 
 
-LATEST = made(LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}})
+LATEST = build_struct(
+    LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}}
+)
 
 
 def test_group_with_only_a_latest_assignment() -> None:

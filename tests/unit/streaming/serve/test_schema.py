@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.serve import historyfile
-from streaming.serve.historyfile import HistoryBlocked, HistoryFailure, connect, plainly, reading
+from streaming.serve.historyfile import HistoryBlocked, HistoryFailure, connect, history_errors, history_read_errors
 
 
-def failed(code: int) -> sqlite3.OperationalError:
+def sqlite_error(code: int) -> sqlite3.OperationalError:
     error = sqlite3.OperationalError("SQLite's message")
     error.sqlite_errorcode = code
     return error
 
 
 def failure_of(path: Path, code: int) -> HistoryFailure:
-    with pytest.raises(HistoryFailure) as failure, plainly(path):
-        raise failed(code)
+    with pytest.raises(HistoryFailure) as failure, history_errors(path):
+        raise sqlite_error(code)
     return failure.value
 
 
@@ -53,31 +53,31 @@ def test_io_error_without_room_is_a_full_disk(
     assert type(failure_of(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)) is kind
 
 
-def test_other_errors_are_verbatim_and_name_their_file_once(tmp_path: Path) -> None:
+def test_other_sqlite_errors_keep_their_text(tmp_path: Path) -> None:
     path, file = tmp_path / "h", tmp_path / "other"
     for error, message in (
         (PermissionError(13, "Permission denied", str(path)), "Permission denied"),
         (PermissionError(13, "Permission denied", str(file)), f"{file}: Permission denied"),
         (OSError("odd"), "odd"),
-        (failed(sqlite3.SQLITE_ERROR), "SQLite's message"),
+        (sqlite_error(sqlite3.SQLITE_ERROR), "SQLite's message"),
         (sqlite3.ProgrammingError("SQLite's message"), "SQLite's message"),
     ):
-        with pytest.raises(HistoryFailure) as failure, plainly(path):
+        with pytest.raises(HistoryFailure) as failure, history_errors(path):
             raise error
         assert str(failure.value) == f"history {path}: {message}"
 
 
 @pytest.mark.parametrize("error", [zlib.error("bits"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bits")])
-def test_bytes_that_do_not_decode_are_damage_everywhere(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(HistoryFailure, match=r"is damaged; restore a copy.*bits"), plainly(tmp_path / "h"):
+def test_undecodable_bytes_are_reported_as_damage(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(HistoryFailure, match=r"is damaged; restore a copy.*bits"), history_errors(tmp_path / "h"):
         raise error
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), KeyError("v"), TypeError("v"), RecursionError("v")])
-def test_invalid_values_are_damage_only_while_reading(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(HistoryFailure, match="is damaged; restore a copy"), reading(tmp_path / "h"):
+def test_invalid_values_are_damage_when_reading(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(HistoryFailure, match="is damaged; restore a copy"), history_read_errors(tmp_path / "h"):
         raise error
-    with pytest.raises(type(error)), plainly(tmp_path / "h"):
+    with pytest.raises(type(error)), history_errors(tmp_path / "h"):
         raise error
 
 

@@ -24,5 +24,5 @@ from streaming.serve.security import is_loopback
         ("LOCALHOST", True),
     ],
 )
-def test_loopback(host: str, expected: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected

@@ -20,7 +20,7 @@ from tests.support.histories import Group
 from tests.support.wait import eventually
 
 
-def test_a_restart_reads_on_and_drops_repeats(options: ServeOptions) -> None:
+def test_restart_continues_and_drops_repeated_records(options: ServeOptions) -> None:
     rounds = records(Group("g", {"t": 6}, 1).diffs(9))
     source = MemorySource()
     source.put(*rounds[:5])
@@ -64,7 +64,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
                 received += staying.recv(1 << 20)
 
 
-def test_a_signal_drains_and_ends_with_zero(tmp_path: Path) -> None:
+def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
     options = ["--database", str(tmp_path / "h.sqlite"), "--groups", "2"]
     command = [sys.executable, "-m", "tests.support.memory_server", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ.copy()) as process:
@@ -83,7 +83,7 @@ def test_a_signal_drains_and_ends_with_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]"), ("[::1]", "[::1]"), ("localhost", "127.0.0.1")]
 )
-def test_the_address_is_one_to_open(host: str, shown: str) -> None:
+def test_server_address_is_a_url(host: str, shown: str) -> None:
     if ":" in host and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     with listen(host, 0) as listening:
@@ -94,7 +94,7 @@ def test_the_address_is_one_to_open(host: str, shown: str) -> None:
     ("host", "port", "message"),
     [("192.0.2.1", 0, "Cannot assign requested address"), ("127.0.0.1", 70_000, "port must be 0-65535.")],
 )
-def test_an_address_that_cannot_be_listened_on_is_one_line(host: str, port: int, message: str) -> None:
+def test_unusable_address_is_reported_in_one_line(host: str, port: int, message: str) -> None:
     with pytest.raises(OutsideFailure) as refused:
         listen(host, port)
     assert str(refused.value).startswith(f"--host {host} --port {port}: ")

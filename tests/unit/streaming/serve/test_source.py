@@ -78,7 +78,7 @@ def test_record_is_returned_as_in_the_topic(kafka: MemoryKafka, source: Source) 
     assert source.lag == 0
 
 
-def test_it_resumes_at_the_end_of_the_history(kafka: MemoryKafka, source: Source) -> None:
+def test_source_resumes_at_stored_offsets(kafka: MemoryKafka, source: Source) -> None:
     for value in (b"0", b"1", b"2"):
         kafka.append(DIFFS, value, key=b"g")
     ids = {DIFFS: kafka.topics[DIFFS].id}
@@ -136,7 +136,7 @@ def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka) -> None:
     source.close()
 
 
-def test_silence_and_its_end_are_reported_once(
+def test_lost_contact_with_kafka_is_reported_once(
     kafka: MemoryKafka, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.open({}, {})
@@ -155,7 +155,7 @@ def test_silence_and_its_end_are_reported_once(
     assert messages == ["cluster memory:1: no contact", "cluster memory:1: answers again"]
 
 
-def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKafka, source: Source) -> None:
+def test_changed_cluster_after_lost_contact_is_refused(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
     kafka.away = True
@@ -165,7 +165,7 @@ def test_another_cluster_that_answers_after_a_silence_is_refused(kafka: MemoryKa
         eventually(lambda: kind(source) is None)
 
 
-def test_another_cluster_is_refused_before_its_records_are_taken(kafka: MemoryKafka, source: Source) -> None:
+def test_changed_cluster_is_refused_before_reading(kafka: MemoryKafka, source: Source) -> None:
     source.open({}, {})
     read(source)
     kafka.cluster_id = "other"  # the source has not noticed the deletion

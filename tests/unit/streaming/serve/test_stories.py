@@ -14,7 +14,7 @@ from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Downtime
 from streaming.records.events import CLUSTER
 from streaming.serve import stories as stories_module
-from streaming.serve.archive import Archive, Window
+from streaming.serve.archive import Archive, PageQuery
 from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
@@ -28,13 +28,13 @@ from tests.support.incidents import incident
 GROUP = "team/checkout"
 
 
-def opened(folder: Path) -> closing[History]:
+def open_history(folder: Path) -> closing[History]:
     """Return a history that the test can open again after closing it."""
     return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
 
 
-def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list[int]:
-    page = Archive(history.path).stories(sort, Window(limit=500), **wanted)
+def numbers(history: History, sort: stories_module.StorySort, **wanted: bool) -> list[int]:
+    page = Archive(history.path).stories(sort, PageQuery(limit=500), **wanted)
     return [json.loads(item)[sort] for item in page.items]
 
 
@@ -52,7 +52,7 @@ def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History)
     assert history.current_stories.newest[GROUP].story == episode_records(checkout())[-1].episode.story
 
 
-def test_stored_record_is_a_repeat(history: History) -> None:
+def test_repeated_record_is_not_stored_again(history: History) -> None:
     newest = stories(checkout())[-1]
     history.append([newest])
     again = history.append([msgspec.structs.replace(newest, offset=9)])
@@ -74,7 +74,7 @@ def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: 
         story="Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC).",
     )
     order = [story(away), story(crash)] if incident_first else [story(crash), story(away)]
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         sent = [stored for record in order for stored in history.append([record]).stories]
         assert [stored.seq for stored in sent] == list(range(1, len(sent) + 1))
         last = json.loads(sent[-1].body)
@@ -82,25 +82,25 @@ def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: 
         assert last["story"].startswith(
             "Broker 1 away: coordinator of 1 group (cluster incident 1); pay (h1) and pay (h2)"
         )
-        (kept,) = Archive(history.path).stories("episode", Window(limit=5)).items
+        (kept,) = Archive(history.path).stories("episode", PageQuery(limit=5)).items
         assert kept == sent[-1].body
         before = history.current_stories
         assert before.newest[GROUP].cause == "(cluster)/1"
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         assert history.current_stories == before
 
 
 def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         history.append([story(incident("g", 1)), story(incident("h", 1), offset=1)])
         assert set(history.current_stories.open) == {("g", 1), ("h", 1)}
         before = history.current_stories
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         assert history.current_stories == before
         history.append([story(incident("g", 1, closed_at=700), offset=2)])
         assert set(history.current_stories.open) == {("h", 1)}
         assert history.current_stories.last == 3
-        assert numbers(history, "incident", opened=False) == [1]
+        assert numbers(history, "incident", open_history=False) == [1]
 
 
 def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
@@ -130,7 +130,7 @@ def test_invalid_story_is_skipped(history: History, key: bytes, value: bytes | N
 
 
 def test_newest_entries_of_a_group_are_kept(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stories_module, "MOST_STORIES", 2)
+    monkeypatch.setattr(stories_module, "MAX_STORIES", 2)
     incidents = [incident("g", number, opened_at=number, closed_at=number) for number in range(1, 6)]
     history.append([story(value, offset=offset) for offset, value in enumerate(incidents)])
     history.append([story(incident("h", 1, opened_at=1), offset=9)])
@@ -145,7 +145,7 @@ def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
 
 
-def test_recreated_topic_starts_afresh(history: History) -> None:
+def test_stories_of_a_recreated_topic_are_dropped(history: History) -> None:
     history.renew({EPISODES: "t-1"})
     history.append([*stories(checkout()), story(incident("g"))])
     history.renew({EPISODES: "t-2"})
@@ -154,7 +154,7 @@ def test_recreated_topic_starts_afresh(history: History) -> None:
     assert (EPISODES, 0) not in history.positions()
 
 
-def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_transaction_keeps_the_old_stories(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append([story(incident("g", 1))])
     before = history.current_stories
     monkeypatch.setattr(History, "_store_assignment", lambda *_: 1 / 0)
@@ -169,13 +169,13 @@ def test_failed_transaction_publishes_nothing(history: History, monkeypatch: pyt
 def test_episode_with_a_future_time_is_not_the_newest(tmp_path: Path) -> None:
     first, second = (record.episode for record in episode_records(checkout()))
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         history.append([story(ahead), story(second, offset=1)])
         assert history.current_stories.newest[GROUP].episode == 2
-        page = Archive(history.path).stories("episode", Window(group=GROUP))
+        page = Archive(history.path).stories("episode", PageQuery(group=GROUP))
         assert [json.loads(item)["episode"] for item in page.items] == [2, 1]
         history.append([story(incident("g", 1, opened_at=ahead.opened_at)), story(incident("h", 1), offset=1)], 9)
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         assert history.current_stories.newest[GROUP].episode == 2
 
 
@@ -187,7 +187,7 @@ def test_forgotten_group_starts_again_at_episode_one(history: History) -> None:
     assert numbers(history, "episode") == [1]
 
 
-def test_an_older_record_of_another_partition_replaces_nothing(history: History) -> None:
+def test_older_record_of_another_partition_is_ignored(history: History) -> None:
     first, over = incident("g", 1), incident("g", 1, closed_at=5)
     newer = msgspec.structs.replace(story(over), partition=1, timestamp=20)
     history.append([newer, msgspec.structs.replace(story(first), timestamp=10)])
@@ -196,14 +196,14 @@ def test_an_older_record_of_another_partition_replaces_nothing(history: History)
     assert [*history.current_stories.open] == [("g", 1)]
 
 
-def test_damage_is_reported(tmp_path: Path) -> None:
-    with opened(tmp_path) as history:
+def test_undecodable_story_is_reported_as_damage(tmp_path: Path) -> None:
+    with open_history(tmp_path) as history:
         history.append([story(incident("g"))])
         history._connection.execute("UPDATE stories SET body = x'00'")
         with pytest.raises(HistoryFailure, match="is damaged"):
-            Archive(history.path).stories("incident", Window())
+            Archive(history.path).stories("incident", PageQuery())
     with pytest.raises(HistoryFailure, match="is damaged"):
-        opened(tmp_path)
+        open_history(tmp_path)
 
 
 def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
@@ -219,12 +219,12 @@ def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool
 def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
     bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
     half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         history.append(with_downtime(bounded, half, over=False))
         assert history.current_stories.downtime == {GROUP: DowntimeTotals(lower_ms=500, upper_ms=2000)}
         before = history.current_stories
     both = {GROUP: DowntimeTotals(lower_ms=540, upper_ms=2070, unbounded=3)}
-    with opened(tmp_path) as history:
+    with open_history(tmp_path) as history:
         assert history.current_stories == before
         history.append(with_downtime(bounded, half)[2:])
         assert history.current_stories.downtime == both

@@ -129,7 +129,7 @@ def test_worker_ends_after_its_server_was_killed(tmp_path: Path) -> None:
     assert child.returncode == -14  # SIGALRM
 
 
-def test_the_program_can_be_imported_by_a_worker() -> None:
+def test_workers_can_import_the_main_module() -> None:
     script = "import runpy; runpy.run_path('streaming/__main__.py', run_name='__mp_main__')"
     child = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (child.returncode, child.stdout, child.stderr) == (0, b"", b"")
