@@ -159,7 +159,7 @@ class Api:
         return response
 
     def _group(self, request: Request) -> GroupSummary:
-        name = unquote(request.path_params["group"])  # see WholeGroups
+        name = unquote(request.path_params["group"])  # see EncodedGroupIds
         group = self._board.groups.get(name)
         if group is None:
             raise Problem("group", f"no group {name!r} is known; /api/v1/groups lists all")

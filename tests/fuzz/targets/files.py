@@ -22,7 +22,7 @@ from streaming.monitor.state import GroupState
 from streaming.process.plain import printable
 from streaming.records import codec
 from streaming.records.codec import Record
-from streaming.serve.archive import Archive, Window
+from streaming.serve.archive import Archive, PageQuery
 from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
@@ -203,11 +203,11 @@ def _use_history(path: Path) -> None:
 
 def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
     for with_diff in (True, False):
-        archive.page(Window(), with_diff=with_diff)
+        archive.page(PageQuery(), with_diff=with_diff)
     for row in archive.rounds_after(board.extent, max(0, board.extent.last - 3), 10, 10**6) or []:
         board.round_frame(row)
     for name in names[:2]:
-        archive.timeline(Window(group=name))
+        archive.timeline(PageQuery(group=name))
         archive.assignment(name)
         archive.round(name, board.extent.last)
 

@@ -76,10 +76,10 @@ def check_written(write: Write) -> None:
         diff = msgspec.json.decode(write.value or b"", type=diffs.Diff)
         if not diff.violations:  # a partition with two owners is reported
             check_algebra(diff)
-        records.round_of(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
+        records.parse_round(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
         list(diff_lines(diff))
     elif ce["type"] == ASSIGNMENT_TYPE:
-        records.assignment_of(TopicRecord("a", 0, 0, write.key, write.value, ce["id"]))
+        records.parse_assignment(TopicRecord("a", 0, 0, write.key, write.value, ce["id"]))
     else:
         event = codec.decode_event(write.key, write.value, ce)
         assert codec.encode_event(event) == (write.key, write.value, write.headers)
@@ -177,7 +177,7 @@ def _diffs(case: Case) -> None:
         for line in [] if shown is None else diff_lines(shown.diff):
             Console(file=io.StringIO(), width=100).print(line)
         try:
-            round_ = records.round_of(TopicRecord("d", 0, offset, key, value, text))
+            round_ = records.parse_round(TopicRecord("d", 0, offset, key, value, text))
         except UnusableRecord:
             continue
         group = records.advance(group, offset + 1, round_)
@@ -191,7 +191,7 @@ def _assignments(case: Case) -> None:
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
         del ce_id
         try:
-            _, latest = records.assignment_of(TopicRecord("a", 0, offset, key, value, None))
+            _, latest = records.parse_assignment(TopicRecord("a", 0, offset, key, value, None))
         except UnusableRecord:
             continue
         if latest is not None:

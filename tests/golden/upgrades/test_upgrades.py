@@ -16,8 +16,8 @@ from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Write
 from streaming.records.codec import Record, ce_attributes, encode_event
-from streaming.serve.records import TopicRecord, assignment_of, round_of
-from streaming.serve.stories import story_of
+from streaming.serve.records import TopicRecord, parse_assignment, parse_round
+from streaming.serve.stories import parse_story_key
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.recorded import membership_log
 
@@ -84,11 +84,11 @@ def test_its_topics_are_read() -> None:
         ce_id = ce_attributes(write.headers).get("id")
         row = TopicRecord(write.topic, write.partition, offset, write.key, write.value, ce_id)
         if write.topic == SINKS.diffs:
-            assert round_of(row).group_id == (write.key or b"").decode()
+            assert parse_round(row).group_id == (write.key or b"").decode()
         elif write.topic == SINKS.assignments:
-            assert assignment_of(row)[0] == (write.key or b"").decode()
+            assert parse_assignment(row)[0] == (write.key or b"").decode()
         else:
-            key = story_of(row, "episode" if write.topic == SINKS.episodes else "incident")
+            key = parse_story_key(row, "episode" if write.topic == SINKS.episodes else "incident")
             assert f"{key.group_id}/{key.number}".encode() == write.key
 
 

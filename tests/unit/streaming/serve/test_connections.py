@@ -50,7 +50,7 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
         assert re.sub(rb"\r\n[0-9a-f]+\r\n", b"", received).count(b"event: round") == 3000
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_timeouts")
 def test_unread_response_is_cut_off(options: ServeOptions) -> None:
     with running(options) as feed:
         feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit the buffer size
@@ -66,7 +66,7 @@ def test_unread_response_is_cut_off(options: ServeOptions) -> None:
         assert len(body) < int(head.split(b"content-length: ")[1].split(b"\r")[0])
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_timeouts")
 def test_connection_without_a_request_is_closed(options: ServeOptions) -> None:
     with running(options) as feed, connected(feed) as idle:
         assert idle.recv(10) == b""
@@ -77,7 +77,7 @@ def send_slowly(head: bytes) -> Iterator[bytes]:
         yield bytes([byte])
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
     """The head of a first request, or of a later request on the same connection, arrives too slowly."""

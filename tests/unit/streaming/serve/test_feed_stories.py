@@ -13,7 +13,7 @@ from streaming.serve.history import History
 from tests.support.compacted import checkout
 from tests.support.feed import stories, story
 from tests.support.incidents import incident
-from tests.unit.streaming.serve.test_feed import Event, Feeding, in_a_loop
+from tests.unit.streaming.serve.test_feed import Event, Feeding, run_async
 
 ALL = FeedFilter(stories=True)
 
@@ -33,7 +33,7 @@ def incident_numbers(events: list[Event]) -> list[int]:
     return [event.data["incident"]["incident"] for event in events if event.name == "incident"]  # type: ignore[index]
 
 
-@in_a_loop
+@run_async
 async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -> None:
     store_incidents(feeding, 1)
     async with feeding.listen() as reader:
@@ -45,7 +45,7 @@ async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -
         assert [event.id for event in events] == [f"{feeding.history.epoch}.1"] * 2
 
 
-@in_a_loop
+@run_async
 async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> None:
     feeding.board.publish(feeding.history.append(stories(checkout())))
     store_incidents(feeding, 1)
@@ -71,7 +71,7 @@ async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> 
         assert mark.id == f"{feeding.history.epoch}.1.{last + 1}"
 
 
-@in_a_loop
+@run_async
 async def test_returning_client_receives_each_changed_story_once(feeding: Feeding) -> None:
     store_incidents(feeding, 1, 2, 3)
     store_incidents(feeding, 1, times=2)
@@ -84,7 +84,7 @@ async def test_returning_client_receives_each_changed_story_once(feeding: Feedin
         assert "stories" not in [event.name for event in events]
 
 
-@in_a_loop
+@run_async
 async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding) -> None:
     store_incidents(feeding, 1)
     feeding.store(2)
@@ -93,7 +93,7 @@ async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding)
         assert names == ["round", "stories", "progress"]
 
 
-@in_a_loop
+@run_async
 async def test_slow_client_receives_every_story(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
     async with feeding.listen((0, 0), ALL) as reader:
@@ -109,7 +109,7 @@ async def test_slow_client_receives_every_story(feeding: Feeding, monkeypatch: p
         assert [event.seq for event in events if event.name == "round"] == list(range(1, 40))
 
 
-@in_a_loop
+@run_async
 async def test_deleted_story_does_not_block_clients(feeding: Feeding) -> None:
     store_incidents(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
@@ -117,7 +117,7 @@ async def test_deleted_story_does_not_block_clients(feeding: Feeding) -> None:
         assert incident_numbers(await reader.until("progress")) == [1]
 
 
-@in_a_loop
+@run_async
 async def test_group_filter_applies_to_stories_too(feeding: Feeding) -> None:
     store_incidents(feeding, 1, group="other")
     async with feeding.listen(wanted=FeedFilter(group="g", cause="member.left", stories=True)) as reader:

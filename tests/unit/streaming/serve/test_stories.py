@@ -100,7 +100,7 @@ def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
         history.append([story(incident("g", 1, closed_at=700), offset=2)])
         assert set(history.current_stories.open) == {("h", 1)}
         assert history.current_stories.last == 3
-        assert numbers(history, "incident", open_history=False) == [1]
+        assert numbers(history, "incident", opened=False) == [1]
 
 
 def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
