@@ -22,7 +22,7 @@ from streaming.protocols.consumer.coordinator import heartbeat
 from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.machine import LIFE
-from streaming.protocols.vocabulary import Stage, Table, transitions
+from streaming.protocols.vocabulary import Stage, Table, rows
 from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_builtin_scenario
 from streaming.simulation.event_loop import run_scenario
@@ -118,18 +118,18 @@ def comparison() -> str:
 
 #: Meaning of the group's own events for a process.
 PROCESS_ANSWERS: Table = {
-    **transitions((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
-    **transitions((Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)),
-    **transitions((Stage.JOINING,), SyncGroup, sync_group, (Stage.SYNCING,), "JoinGroup answered"),
-    **transitions((Stage.SYNCING,), Assigned, classic.assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
+    **rows((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
+    **rows((Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)),
+    **rows((Stage.JOINING,), SyncGroup, sync_group, (Stage.SYNCING,), "JoinGroup answered"),
+    **rows((Stage.SYNCING,), Assigned, classic.assigned, (Stage.STABLE, Stage.JOINING), "SyncGroup answered"),
 }
 
 _STABLE, _UNREVOKED, _UNRELEASED = Reconciliation
 #: Reconciliation of a member (``CurrentAssignmentBuilder``).
 RECONCILIATION: Table = {
-    **transitions((_STABLE,), Heartbeat, heartbeat, (_STABLE, _UNREVOKED, _UNRELEASED), "new target"),
-    **transitions((_UNREVOKED,), Heartbeat, heartbeat, (_UNREVOKED, _STABLE, _UNRELEASED), "revoked"),
-    **transitions((_UNRELEASED,), Heartbeat, heartbeat, (_UNRELEASED, _STABLE, _UNREVOKED), "released"),
+    **rows((_STABLE,), Heartbeat, heartbeat, (_STABLE, _UNREVOKED, _UNRELEASED), "new target"),
+    **rows((_UNREVOKED,), Heartbeat, heartbeat, (_UNREVOKED, _STABLE, _UNRELEASED), "revoked"),
+    **rows((_UNRELEASED,), Heartbeat, heartbeat, (_UNRELEASED, _STABLE, _UNREVOKED), "released"),
 }
 
 BLOCKS: Mapping[str, Callable[[], str]] = {

@@ -53,7 +53,7 @@ _DEFAULT_IDS: Final = (
 )
 
 
-def recognise_library(client_ids: Iterable[str]) -> ClientLibrary:
+def library_of(client_ids: Iterable[str]) -> ClientLibrary:
     """Return the client library with these default client ids; ``UNKNOWN`` if there is none or more than one."""
     libraries = {
         next((client for pattern, client in _DEFAULT_IDS if pattern.fullmatch(client_id)), UNKNOWN)

@@ -7,15 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
-from streaming.advice.clients import (
-    CONNECT,
-    SINK,
-    STREAMS,
-    UNKNOWN,
-    ClientConfiguration,
-    ClientLibrary,
-    recognise_library,
-)
+from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, ClientConfiguration, ClientLibrary, library_of
 from streaming.advice.model import AdviceEvidence, Severity
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, Incident, Replaced
@@ -31,9 +23,9 @@ MEMBERSHIP_CHANGES: Final = DEPLOYS | {"scale-out", "scale-in", "crash", "poll-t
 #: Default session timeout of clients since 3.0 (KIP-735), and of brokers for KIP-848.
 DEFAULT_SESSION_MS: Final = 45_000
 #: The smallest number of episodes with the same problem that counts as a pattern.
-LEAST_REPETITIONS: Final = 2
+MIN_TIMES: Final = 2
 #: Proven downtime that is worth a warning: each episode's longest stop of a partition, summed over 30 days.
-LEAST_SAVED_MS: Final = 30_000
+MIN_SAVED_MS: Final = 30_000
 
 
 class MeasuredRestart(NamedTuple):
@@ -135,7 +127,7 @@ class GroupHistory:
             return self.configuration.client
         if self.kind in ("connect", "streams"):
             return CONNECT if self.kind == "connect" else STREAMS
-        client = recognise_library(member.client_id for member in self.names.values() if member.client_id)
+        client = library_of(member.client_id for member in self.names.values() if member.client_id)
         return SINK if client is UNKNOWN and self.group_id.startswith("connect-") else client
 
     @cached_property

@@ -6,15 +6,8 @@ from typing import Final
 
 from assignors.assignment import size
 from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConfiguration
-from streaming.advice.history import (
-    LEAST_REPETITIONS,
-    LEAST_SAVED_MS,
-    GroupHistory,
-    incident_fact,
-    longest_stops_ms,
-    severity_of,
-)
-from streaming.advice.model import Finding, episodes_text, evidence_of
+from streaming.advice.history import MIN_SAVED_MS, MIN_TIMES, GroupHistory, incident_fact, longest_stops_ms, severity_of
+from streaming.advice.model import Finding, fact, list_text
 from streaming.episodes.story import count, member_list
 from streaming.records.episodes import Episode
 from streaming.records.events import PROBING
@@ -28,10 +21,7 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Rule: two processes use the same instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
-    evidence = [
-        *map(incident_fact, incidents[:2]),
-        *(evidence_of(episode.story, [episode]) for episode in episodes[:2]),
-    ]
+    evidence = [*map(incident_fact, incidents[:2]), *(fact(episode.story, [episode]) for episode in episodes[:2])]
     is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
         severity_of(incidents),
@@ -50,7 +40,7 @@ def shared_instance_id(config: ClientConfiguration) -> Finding | None:
         return None
     return Finding(
         "warning",
-        [evidence_of(f"{config.quote('group.instance.id')} is the same for every process that reads the file")],
+        [fact(f"{config.quote('group.instance.id')} is the same for every process that reads the file")],
         "Fill it in for each process, with its host's or its StatefulSet pod's name",
         {"group.instance.id": "${HOSTNAME}"},
         unsure=("a file that one process alone reads is right",),
@@ -69,7 +59,7 @@ def idle_members(history: GroupHistory) -> Finding | None:
     who = member_list(idle, display_names(history.names))
     text = f"{len(idle)} of {count(len(sizes), 'member')} without a partition, as there are {total}: {who}"
     change = f"Run {total} members, or add partitions: each idle member still takes part in every rebalance"
-    return Finding("info", [evidence_of(text, members=len(sizes), partitions=total, idle=len(idle))], change)
+    return Finding("info", [fact(text, members=len(sizes), partitions=total, idle=len(idle))], change)
 
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
@@ -85,7 +75,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
     members = next(number for number in range(len(sizes), total + 1) if total % number == 0)
     partitions = -(-total // len(sizes)) * len(sizes)
     change = f"Run {members} members, or grow to {partitions} partitions in all: the busiest members fall behind first"
-    return Finding("info", [evidence_of(text, partitions=total, members=len(sizes), most=most, least=least)], change)
+    return Finding("info", [fact(text, partitions=total, members=len(sizes), most=most, least=least)], change)
 
 
 def range_skew(history: GroupHistory) -> Finding | None:
@@ -98,7 +88,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
     for share in latest.members.values():
         counts.update({topic: len(partitions) for topic, partitions in share.items()})
     most, least = max(sizes.values()), min(sizes.values())
-    if len(counts) < LEAST_REPETITIONS or most - least < LEAST_REPETITIONS or 2 * most < 3 * least:
+    if len(counts) < MIN_TIMES or most - least < MIN_TIMES or 2 * most < 3 * least:
         return None
     may_join = len(set(counts.values())) == 1
     who = member_list([member for member, number in sizes.items() if number == most], display_names(history.names))
@@ -108,7 +98,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
         settings = {"group.remote.assignor": "uniform"}
     return Finding(
         "info" if may_join else "warning",
-        [evidence_of(text, topics=len(counts), most=most, least=least)],
+        [fact(text, topics=len(counts), most=most, least=least)],
         f"Use {next(iter(settings.values()))}: range gives each topic's remainder to the same members",
         settings,
         unsure=("all topics have as many partitions: keep range if the application joins them",) if may_join else (),
@@ -118,13 +108,13 @@ def range_skew(history: GroupHistory) -> Finding | None:
 def metadata_rebalances(history: GroupHistory) -> Finding | None:
     """Rule: new, deleted and growing topics rebalance the group."""
     episodes = history.of_kinds(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
-    if len(episodes) <= LEAST_REPETITIONS:
+    if len(episodes) <= MIN_TIMES:
         return None
     text = f"Changed topics or subscriptions in {len(episodes)} of {count(len(history.recent), 'episode')}: "
     stops = longest_stops_ms(episodes)
     return Finding(
-        "warning" if stops >= LEAST_SAVED_MS else "info",
-        [evidence_of(text + episodes_text(episodes), episodes, longestStopsMs=stops)],
+        "warning" if stops >= MIN_SAVED_MS else "info",
+        [fact(text + list_text(episodes), episodes, longestStopsMs=stops)],
         "Create topics and partitions together, ahead of their use, and narrow the pattern that is subscribed to",
     )
 
@@ -134,11 +124,11 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
     probes = {episode.episode: _probes(history, episode) for episode in history.recent}
     episodes = [episode for episode in history.recent if probes[episode.episode]]
     total = sum(probes.values())
-    if history.kind != "streams" or total <= LEAST_REPETITIONS:
+    if history.kind != "streams" or total <= MIN_TIMES:
         return None
     return Finding(
         "info",
-        [evidence_of(f"At least {total} probing rebalances in {episodes_text(episodes)}", episodes, probing=total)],
+        [fact(f"At least {total} probing rebalances in {list_text(episodes)}", episodes, probing=total)],
         "Keep standby tasks, so that a new owner has caught up when it takes over; or raise "
         "acceptable.recovery.lag to the lag that a takeover may have",
         {"num.standby.replicas": "1", "acceptable.recovery.lag": "<offsets that a takeover may lag>"},
@@ -160,6 +150,6 @@ def known_fault(history: GroupHistory) -> Finding | None:
     episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
     if history.client is not AIOKAFKA or latest is None or not episodes or all(map(size, latest.members.values())):
         return None
-    text = f"Members without partitions left in {episodes_text(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
+    text = f"Members without partitions left in {list_text(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
     change = "Run no more members than partitions, and restart members that left"
-    return Finding("warning", [evidence_of(text, episodes, link=_ISSUE)], change, confidence="medium")
+    return Finding("warning", [fact(text, episodes, link=_ISSUE)], change, confidence="medium")

@@ -90,13 +90,13 @@ class Finding(NamedTuple):
     confidence: Confidence | None = None
 
 
-def evidence_of(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
+def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
     """Return the evidence that a sentence states, with the sentence's episodes and figures."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 
 
-def episodes_text(episodes: Sequence[Episode]) -> str:
+def list_text(episodes: Sequence[Episode]) -> str:
     """Return the numbers of episodes as text, such as ``episode 17`` or ``episodes 17, 12, 9 and 4 more``."""
     numbers = ", ".join(str(episode.episode) for episode in episodes[:_MOST_LISTED])
     more = f" and {len(episodes) - _MOST_LISTED} more" if len(episodes) > _MOST_LISTED else ""

@@ -8,14 +8,14 @@ from streaming.advice.history import (
     DAY_MS,
     DEFAULT_SESSION_MS,
     DEPLOYS,
-    LEAST_REPETITIONS,
-    LEAST_SAVED_MS,
     MEMBERSHIP_CHANGES,
+    MIN_SAVED_MS,
+    MIN_TIMES,
     GroupHistory,
     incident_fact,
     longest_stops_ms,
 )
-from streaming.advice.model import AdviceEvidence, Finding, Replay, episodes_text, evidence_of
+from streaming.advice.model import AdviceEvidence, Finding, Replay, fact, list_text
 from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
@@ -41,7 +41,7 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
         else f"Stop all members, set {STRATEGY}={COOPERATIVE} and start them: {client.name} refuses eager and "
         "cooperative strategies in one list, so there is no rolling path"
     )
-    is_pattern = len(episodes) >= LEAST_REPETITIONS and longest_stops_ms(episodes) >= LEAST_SAVED_MS
+    is_pattern = len(episodes) >= MIN_TIMES and longest_stops_ms(episodes) >= MIN_SAVED_MS
     return Finding(
         "warning" if is_pattern else "info",
         [_stop_evidence(episodes, f"{assignor} revokes every partition in each rebalance")],
@@ -70,17 +70,17 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 def _interrupting_episodes(history: GroupHistory) -> list[Episode]:
     episodes = history.of_kinds(MEMBERSHIP_CHANGES)
-    return [episode for episode in episodes if episode.rebalances and episode.members.before >= LEAST_REPETITIONS]
+    return [episode for episode in episodes if episode.rebalances and episode.members.before >= MIN_TIMES]
 
 
 def _stop_evidence(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
     rebalances, stops = sum(episode.rebalances for episode in episodes), longest_stops_ms(episodes)
     since = moment(min(episode.opened_at for episode in episodes))
-    text = f"{why}: {count(rebalances, 'rebalance')} in {episodes_text(episodes)} since {since} UTC"
+    text = f"{why}: {count(rebalances, 'rebalance')} in {list_text(episodes)} since {since} UTC"
     if stops:
         text += f"; the longest stop of a partition in each adds up to at least {duration(stops)}"
     moved = sum(episode.moved for episode in episodes)
-    return evidence_of(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
+    return fact(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
 
 
 def static_membership(history: GroupHistory) -> Finding | None:
@@ -90,13 +90,13 @@ def static_membership(history: GroupHistory) -> Finding | None:
     episodes = [episode for episode in history.of_kinds(DEPLOYS) if episode.episode in numbers]
     if history.kind != "consumer" or not history.names or history.static_members:
         return None
-    if len(restarts) < LEAST_REPETITIONS or not episodes:
+    if len(restarts) < MIN_TIMES or not episodes:
         return None
     session = history.session_timeout_ms or DEFAULT_SESSION_MS
     slowest = max(restart.away_ms for restart in restarts)
-    text = f"{count(len(restarts), 'restart')} in {episodes_text(episodes)} took up to {duration(slowest)}"
+    text = f"{count(len(restarts), 'restart')} in {list_text(episodes)} took up to {duration(slowest)}"
     text += f"; the session timeout is {duration(session)}"
-    evidence = evidence_of(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
+    evidence = fact(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
     if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
@@ -133,10 +133,10 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
         return None
     episodes = [episode for episode, _ in changed]
     gone, new = changed[0][1]
-    text = f"Static members came back under other instance ids in {episodes_text(episodes)}: {gone[0]} as {new[0]}"
+    text = f"Static members came back under other instance ids in {list_text(episodes)}: {gone[0]} as {new[0]}"
     return Finding(
         "warning",
-        [evidence_of(text, episodes, departed=gone[:10], joined=new[:10])],
+        [fact(text, episodes, departed=gone[:10], joined=new[:10])],
         "Use an id that a successor has too, such as a StatefulSet's pod name, or remove group.instance.id: as it "
         "is, the departed member's partitions wait for the session timeout, and the group rebalances all the same",
         {"group.instance.id": _LASTING_ID},
@@ -176,13 +176,13 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     if not lists:
         return None
     episodes, names = [episode for episode, _ in lists], lists[0][1]
-    text = f"Static members stopped for good without LeaveGroup in {episodes_text(episodes)} ({', '.join(names[:3])})"
+    text = f"Static members stopped for good without LeaveGroup in {list_text(episodes)} ({', '.join(names[:3])})"
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
     stops = longest_stops_ms(episodes)
     return Finding(
-        "warning" if len(lists) >= LEAST_REPETITIONS else "info",
-        [evidence_of(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
+        "warning" if len(lists) >= MIN_TIMES else "info",
+        [fact(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
     )
@@ -195,11 +195,11 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
     if not history.is_classic or not episodes:
         return None
     size, rebalances = len(episodes[0].members.replaced), episodes[0].rebalances
-    text = f"One member restarted after the other in {episodes_text(episodes)}: {rebalances} rebalances for {size}"
+    text = f"One member restarted after the other in {list_text(episodes)}: {rebalances} rebalances for {size}"
     parallel = max(size // 4, 2)
     return Finding(
         "info",
-        [evidence_of(text, episodes, rebalances=rebalances, members=size)],
+        [fact(text, episodes, rebalances=rebalances, members=size)],
         f"Restart {parallel} members at once (maxUnavailable: {parallel}), if the others can carry the load",
         replay=Replay(episodes, edit="batches", value=parallel),
         unsure=("whether fewer members can carry the load is in no record",),
@@ -221,7 +221,7 @@ def half_migration(history: GroupHistory) -> Finding | None:
     assignors = sorted({", ".join(names) for names in lists.values()})
     return Finding(
         "info",
-        [evidence_of(f"{text}{history.assignor}, which is eager", assignors=assignors)],
+        [fact(f"{text}{history.assignor}, which is eager", assignors=assignors)],
         f"Restart all members with {COOPERATIVE} alone in {STRATEGY}, once every member lists both",
         {STRATEGY: COOPERATIVE},
         Replay(_interrupting_episodes(history), way="cooperative"),
@@ -242,7 +242,7 @@ def mixed_strategies(config: ClientConfiguration) -> Finding | None:
     why = "librdkafka refuses both kinds" if is_refused else "a group with such members rebalances eagerly"
     return Finding(
         "critical" if is_refused else "info",
-        [evidence_of(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
+        [fact(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
         f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
         {STRATEGY: COOPERATIVE},
     )
@@ -256,10 +256,10 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     for member in history.live.members:
         if member.topics:
             members.setdefault(tuple(sorted(member.topics)), []).append(member.member_id)
-    if len(members) < LEAST_REPETITIONS:
+    if len(members) < MIN_TIMES:
         return None
     names = history.live.names
     parts = [f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]]
     text = f"Members subscribe to different topics: {'; '.join(parts)}"
     change = "Give each set of topics a group of its own: restarts of one application then do not stop the others"
-    return Finding("info", [evidence_of(text, subscriptions=len(members))], change)
+    return Finding("info", [fact(text, subscriptions=len(members))], change)

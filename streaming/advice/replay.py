@@ -9,7 +9,7 @@ from typing import Final
 from assignors.errors import BadInput
 from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory
-from streaming.advice.model import Document, Finding, Replay, Saving, episodes_text, evidence_of
+from streaming.advice.model import Document, Finding, Replay, Saving, fact, list_text
 from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
@@ -200,14 +200,12 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
     text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
         text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
-    deploys = (
-        f"{count(len(before), 'deploy')} before ({episodes_text(before)}), {len(after)} after ({episodes_text(after)})"
-    )
+    deploys = f"{count(len(before), 'deploy')} before ({list_text(before)}), {len(after)} after ({list_text(after)})"
     since = f"{way} since {moment(after[-1].opened_at)} UTC"
     is_better = now[1] is not None and now[1] < was[0]
     return Finding(
         "info",
-        [evidence_of(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
+        [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
         saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
         confidence="high" if is_better else "low",

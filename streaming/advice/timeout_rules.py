@@ -9,13 +9,13 @@ from msgspec import UNSET
 from streaming.advice.clients import LIBRDKAFKA, ClientConfiguration
 from streaming.advice.history import (
     DEFAULT_SESSION_MS,
-    LEAST_REPETITIONS,
+    MIN_TIMES,
     GroupHistory,
     incident_fact,
     longest_stops_ms,
     severity_of,
 )
-from streaming.advice.model import Finding, Replay, Saving, episodes_text, evidence_of
+from streaming.advice.model import Finding, Replay, Saving, fact, list_text
 from streaming.advice.protocol_rules import session_setting, session_unsure
 from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
 from streaming.episodes.story import called_in, count, duration
@@ -41,19 +41,19 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
     away = max(lost, default=0)
     if away:
         wanted, edit = min(away * 3 // 2, _MAX_SESSION_MS), "session"
-        text = f"Static members were away for up to {duration(away)} and lost their places in {episodes_text(episodes)}"
+        text = f"Static members were away for up to {duration(away)} and lost their places in {list_text(episodes)}"
     else:
         episodes = _lost_and_back(history, (BY_HOST, BY_MEMBER))
-        if len(episodes) < LEAST_REPETITIONS or session is None or session >= DEFAULT_SESSION_MS:
+        if len(episodes) < MIN_TIMES or session is None or session >= DEFAULT_SESSION_MS:
             return None
         wanted, edit = DEFAULT_SESSION_MS, "pauses"
-        text = f"Sessions expired in {episodes_text(episodes)}, and the same clients came back from the same hosts"
+        text = f"Sessions expired in {list_text(episodes)}, and the same clients came back from the same hosts"
     text += f"; the session timeout is {duration(session)}" if session else ""
     settings = session_setting(history, wanted)
     ((name, value),) = settings.items()
     return Finding(
         "warning",
-        [evidence_of(text, episodes, sessionTimeoutMs=session or DEFAULT_SESSION_MS, awayMs=away)],
+        [fact(text, episodes, sessionTimeoutMs=session or DEFAULT_SESSION_MS, awayMs=away)],
         f"Raise {name} to {duration(int(value))}: shorter restarts and pauses then cause no rebalance",
         settings,
         Replay(episodes, edit=edit, value=int(value)) if history.is_classic else None,
@@ -74,15 +74,15 @@ def missing_leave(history: GroupHistory) -> Finding | None:
     candidates = history.of_kinds(("crash", "rolling-restart", "restart"))
     episodes = [episode for episode in candidates if _is_killed(history, episode)]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
-    if restarts < LEAST_REPETITIONS or history.static_members:
+    if restarts < MIN_TIMES or history.static_members:
         return None
     names, session = called_in(episodes[0].members), history.session_timeout_ms
     back = [names.get(pair.joined) or shortened(pair.joined) for pair in episodes[0].members.replaced]
-    text = f"{count(restarts, 'restart')} without LeaveGroup in {episodes_text(episodes)} ({', '.join(back[:3])})"
+    text = f"{count(restarts, 'restart')} without LeaveGroup in {list_text(episodes)} ({', '.join(back[:3])})"
     text += f": partitions waited for the session timeout{f' of {duration(session)}' if session else ''}"
     return Finding(
         "warning",
-        [evidence_of(text, episodes, restarts=restarts, longestStopsMs=longest_stops_ms(episodes))],
+        [fact(text, episodes, restarts=restarts, longestStopsMs=longest_stops_ms(episodes))],
         f"Leave the group at shutdown: {history.client.close}. Give it time: terminationGracePeriodSeconds above "
         "the time from SIGTERM to exit",
         replay=Replay(episodes, edit="closing") if history.is_classic else None,
@@ -113,7 +113,7 @@ def poll_interval(history: GroupHistory) -> Finding | None:
         change, settings = "Poll more often, or process in another thread", {}
     if episodes:
         limit_text = f" ({duration(limit)})" if limit else ""
-        text = f"Members exceeded max.poll.interval.ms{limit_text} in {episodes_text(episodes)}"
+        text = f"Members exceeded max.poll.interval.ms{limit_text} in {list_text(episodes)}"
         figures = {"maxPollIntervalMs": limit} if limit else {}
         if limit and away:
             gap = limit + max(away)
@@ -121,7 +121,7 @@ def poll_interval(history: GroupHistory) -> Finding | None:
             figures["longestGapMs"] = gap
             settings["max.poll.interval.ms"] = str(-(-gap * 3 // 2 // 1000) * 1000)
             change += "; or raise max.poll.interval.ms above the longest gap"
-        evidence.append(evidence_of(text, episodes, **figures))
+        evidence.append(fact(text, episodes, **figures))
     return Finding(severity_of(incidents), evidence, change, settings) if evidence else None
 
 
@@ -145,21 +145,17 @@ def initial_delay(history: GroupHistory) -> Finding | None:
     starts = [
         episode
         for episode in history.of_kinds(("first-start",))
-        if episode.sure
-        and episode.rebalances > LEAST_REPETITIONS
-        and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
+        if episode.sure and episode.rebalances > MIN_TIMES and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
     ]
-    if len(starts) < LEAST_REPETITIONS or not history.is_classic:
+    if len(starts) < MIN_TIMES or not history.is_classic:
         return None
     spread, rebalances = (max(episode.updated_at - episode.opened_at for episode in starts), starts[0].rebalances)
-    text = (
-        f"First starts took several rebalances in {episodes_text(starts)}, {rebalances} in the newest: members joined "
-    )
+    text = f"First starts took several rebalances in {list_text(starts)}, {rebalances} in the newest: members joined "
     text += f"over {duration(spread)}"
     delay = -(-spread // 1000) * 1000 + 3000
     return Finding(
         "info",
-        [evidence_of(text, starts, rebalances=sum(episode.rebalances for episode in starts), spreadMs=spread)],
+        [fact(text, starts, rebalances=sum(episode.rebalances for episode in starts), spreadMs=spread)],
         f"Raise the brokers' group.initial.rebalance.delay.ms to {delay}, or start members closer together",
         {"group.initial.rebalance.delay.ms": str(delay)},
         unsure=("the brokers' setting is in no record",),
@@ -183,11 +179,11 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
     slowest = max(departure.back_ms for departure in departures)
     longest = max(departure.delay_ms for departure in departures)
     wanted = -(-slowest * 3 // 2 // 5000) * 5000
-    if longest < LEAST_REPETITIONS * wanted:
+    if longest < MIN_TIMES * wanted:
         return None
     numbers = {departure.episode for departure in departures}
     episodes = [episode for episode in history.recent if episode.episode in numbers]
-    text = f"Workers were back within {duration(slowest)} in {episodes_text(episodes)}; tasks wait {duration(longest)}"
+    text = f"Workers were back within {duration(slowest)} in {list_text(episodes)}; tasks wait {duration(longest)}"
     text += " (scheduled.rebalance.max.delay.ms"
     text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
     waits = (
@@ -197,7 +193,7 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
     saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
     return Finding(
         "warning",
-        [evidence_of(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
+        [fact(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
         saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),
@@ -223,7 +219,7 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
     text = f"{config.quote('heartbeat.interval.ms', 'session.timeout.ms')}: {why}"
     return Finding(
         "critical" if is_refused else "warning",
-        [evidence_of(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
+        [fact(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
         "Set heartbeat.interval.ms to a third of session.timeout.ms at most",
         {"heartbeat.interval.ms": str(session // _LEAST_HEARTBEATS)},
     )

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.records.downtime import NO_STOPS, Stops, worst_partition
+from streaming.records.downtime import NO_STOPS, Stops, worst_of
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding
 
@@ -191,7 +191,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
         longest_ms=together.longest,
         total_ms=together.total,
         stops=together.count,
-        worst=worst_partition(partitions, bounded=not unbounded),
+        worst=worst_of(partitions, bounded=not unbounded),
         evidence=list(outages.sources),
         partitions=outages.missed + len(partitions),
         unbounded=unbounded,

@@ -175,9 +175,8 @@ def _first_seen(note: RoundNote) -> bool:
     evidence = note.diff.cause.evidence
     if any(item.kind == events.GROUP_CREATED for item in evidence):
         return False
-    return note.existed_before or any(
-        item.source == "comparison" and _FIRST_OBSERVATION in item.reason for item in evidence
-    )
+    comparisons = [item.reason for item in evidence if item.source == "comparison"]
+    return note.existed_before or any(_FIRST_OBSERVATION in reason for reason in comparisons)
 
 
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
@@ -306,10 +305,8 @@ def apply_rebalancing(
     state.last_at = max(state.last_at, data.since if now is not None else data.timestamp)
     state.last_note_id = mark
     if now is not None:
-        state.awaited_names = {
-            **state.awaited_names,
-            **{member_id: names[member_id] for member_id in awaited if member_id in names},
-        }
+        awaited_names = {member_id: names[member_id] for member_id in awaited if member_id in names}
+        state.awaited_names = state.awaited_names | awaited_names
     return state, closed
 
 

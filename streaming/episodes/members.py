@@ -285,10 +285,7 @@ def _keys(history: MemberHistory) -> dict[str, str]:
 def _matched_pairs(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Yield pairs of a departed and a joined member that have the same key.
-
-    A member that joined before the departure needs more evidence.
-    """
+    """Yield pairs of a departed and a joined member with one key; earlier joins need more evidence."""
     whole_set = len(went) == len(came) and by in identity.OF_SETS
     free = sorted(came, key=lambda member: member.joined_at)
     for gone in sorted(went, key=lambda member: member.times[-1]):

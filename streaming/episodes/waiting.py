@@ -85,10 +85,8 @@ def end_rebalance(state: EpisodeState, at: int) -> bool:
     """End the rebalance in progress, in place; return False if no rebalance is in progress or it began after ``at``."""
     if state.rebalancing is None or at < state.rebalancing.since:
         return False
-    state.rebalance_durations_ms = (
-        *state.rebalance_durations_ms[1 - MOST_DURATIONS :],
-        min(at - state.rebalancing.since, MAX_INT32),
-    )
+    duration_ms = min(at - state.rebalancing.since, MAX_INT32)
+    state.rebalance_durations_ms = (*state.rebalance_durations_ms[1 - MOST_DURATIONS :], duration_ms)
     state.rebalancing = None
     named = {wait.member_id for wait in state.awaited}
     state.awaited_names = {member_id: who for member_id, who in state.awaited_names.items() if member_id in named}

@@ -105,10 +105,7 @@ def _is_first_epoch(data: GroupObserved, number: int) -> bool:
 
 
 def cause_of(
-    seen: MemberDifferences,
-    evidence: list[Evidence],
-    members: Sequence[MemberState],
-    missed_generations: Iterable[Evidence] = (),
+    seen: MemberDifferences, evidence: list[Evidence], members: Sequence[MemberState], missed: Iterable[Evidence] = ()
 ) -> Cause:
     """Return the cause of a round: the first of :data:`CAUSE_KINDS` in the evidence, else by comparing members.
 
@@ -141,7 +138,7 @@ def cause_of(
         for change, ids in shown.items()
         if change != kind
     )
-    evidence.extend(missed_generations)
+    evidence.extend(missed)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 
 
@@ -154,9 +151,7 @@ _DIFFERENCES = {
 }
 
 
-def without_undelivered(
-    state: GroupState, former: Former, data: GroupObserved
-) -> tuple[GroupState, Undelivered | None]:
+def only_delivered(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
     """Return the group without the undelivered part of its last generation; None if everything was delivered."""
     replaced = former.owned
     logged = [item for item in data.evidence if _is_about(item, state.generation)]

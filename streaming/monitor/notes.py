@@ -149,9 +149,7 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
             _add_share(assigned, change.kept)
         _add_share(assigned, change.assigned)
     return AssignmentChange(
-        number=decided.generation
-        if (at := _coordinator_time(data)) is not None or not data.polled
-        else _UNKNOWN_NUMBER,
+        number=_UNKNOWN_NUMBER if (at := _coordinator_time(data)) is None and data.polled else decided.generation,
         at=at,
         taken=taken,
         orphaned=orphaned,

@@ -88,7 +88,7 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
             first = True
     undelivered: Undelivered | None = None
     if not (first or epochs or polled or state.counted or state.former is None):
-        state, undelivered = causes.without_undelivered(state, state.former, data)
+        state, undelivered = causes.only_delivered(state, state.former, data)
     before = _owned_before(state, data)
     differing = causes.compare_members(state, members)
     followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)

@@ -52,7 +52,7 @@ SOURCE = "listener"
 REPORTS_ONLY = "as its members report it themselves; members that do not report are not seen"
 
 
-class CompleteGeneration(NamedTuple):
+class ReadyRound(NamedTuple):
     """A generation that all members reported: the group after it, its round or None, and the event behind the round."""
 
     state: GroupState
@@ -171,7 +171,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
     return _with_reports(state, at=at, ready=ready, overdue=overdue, open=generations, since=since)
 
 
-def next_ready(state: GroupState, event: Event) -> CompleteGeneration | None:
+def next_ready(state: GroupState, event: Event) -> ReadyRound | None:
     """Return the next complete generation, epoch or step after an event; None if no report is complete."""
     reports = _reports(state)
     if not reports.members:
@@ -193,12 +193,12 @@ def next_ready(state: GroupState, event: Event) -> CompleteGeneration | None:
         if later and is_skipped:
             generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
             generations[min(later)] = reports.open[number] | generations[min(later)]
-            return CompleteGeneration(_with_reports(state, open=generations), None, event)
+            return ReadyRound(_with_reports(state, open=generations), None, event)
         return _complete_generation(state, event, number)
     return None
 
 
-def _last_round(state: GroupState, event: Event) -> CompleteGeneration:
+def _last_round(state: GroupState, event: Event) -> ReadyRound:
     """Return the round when a group's last member has departed: the last open generation, or the empty group."""
     reports = _reports(state)
     if reports.open:
@@ -213,7 +213,7 @@ def _last_round(state: GroupState, event: Event) -> CompleteGeneration:
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
 
 
-def _complete_generation(state: GroupState, event: Event, number: int) -> CompleteGeneration:
+def _complete_generation(state: GroupState, event: Event, number: int) -> ReadyRound:
     reports = _reports(state)
     acknowledged, when = reports.open[number], reports.since[number]
     members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
@@ -234,7 +234,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
     return silent
 
 
-def _next_step(state: GroupState, event: Event) -> CompleteGeneration | None:
+def _next_step(state: GroupState, event: Event) -> ReadyRound | None:
     """Return the next step of a KIP-848 group once a member has kept its assignment long enough, or has departed."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
@@ -260,13 +260,11 @@ def _next_step(state: GroupState, event: Event) -> CompleteGeneration | None:
     when = min(reports.since.values(), default=event.data.timestamp)
     state = _with_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # no change for any reporting member
-        return CompleteGeneration(state, None, event)
+        return ReadyRound(state, None, event)
     return _complete(state, event, number, members, when)
 
 
-def _complete(
-    state: GroupState, event: Event, number: int, members: list[MemberState], when: int
-) -> CompleteGeneration:
+def _complete(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> ReadyRound:
     data = _snapshot(state, event.data.group_id, number, members, when)
     late = number <= state.generation and data.group_protocol == "classic"
     state_before = structs.replace(state, generation=number - 1) if late else state
@@ -274,7 +272,7 @@ def _complete(
     if seen.round is not None:
         step = state.round + 1 if late and number == state.generation else seen.round.number
         seen = seen._replace(round=seen.round._replace(number=step, tasks=_released(state, seen, data)))
-    return CompleteGeneration(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
+    return ReadyRound(seen.state, seen.round, Event(event.source, f"{event.id}/{number}", data))
 
 
 def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:

@@ -17,7 +17,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, transitions
+from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, rows
 
 
 class Step(ABC, Generic[S, M]):
@@ -271,14 +271,14 @@ def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
 
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
 LIFE: Table = {
-    **transitions(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
-    **transitions(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
-    **transitions(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
-    **transitions((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
-    **transitions(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
-    **transitions((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
-    **transitions((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
-    **transitions((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
+    **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
+    **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
+    **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
+    **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
+    **rows(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
+    **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
+    **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 
 #: Handlers of events that are handled in the same way in every stage.

@@ -353,7 +353,7 @@ class Transition(NamedTuple):
 Table = Mapping[tuple[StrEnum, type[MachineEvent]], Transition]
 
 
-def transitions(
+def rows(
     phases: tuple[StrEnum, ...],
     event: type[MachineEvent],
     handler: Handler,

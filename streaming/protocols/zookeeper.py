@@ -9,7 +9,7 @@ from assignors.assignment import collect_sets, normalize
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.machine import Machine, Step
-from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, Stage, Table, transitions
+from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, Stage, Table, rows
 
 
 class ZooKeeperPhase(StrEnum):
@@ -275,21 +275,21 @@ _ALL = tuple(ZooKeeperPhase)
 
 #: Transitions of the group.
 GROUP: Table = {
-    **transitions((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
-    **transitions((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
-    **transitions((_STABLE, _REBALANCING), Closed, _closed, _ALL, "nodes gone"),
-    **transitions((_EMPTY,), Closed, _closed),
-    **transitions((_STABLE, _REBALANCING), SessionGone, _closed, _ALL, "session expired"),
-    **transitions((_EMPTY,), SessionGone, _closed),
-    **transitions((_STABLE, _REBALANCING), Watched, _watched, (_STABLE, _REBALANCING), "everyone wakes"),
-    **transitions((_EMPTY,), Watched, _watched),
-    **transitions((_REBALANCING,), Claimed, _claimed, (_REBALANCING, _STABLE), "all claims hold"),
-    **transitions((_STABLE, _EMPTY), Claimed, _claimed),
-    **transitions((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
-    **transitions((_EMPTY,), BrokersChanged, _brokers_changed),
-    **transitions(_ALL, vocabulary.TopicsChanged, _topics_changed),
+    **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
+    **rows((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
+    **rows((_STABLE, _REBALANCING), Closed, _closed, _ALL, "nodes gone"),
+    **rows((_EMPTY,), Closed, _closed),
+    **rows((_STABLE, _REBALANCING), SessionGone, _closed, _ALL, "session expired"),
+    **rows((_EMPTY,), SessionGone, _closed),
+    **rows((_STABLE, _REBALANCING), Watched, _watched, (_STABLE, _REBALANCING), "everyone wakes"),
+    **rows((_EMPTY,), Watched, _watched),
+    **rows((_REBALANCING,), Claimed, _claimed, (_REBALANCING, _STABLE), "all claims hold"),
+    **rows((_STABLE, _EMPTY), Claimed, _claimed),
+    **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
+    **rows((_EMPTY,), BrokersChanged, _brokers_changed),
+    **rows(_ALL, vocabulary.TopicsChanged, _topics_changed),
     # A broker's node under /brokers/ids is deleted.
-    **transitions(
+    **rows(
         *(_ALL, vocabulary.CoordinatorFails),
         lambda step, _: step.later(BrokersChanged(step.network(), "coordinator.failed")),
     ),

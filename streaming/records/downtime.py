@@ -53,9 +53,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
         longest_ms=stops.longest,
         total_ms=stops.total,
         stops=stops.count,
-        worst=worst_partition(
-            [downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded
-        ),
+        worst=worst_of([downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded),
         evidence=list(dict.fromkeys(source for downtime in present for source in downtime.evidence)),
         partitions=sum(downtime.partitions for downtime in present),
         unbounded=unbounded,
@@ -63,7 +61,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     )
 
 
-def worst_partition(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """Return the partition with the longest downtime, by lower bounds unless all partitions are ``bounded``."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:

@@ -148,7 +148,7 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
         protocol = "consumer"
         if classic := sum(member.classic for member in group.members):
             unsure.append(
-                f"{classic} of {len(group.members)} members still use the classic protocol: the forecast assumes none"
+                f"{classic} of {len(group.members)} members still use the classic protocol, the forecast none"
             )
     elif group.assignor == "cooperative-sticky":
         if any(set(assignors) != {"cooperative-sticky"} for assignors in lists):
@@ -340,9 +340,7 @@ def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: the file must hold a scenario: a mapping with the key events")
     if "members" in document:
-        raise InvalidScenario(
-            "--deploy: members: the members of the group are used; leave this out, and name members in events"
-        )
+        raise InvalidScenario("--deploy: members: leave this out: a deploy starts with the group's members")
     topics = document.get("topics", {})
     if not isinstance(topics, dict):
         raise InvalidScenario("--deploy: topics: a mapping of names to partition counts is needed")

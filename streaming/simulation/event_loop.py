@@ -73,7 +73,7 @@ def run_scenario(
 
         setup = vocabulary.Setup(timing_of(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
-    end = _run_events(machine(protocol, setup), scenario, result, each)
+    end = _run(machine(protocol, setup), scenario, result, each)
     return Simulation(protocol, assignor, result, end)
 
 
@@ -102,9 +102,7 @@ def _without_ended(event: vocabulary.MachineEvent, ended: set[str]) -> vocabular
     return structs.replace(event, names=names) if names else None
 
 
-def _run_events(
-    model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]
-) -> int:
+def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
     """Run a scenario's events in order of time; return the time (ms) at which the group became stable.
 
     Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.

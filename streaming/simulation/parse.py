@@ -149,9 +149,7 @@ def _topic(name: str, value: Any) -> Topic:
 
 def _check_partitions(counts: Collection[int], where: str) -> None:
     if sum(counts) > MAX_PARTITIONS:
-        raise InvalidScenario(
-            f"{where}: {sum(counts)} partitions of all topics together; the limit is {MAX_PARTITIONS}"
-        )
+        raise InvalidScenario(f"{where}: {sum(counts)} partitions in all topics; the limit is {MAX_PARTITIONS}")
 
 
 def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[Held, ...]:

@@ -31,7 +31,7 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
         ]
         if not candidates:
             raise changes.NoForecast(
-                f"--from {which}: group {group_id} has no episode in which a member joined or departed"
+                f"--from {which}: group {group_id} has no episode in which a member joined or left"
             )
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
@@ -53,9 +53,7 @@ def past_change(
     names = dict(zip(_before(episode, diffs[0]), start.members, strict=True))
     events = _events(episode, diffs, names, start.document["session_timeout_ms"])
     if not events:
-        raise changes.NoForecast(
-            f"{group}: {episode.kind}: no member joined or departed, so there is nothing to replay"
-        )
+        raise changes.NoForecast(f"{group}: {episode.kind}: no member joined or left, so there is nothing to replay")
     unsure = [*start.unsure, "members joined and departed a little before their rounds, whose times are assumed"]
     if now is None:
         unsure.append("the group is gone: settings and topic ids of its members are not known")

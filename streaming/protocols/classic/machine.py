@@ -12,7 +12,7 @@ from streaming.protocols import vocabulary, vote
 from streaming.protocols.classic import coordinator
 from streaming.protocols.classic import step as classic
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import LIVE, NOTHING, Stage, Table, TopicsChanged, transitions
+from streaming.protocols.vocabulary import LIVE, NOTHING, Stage, Table, TopicsChanged, rows
 
 
 def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
@@ -125,34 +125,30 @@ _SYNC_TIMEOUT = (classic.SyncTimeout, coordinator.sync_timeout)
 
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
 COORDINATOR: Table = {
-    **transitions((_EMPTY,), *_JOIN, (_EMPTY, _PREPARING)),
-    **transitions((_PREPARING,), *_JOIN, (_PREPARING, _COMPLETING)),
-    **transitions((_COMPLETING,), *_JOIN, (_COMPLETING, _PREPARING), "new or changed member"),
-    **transitions((_STABLE,), *_JOIN, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
-    **transitions(
-        (_PREPARING,), classic.InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)
-    ),
-    **transitions((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.initial_delay_over),
-    **transitions((_PREPARING,), classic.JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
-    **transitions((_EMPTY, _COMPLETING, _STABLE), classic.JoinTimeout, coordinator.join_timeout),
-    **transitions((_COMPLETING,), classic.SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
-    **transitions((_EMPTY, _PREPARING, _STABLE), classic.SyncGroup, coordinator.sync_group),
-    **transitions((_COMPLETING, _STABLE), *_SYNC_TIMEOUT, (_COMPLETING, _STABLE, _PREPARING, _EMPTY)),
-    **transitions((_EMPTY, _PREPARING), *_SYNC_TIMEOUT),
-    **transitions((_EMPTY,), classic.LeaveGroup, coordinator.leave_group),
-    **transitions((_PREPARING,), classic.LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
-    **transitions((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL),
-    **transitions((_EMPTY,), classic.SessionExpired, coordinator.session_expired),
-    **transitions(
-        (_PREPARING,), classic.SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)
-    ),
-    **transitions((_COMPLETING, _STABLE), classic.SessionExpired, coordinator.session_expired, _ALL),
-    **transitions(_ALL, classic.RebalanceInProgress, rebalance_in_progress),
-    **transitions(_ALL, classic.Assigned, assigned),
-    **transitions(_ALL, TopicsChanged, topics_changed),
-    **transitions(_ALL, classic.MetadataSeen, _metadata_seen),
-    **transitions(_ALL, classic.DelayOver, _delay_over),
-    **transitions(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
+    **rows((_EMPTY,), *_JOIN, (_EMPTY, _PREPARING)),
+    **rows((_PREPARING,), *_JOIN, (_PREPARING, _COMPLETING)),
+    **rows((_COMPLETING,), *_JOIN, (_COMPLETING, _PREPARING), "new or changed member"),
+    **rows((_STABLE,), *_JOIN, (_STABLE, _PREPARING, _COMPLETING), "new member, leader, changed"),
+    **rows((_PREPARING,), classic.InitialDelayOver, coordinator.initial_delay_over, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), classic.InitialDelayOver, coordinator.initial_delay_over),
+    **rows((_PREPARING,), classic.JoinTimeout, coordinator.join_timeout, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_EMPTY, _COMPLETING, _STABLE), classic.JoinTimeout, coordinator.join_timeout),
+    **rows((_COMPLETING,), classic.SyncGroup, coordinator.sync_group, (_COMPLETING, _STABLE), "of the leader"),
+    **rows((_EMPTY, _PREPARING, _STABLE), classic.SyncGroup, coordinator.sync_group),
+    **rows((_COMPLETING, _STABLE), *_SYNC_TIMEOUT, (_COMPLETING, _STABLE, _PREPARING, _EMPTY)),
+    **rows((_EMPTY, _PREPARING), *_SYNC_TIMEOUT),
+    **rows((_EMPTY,), classic.LeaveGroup, coordinator.leave_group),
+    **rows((_PREPARING,), classic.LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL),
+    **rows((_EMPTY,), classic.SessionExpired, coordinator.session_expired),
+    **rows((_PREPARING,), classic.SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
+    **rows((_COMPLETING, _STABLE), classic.SessionExpired, coordinator.session_expired, _ALL),
+    **rows(_ALL, classic.RebalanceInProgress, rebalance_in_progress),
+    **rows(_ALL, classic.Assigned, assigned),
+    **rows(_ALL, TopicsChanged, topics_changed),
+    **rows(_ALL, classic.MetadataSeen, _metadata_seen),
+    **rows(_ALL, classic.DelayOver, _delay_over),
+    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
 #: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
@@ -162,8 +158,8 @@ COORDINATOR_V1: Table = (
         for pair, row in COORDINATOR.items()
         if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
     }
-    | transitions((_STABLE,), classic.MetadataSeen, _metadata_seen, (_STABLE, _PREPARING))
-    | transitions((_PREPARING, _STABLE), vocabulary.CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
+    | rows((_STABLE,), classic.MetadataSeen, _metadata_seen, (_STABLE, _PREPARING))
+    | rows((_PREPARING, _STABLE), vocabulary.CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
 

@@ -8,7 +8,7 @@ from streaming.protocols import vocabulary
 from streaming.protocols.consumer import coordinator, migration
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import Stage, Table, transitions
+from streaming.protocols.vocabulary import Stage, Table, rows
 
 
 def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAnswered) -> None:
@@ -51,18 +51,18 @@ _ALL = tuple(consumer.ConsumerPhase)
 
 #: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
 COORDINATOR: Table = {
-    **transitions((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
-    **transitions((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
-    **transitions((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
-    **transitions((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
-    **transitions(_ACTIVE, consumer.Goodbye, coordinator.goodbye, _ALL, "epoch −1"),
-    **transitions((_EMPTY,), consumer.Goodbye, coordinator.goodbye),
-    **transitions(_ACTIVE, consumer.Expired, coordinator.fence_expired, _ALL, "fenced"),
-    **transitions((_EMPTY,), consumer.Expired, coordinator.fence_expired),
-    **transitions(_ALL, consumer.HeartbeatAnswered, _heartbeat_answered),
-    **transitions(_ALL, vocabulary.TopicsChanged, topics_changed),
-    **transitions(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
-    **transitions(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
+    **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
+    **rows((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
+    **rows((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
+    **rows((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
+    **rows(_ACTIVE, consumer.Goodbye, coordinator.goodbye, _ALL, "epoch −1"),
+    **rows((_EMPTY,), consumer.Goodbye, coordinator.goodbye),
+    **rows(_ACTIVE, consumer.Expired, coordinator.fence_expired, _ALL, "fenced"),
+    **rows((_EMPTY,), consumer.Expired, coordinator.fence_expired),
+    **rows(_ALL, consumer.HeartbeatAnswered, _heartbeat_answered),
+    **rows(_ALL, vocabulary.TopicsChanged, topics_changed),
+    **rows(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
+    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 
 #: Number of distinct moments of a heartbeat interval; with more of them, large groups would need an event per member.
