@@ -69,7 +69,8 @@ class HashTable:
         tree = self._trees.get(index)
         if tree is None:
             return
-        if tree.is_small():
+        root = tree.root
+        if None in root.kids or root.kids[0].kids[0] is None:  # too small for a tree
             del self._trees[index]
         else:
             tree.delete(key)
@@ -136,10 +137,6 @@ class _Tree:
             above.kids[side] = node
         self._balance_insertion(node)
         return key if above is None else int(above.key)
-
-    def is_small(self) -> bool:
-        root = self.root
-        return None in root.kids or root.kids[0].kids[0] is None
 
     def delete(self, key: int) -> None:
         """Delete a key (``removeTreeNode``)."""

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from streaming.advice.clients import CONNECT, SINK, STREAMS, UNKNOWN, ClientConfiguration, ClientLibrary, library_of
 from streaming.advice.model import AdviceEvidence, Severity
 from streaming.records.diffs import Diff, LatestAssignment, MemberNames
-from streaming.records.episodes import Episode, Incident, Replaced
+from streaming.records.episodes import Episode, Incident
 from streaming.simulation.live_group import LiveGroup, LiveMember
 
 DAY_MS: Final = 86_400_000
@@ -154,8 +154,11 @@ class GroupHistory:
         diffs = self.rounds.get(episode.episode, ())
         for pair in episode.members.replaced if diffs else ():
             left = next((diff for diff in diffs if _is_there(diff, pair.left) is False), None)
-            back = next((diff for diff in diffs if left and _is_back(diff, pair, left)), None)
-            if left is None or back is None:
+            if left is None:
+                continue
+            later = [diff for diff in diffs if pair.left != pair.joined or diff.timestamp > left.timestamp]
+            back = next((diff for diff in later if _is_there(diff, pair.joined)), None)
+            if back is None:
                 continue
             is_lost = left.cause.kind == "member.fenced" or episode.kind == "crash"
             session_ms = (self.session_timeout_ms or DEFAULT_SESSION_MS) if is_lost else 0
@@ -165,10 +168,6 @@ class GroupHistory:
 def _is_there(diff: Diff, member_id: str) -> bool | None:
     member = diff.members.get(member_id)
     return None if member is None else member.present is not False
-
-
-def _is_back(diff: Diff, pair: Replaced, left: Diff) -> bool:
-    return bool(_is_there(diff, pair.joined)) and (pair.left != pair.joined or diff.timestamp > left.timestamp)
 
 
 def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:

@@ -9,7 +9,6 @@ from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConf
 from streaming.advice.history import MIN_SAVED_MS, MIN_TIMES, GroupHistory, incident_fact, longest_stops_ms, severity_of
 from streaming.advice.model import Finding, fact, list_text
 from streaming.episodes.story import count, member_list
-from streaming.records.episodes import Episode
 from streaming.records.events import PROBING
 from streaming.records.names import display_names
 
@@ -121,7 +120,10 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
 
 def probing_rebalances(history: GroupHistory) -> Finding | None:
     """Rule: Kafka Streams rebalances repeatedly to check whether warm-up tasks have caught up."""
-    probes = {episode.episode: _probes(history, episode) for episode in history.recent}
+    probes = {}
+    for episode in history.recent:
+        causes = [diff.cause.kind for diff in history.rounds.get(episode.episode, ())]
+        probes[episode.episode] = causes.count(PROBING) or any(item.kind == PROBING for item in episode.evidence)
     episodes = [episode for episode in history.recent if probes[episode.episode]]
     total = sum(probes.values())
     if history.kind != "streams" or total <= MIN_TIMES:
@@ -134,11 +136,6 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
         {"num.standby.replicas": "1", "acceptable.recovery.lag": "<offsets that a takeover may lag>"},
         unsure=("the lag of tasks' state is in no record of the group",),
     )
-
-
-def _probes(history: GroupHistory, episode: Episode) -> int:
-    probes = sum(diff.cause.kind == PROBING for diff in history.rounds.get(episode.episode, ()))
-    return probes or any(item.kind == PROBING for item in episode.evidence)
 
 
 #: Default client ids of clients with a known fault, and the issue about the fault.

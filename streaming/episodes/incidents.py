@@ -156,11 +156,6 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
     return state
 
 
-def changed_incidents(before: IncidentState, after: IncidentState) -> list[StoredIncident]:
-    """Return the incidents that differ between two states."""
-    return [incident for key, incident in after.by_key.items() if before.by_key.get(key) != incident]
-
-
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
     left, some = MOST_LISTED, Holding()
     for topic, numbers in partitions.items():

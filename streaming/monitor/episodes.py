@@ -68,7 +68,8 @@ def update_group(
     if sinks.incidents is None or now is past:
         return [*step.episodes]
     group.incidents = None if group.state is None else now
-    return [*step.episodes, *(IncidentOutput(event, incident) for incident in incidents.changed_incidents(past, now))]
+    changed = [incident for key, incident in now.by_key.items() if past.by_key.get(key) != incident]
+    return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed)]
 
 
 class _Update:

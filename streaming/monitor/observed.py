@@ -100,7 +100,7 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     if undelivered is not None:
         cause = causes.with_undelivered(cause, undelivered)
     # Hints that are not about this rebalance are early: they belong to the next rebalance.
-    hints = tuple(add_hint for add_hint in state.hints if not causes.has_evidence(cause, add_hint)) if followed else ()
+    hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
     kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
     decided = Round(
@@ -233,7 +233,7 @@ def _is_follow_up(state: GroupState, seen: MemberDifferences, data: GroupObserve
         return False
     if data.group_protocol != "classic":
         return number == state.generation
-    if any(seen) or any(add_hint.kind == causes.PARTITIONS_CHANGED for add_hint in state.hints):
+    if any(seen) or any(hint.kind == causes.PARTITIONS_CHANGED for hint in state.hints):
         return False
     triggers = [item for item in data.evidence if item.kind in (*causes.CAUSE_KINDS, events.PROBING)]
     if not all(causes.has_evidence(cause, item) for item in triggers):
