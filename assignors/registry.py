@@ -62,11 +62,7 @@ def protocols() -> list[str]:
 
 @cache
 def find(protocol: str, name: str) -> Assignor:
-    """Return the assignor ``name`` of ``protocol``.
-
-    Raises:
-        UnknownAssignor: the assignor does not exist; the message lists the existing ones.
-    """
+    """Return the assignor ``name`` of ``protocol``; raise UnknownAssignor, with all names, if there is no such one."""
     entry = _ENTRIES.get((protocol, name))
     if entry is None:
         available = names(protocol)

@@ -25,9 +25,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """Apply the records of one batch to the bucket, in place, and return the records to write.
 
     ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` only moves deadlines.
-
-    Raises:
-        CorruptState: a group's state can't be read; the records of the batch are not the cause.
+    A group's state that can't be read raises CorruptState.
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:

@@ -92,11 +92,7 @@ class Bucket:
         return iter(sorted(self._groups))
 
     def get(self, group_id: str) -> TrackedGroup:
-        """Return the group with this id; an empty group if the bucket does not have it.
-
-        Raises:
-            CorruptState: its bytes can't be read.
-        """
+        """Return the group with this id, or an empty group; raise CorruptState if the group's bytes can't be read."""
         group = self._open.get(group_id)
         if group is None:
             raw = self._groups.get(group_id)

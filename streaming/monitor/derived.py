@@ -44,11 +44,7 @@ def protocol(members: Iterable[MemberState]) -> str:
 
 
 def classic_assignor(members: Sequence[MemberState]) -> str:
-    """Return the assignor that ``ClassicGroup.selectProtocol`` picks.
-
-    Raises:
-        InconsistentGroupProtocol: the members have no assignor in common.
-    """
+    """Return the assignor that ``ClassicGroup.selectProtocol`` picks; raise InconsistentGroupProtocol without one."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
         return (lists[0] or _DEFAULT_CLASSIC)[0]

@@ -78,9 +78,7 @@ def apply(
 
     ``last_heartbeats``: by member id. A fence that the timer wrote is ignored if the member has a later heartbeat.
     If None, no fence is ignored. ``most``: rounds with more partitions are not compared with their assignor.
-
-    Raises:
-        BadInput: the event can't be applied.
+    An event that can't be applied raises BadInput.
     """
     data = event.data
     if isinstance(data, _WITHOUT_EFFECT):

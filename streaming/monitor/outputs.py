@@ -271,9 +271,8 @@ def write_event(event: Event, sinks: Sinks) -> Write:
 def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
     """Return the records of the diffs that an event caused.
 
-    Raises:
-        RecordTooLarge: one of them, or the latest assignment, is larger than its topic accepts. Such a record would
-            stop the job on every restart, so the event is refused instead.
+    Raises RecordTooLarge if one of these records, or the latest assignment, is larger than its topic accepts. Such a
+    record would stop the job on every restart, so the event is refused instead.
     """
     diffs = [output for output in outputs if isinstance(output, DiffOutput)]
     writes = [write(event, output, sinks) for output in diffs]

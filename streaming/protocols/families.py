@@ -43,10 +43,7 @@ FAMILIES: dict[str, Family] = {
 def supported_assignor(protocol: str, assignor: str | None) -> str:
     """Return the assignor to run under ``protocol``: the requested one or, for None, the protocol's default.
 
-    Raises:
-        UnknownAssignor: the protocol does not exist.
-        ImpossiblePair: the protocol does not support the assignor; the message has the reason and the supported
-        assignors.
+    Raises UnknownAssignor for an unknown protocol, and ImpossiblePair if it does not support the assignor.
     """
     family = FAMILIES.get(protocol)
     if family is None:

@@ -365,11 +365,7 @@ def rows(
 
 
 def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
-    """Return the transition for an event in a phase; ``who``: protocol or process that the error names.
-
-    Raises:
-        UndefinedTransition: the table does not have a transition for this event in this phase.
-    """
+    """Return the transition for an event in a phase; raise UndefinedTransition, which names ``who``, without one."""
     transition = table.get((phase, type(event)))
     if transition is None:
         raise UndefinedTransition(f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}")

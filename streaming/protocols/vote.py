@@ -16,10 +16,8 @@ def select(lists: Mapping[str, Sequence[str]]) -> str:
     """Return the assignor that wins the vote of a classic group, from ``{member: its assignors in order}``.
 
     Candidates are the assignors that all members support. Each member votes for the first candidate in its list. The
-    candidate with the most votes wins; in a tie, the first one in HashMap order wins.
-
-    Raises:
-        InconsistentGroupProtocol: there are no candidates; the message has the list of each member.
+    candidate with the most votes wins; in a tie, the first one in HashMap order wins. Without candidates,
+    InconsistentGroupProtocol is raised with each member's list.
     """
     first = next(iter(lists.values()))
     if all(names == first for names in lists.values()):

@@ -102,9 +102,8 @@ class Record(NamedTuple):
 def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     """Decode the value of a record from any producer.
 
-    Raises:
-        UNREADABLE: the value does not match the decoder's type, is nested deeper than :data:`MAX_DEPTH`, or has a
-                task number -1, which exists only in Connect.
+    Raises an error of :data:`UNREADABLE` if the value does not match the decoder's type, is nested deeper than
+    :data:`MAX_DEPTH`, lists a member twice, or has a task number -1 outside Connect.
     """
     # Each level takes two brackets, so a short value can't be nested too deep. Almost all events are short.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:

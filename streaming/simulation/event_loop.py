@@ -154,11 +154,8 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
     """Return ``(protocol, assignor)`` for each requested protocol; without any, for all protocols.
 
     An assignor is given as ``NAME`` for every protocol, or as ``PROTOCOL=NAME``. With ``all``, a protocol that does not
-    support ``NAME`` uses its default assignor; an explicitly requested protocol raises ImpossiblePair.
-
-    Raises:
-        UnknownAssignor: a requested protocol does not exist.
-        ImpossiblePair: the protocol, or every protocol, does not support the assignor.
+    support ``NAME`` uses its default assignor; an explicitly requested protocol raises ImpossiblePair. An unknown
+    protocol raises UnknownAssignor.
     """
     everyone = not protocols or "all" in protocols
     chosen = list(FAMILIES) if everyone else list(dict.fromkeys(protocols))

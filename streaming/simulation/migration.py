@@ -75,8 +75,7 @@ def plan_migration(
 ) -> dict[str, Any]:
     """Return the JSON document that ``migrate --json`` prints; ``happened``: past steps with their forecast costs.
 
-    Raises:
-        NoForecast: the group has no members, or is of a kind that migrates differently.
+    Raises NoForecast for groups without members, and for kinds of groups that migrate differently.
     """
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")

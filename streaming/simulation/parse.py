@@ -96,11 +96,7 @@ def uuid_of(name: str) -> str:
 
 
 def load_scenario(text: str) -> Scenario:
-    """Parse a scenario from YAML or JSON text.
-
-    Raises:
-        InvalidScenario: the text is neither YAML nor JSON, or an event is impossible; the message has event and field.
-    """
+    """Parse a scenario from YAML or JSON text; an InvalidScenario names the event and the field."""
     return parse_scenario(parse_document(text))
 
 
@@ -242,11 +238,7 @@ def _suggestion(word: str, words: Iterable[str]) -> str:
 
 
 def parse_document(text: str) -> Any:
-    """Parse a YAML or JSON text into plain values.
-
-    Raises:
-        InvalidScenario: the text is neither YAML nor JSON, or exceeds a limit.
-    """
+    """Parse a YAML or JSON text into plain values; raise InvalidScenario for other texts, or above a limit."""
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: has more than {MAX_JSON} characters, the limit")
     if not text.lstrip().startswith("{"):

@@ -73,10 +73,8 @@ class PlannedEvent(NamedTuple):
 def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     """Return a scenario's events as events of the state machines, in order of time.
 
-    Equal events of several members at the same instant are combined into one event.
-
-    Raises:
-        InvalidScenario: an event is earlier than the one before it, or impossible for its member at that time.
+    Equal events of several members at the same instant are combined into one event. An event that is earlier than
+    the event before it, or impossible for its member at that time, raises InvalidScenario.
     """
     draft = _EventPlanner(scenario)
     for event in scenario.events:
