@@ -57,7 +57,8 @@ class _Hold:
         consumed: the time until which the last commit with progress proves consumption.
         stopped: a round moved or first assigned the partition, and no commit has proved since that it is consumed.
         number: the number of the round that stopped the partition.
-        stopped_after, base: ``consumed`` and ``offset`` at the time when the partition was stopped.
+        stopped_after, at_stop: ``consumed`` and ``offset`` at the time when the partition was stopped.
+        base: ``at_stop``, or a lower offset committed since: a higher one proves consumption.
         is_new: no commit has proved yet that the group consumes the partition.
     """
 
@@ -69,6 +70,7 @@ class _Hold:
     stopped: bool = False
     number: int = 0
     stopped_after: int | None = None
+    at_stop: int | None = None
     base: int | None = None
     last_owner: str = ""
     is_new: bool = False
@@ -161,7 +163,7 @@ class PartitionOwners:
         #: The partitions of each member.
         self._of: dict[str, set[_Place]] = {}
         self._number = 0
-        self._resumed: dict[_Resumed, dict[str, list[int]]] = {}
+        self._resumed: dict[_Resumed, dict[str, dict[int, int | None]]] = {}
 
     def commit(
         self,
@@ -180,7 +182,7 @@ class PartitionOwners:
             return False
         if timestamp is None or offset is None:
             held.committed = timestamp
-            held.offset = held.consumed = held.base = None
+            held.offset = held.consumed = held.base = held.at_stop = None
             return False
         if held.member_id and timestamp >= held.since:
             held.committed = timestamp
@@ -201,7 +203,7 @@ class PartitionOwners:
         if is_late:
             return False
         resumed = (held.number, held.stopped_after, timestamp)
-        self._resumed.setdefault(resumed, {}).setdefault(topic, []).append(partition)
+        self._resumed.setdefault(resumed, {}).setdefault(topic, {})[partition] = held.at_stop
         return True
 
     def resumed(self) -> dict[int, list[Stop]]:
@@ -209,8 +211,16 @@ class PartitionOwners:
         resumed, self._resumed = self._resumed, {}
         stops: dict[int, list[Stop]] = {}
         for (number, after, before), partitions in resumed.items():
-            ordered = {topic: sorted(numbers) for topic, numbers in sorted(partitions.items())}
-            stop = Stop(partitions=ordered, stopped_after=UNSET if after is None else after, resumed_before=before)
+            committed = {
+                topic: {str(number): offset for number, offset in sorted(offsets.items()) if offset is not None}
+                for topic, offsets in sorted(partitions.items())
+            }
+            stop = Stop(
+                partitions={topic: sorted(offsets) for topic, offsets in sorted(partitions.items())},
+                committed=committed if any(committed.values()) else UNSET,
+                stopped_after=UNSET if after is None else after,
+                resumed_before=before,
+            )
             stops.setdefault(number, []).append(stop)
         return stops
 
@@ -268,7 +278,8 @@ class PartitionOwners:
         elif eager or held.member_id != member_id:
             self._free.pop(place, None)
             if not held.stopped:
-                held.stopped, held.stopped_after, held.base = True, held.consumed, held.offset
+                held.stopped, held.stopped_after = True, held.consumed
+                held.at_stop = held.base = held.offset
             held.number = number
             if held.member_id != member_id:
                 held.member_id, held.since, held.committed, held.last_owner = member_id, now, None, ""

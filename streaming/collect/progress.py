@@ -112,7 +112,9 @@ class SampleSchedule:
         pace.due = now + pace.pause
 
 
-def progress_event(group_id: str, committed: Offsets, ends: Offsets, starts: Offsets, now: int) -> GroupProgress:
+def progress_event(
+    group_id: str, committed: Offsets, ends: Offsets, starts: Offsets, now: int, *, requested_at: int
+) -> GroupProgress:
     """Return the progress event at ``now`` (ms) for a group's partitions, which are the keys of ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
     passed: dict[str, dict[str, int]] = {}
@@ -122,7 +124,9 @@ def progress_event(group_id: str, committed: Offsets, ends: Offsets, starts: Off
         partitions.setdefault(topic, {})[str(number)] = (offset, max(end, offset or 0))
         if offset is not None and start > offset:
             passed.setdefault(topic, {})[str(number)] = start
-    return GroupProgress(group_id=group_id, timestamp=now, partitions=partitions, starts=passed or UNSET)
+    return GroupProgress(
+        group_id=group_id, timestamp=now, partitions=partitions, starts=passed or UNSET, requested_at=requested_at
+    )
 
 
 class ProgressSampler:
@@ -135,6 +139,7 @@ class ProgressSampler:
         self._ends: dict[Place, int] | None = {}
         self._starts: dict[Place, int] | None = {}
         self._batch: dict[str, list[Place]] = {}
+        self._requested_at = 0
         #: Partitions with lag in their last samples: retention may delete their uncommitted records.
         self._behind: set[Place] = set()
         self._refused: frozenset[str] = frozenset()
@@ -169,8 +174,12 @@ class ProgressSampler:
                 late = {place for place, end in ends.items() if committed.get(place, end) < end}
                 self._behind = self._behind.difference(partitions) | late
                 if ends and group is not None:
-                    events.append(progress_event(group_id, committed, ends, self._starts, timestamp))
-        self._batch, places = {}, set[Place]()
+                    events.append(
+                        progress_event(
+                            group_id, committed, ends, self._starts, timestamp, requested_at=self._requested_at
+                        )
+                    )
+        self._batch, places, self._requested_at = {}, set[Place](), timestamp
         for group_id in self._schedule.due(group_ids, now):
             group = group_of(group_id)
             self._batch[group_id] = [] if group is None else consumed_partitions(group)

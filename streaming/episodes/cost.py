@@ -8,14 +8,14 @@ of a partition    at least                                        at most
 ================  ==============================================  ===============================================
 delayed messages  end at the last sample before R's lower bound   end at the first sample after R's upper bound
                   − end at the first sample after S's upper       − committed offset at the last sample before R's
-                  bound                                           lower bound
+                  bound                                           lower bound, or when the partition stopped
 worst delay       R's lower bound − the first sample with a       the first sample with a delayed message committed
                   message surely produced after S                 − the last sample before it was produced
 ================  ==============================================  ===============================================
 
 A consumer's position is never below its committed offset, and uncommitted messages may have been consumed. A
 partition that never had a commit has no upper bounds. Samples are compared with brokers' records, so the clocks of
-the collector and the brokers should agree. An end offset may be half a second older than its sample.
+the collector and the brokers should agree. An end offset may be older than its sample, but not than its request.
 
 A group has caught up when each partition has committed its delayed messages, or its lag is as before the episode.
 The time to catch up begins when the last partition resumed. Lag is end offset − committed offset, as in Kafka's tools.
@@ -25,19 +25,20 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field, structs
+from msgspec import UNSET, Struct, field, structs
 
 from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, outage_of
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
+from streaming.records.events import GroupProgress
 
 #: Source of bounds that come from samples of offsets.
 PROGRESS: Final = "progress"
 #: The most samples kept per partition. Beyond that every second sample is dropped, which only widens the bounds.
 MOST_SAMPLES: Final = 32
-#: The number of samples per partition that are kept after an episode.
+#: The least number of samples per partition that are kept after an episode.
 _KEPT_SAMPLES: Final = 4
-#: An end offset is at most this much older than its sample, ms: the duration of a request.
+#: An end offset without the time of its request is at most this much older than its sample, ms.
 _REQUEST_MS: Final = 500
 
 _ZERO_BOUNDS: Final[Bounds] = (0, 0)
@@ -45,11 +46,15 @@ _UNKNOWN_BOUNDS: Final[Bounds] = (0, None)
 
 
 class Sample(Struct, frozen=True, array_like=True, gc=False):
-    """Offsets of a partition at one moment (ms); ``committed`` is None if the partition never had a commit."""
+    """Offsets of a partition at one moment (ms); ``committed`` is None if the partition never had a commit.
+
+    ``since``: when the end offset was requested, ms.
+    """
 
     at: int
     committed: int | None
     end: int
+    since: int = 0
 
 
 class OffsetSamples(Struct, array_like=True, gc=False):
@@ -57,7 +62,8 @@ class OffsetSamples(Struct, array_like=True, gc=False):
 
     ``at``: time of the last sample, ms. ``samples``: by topic and partition, oldest first. ``peak``: the largest lag of
     the group in the episode. ``past``: delayed messages and worst delay by partition, in outages before the current
-    one. ``followed``: number of partitions with samples.
+    one. ``followed``: number of partitions with samples. ``unsettled``: past outages whose cost is not in ``past``,
+    because no sample shows yet what had been produced when they ended, and when that was consumed.
     """
 
     at: int = 0
@@ -65,6 +71,7 @@ class OffsetSamples(Struct, array_like=True, gc=False):
     peak: Bounds = _ZERO_BOUNDS
     past: dict[str, dict[int, tuple[Bounds, Bounds]]] = field(default_factory=dict)
     followed: int = 0
+    unsettled: tuple[tuple[str, int, Outage], ...] = ()
 
 
 class PartitionCost(NamedTuple):
@@ -82,23 +89,25 @@ class PartitionCost(NamedTuple):
 Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
-def add_samples(progress: OffsetSamples | None, at: int, partitions: Offsets) -> OffsetSamples | None:
-    """Return the stored samples of offsets with newer ones added; None if the new samples are out of date."""
-    current = progress or OffsetSamples()
+def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSamples | None:
+    """Return the stored samples with those of one more moment added; None if the new samples are out of date."""
+    current, at = progress or OffsetSamples(), data.timestamp
     if at <= current.at:
         return None
+    since = at - _REQUEST_MS if data.requested_at is UNSET else data.requested_at
     samples = {topic: dict(by_partition) for topic, by_partition in current.samples.items()}
     followed = current.followed
     lag_now = lag_most = 0
     is_unknown = False
-    for topic, offsets in partitions.items():
+    for topic, offsets in data.partitions.items():
         by_partition = samples.setdefault(topic, {})
-        for name, (committed, end) in offsets.items():
+        for name, (offset, end) in offsets.items():
+            committed = 0 if offset is None and not end else offset  # a partition without any record has no lag
             series = by_partition.get(int(name), ())
             if not series and followed >= MOST_PARTITIONS:
                 continue
             followed += not series
-            by_partition[int(name)] = _with_sample(series, Sample(at, committed, end))
+            by_partition[int(name)] = _with_sample(series, Sample(at, committed, end, since))
             if committed is None:
                 is_unknown = True
                 continue
@@ -106,7 +115,7 @@ def add_samples(progress: OffsetSamples | None, at: int, partitions: Offsets) ->
             lag_most += max(0, end - min((sample.committed or 0 for sample in series[-2:]), default=committed))
     lower, upper = current.peak
     most = None if upper is None or is_unknown else max(upper, lag_most)
-    return OffsetSamples(at, samples, (max(lower, lag_now), most), current.past, followed)
+    return OffsetSamples(at, samples, (max(lower, lag_now), most), current.past, followed, current.unsettled)
 
 
 def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
@@ -134,29 +143,44 @@ def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> li
 
 
 def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
-    """Return the last samples of each partition, which are stored after an episode has ended."""
+    """Return the samples to keep after an episode: the last samples, also of uncommitted messages' production."""
     if progress is None:
         return None
     samples = {
-        topic: {number: series[-_KEPT_SAMPLES:] for number, series in by_partition.items()}
+        topic: {number: _last_samples(series) for number, series in by_partition.items()}
         for topic, by_partition in progress.samples.items()
     }
     return OffsetSamples(progress.at, samples, followed=progress.followed)
 
 
+def _last_samples(series: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """Return the last samples, at least from the newest one on whose end offset is committed by now."""
+    committed = series[-1].committed or 0
+    first = max((place for place, sample in enumerate(series) if sample.end <= committed), default=0)
+    return series[min(first, max(0, len(series) - _KEPT_SAMPLES)) :]
+
+
 def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the samples with the cost of outages that ended before a rebalance round began new outages."""
+    """Return the samples with the cost of past outages added: outages that ended before a round began new ones."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}
+    unsettled, ended = list[tuple[str, int, Outage]](), [*progress.unsettled]
     for topic, number, outage in before.tracked():
         now = outage_of(after, topic, number)
         if outage.rounds and now is not None and now.first != outage.first:
-            outage_cost = outage_cost_bounds(progress.samples.get(topic, {}).get(number, ()), outage, 0)
+            ended.append((topic, number, outage))
+    for topic, number, outage in ended:
+        samples = progress.samples.get(topic, {}).get(number, ())
+        outage_cost = outage_cost_bounds(samples, outage, 0)
+        is_pending = outage.resumed_before is not None and outage_cost.worst[1] is None
+        if samples and is_pending and len(unsettled) < MOST_PARTITIONS:
+            unsettled.append((topic, number, outage))
+        else:
             delayed, worst = past.get(topic, {}).get(number, (_ZERO_BOUNDS, _ZERO_BOUNDS))
             total = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
             past.setdefault(topic, {})[number] = total
-    return structs.replace(progress, past=past)
+    return structs.replace(progress, past=past, unsettled=tuple(unsettled))
 
 
 def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int) -> tuple[Cost | None, bool]:
@@ -167,7 +191,7 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
     if progress is None or outages is None or not progress.samples:
         return None, False
     stopped = [item for item in outages.tracked() if item[2].rounds and item[2].started_at is None]
-    if not (stopped or progress.past or outages.missed):
+    if not (stopped or progress.past or progress.unsettled or outages.missed):
         return None, False
     delayed, worst = (_UNKNOWN_BOUNDS, _UNKNOWN_BOUNDS) if outages.missed else (_ZERO_BOUNDS, _ZERO_BOUNDS)
     caught_up, resumed, catching_up, is_known = 0, 0, False, not outages.missed
@@ -181,6 +205,9 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
         else:  # no commits, or no member owns it
             is_known = False
         resumed = max(resumed, outage.resumed_after or 0)
+    for topic, number, outage in progress.unsettled:
+        outage_cost = outage_cost_bounds(progress.samples[topic][number], outage, opened_at)
+        delayed, worst = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
     for counts in progress.past.values():
         for past_delayed, past_worst in counts.values():
             delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
@@ -202,19 +229,24 @@ def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int
     """Return the cost of one outage of a partition; ``opened_at``: start of its episode, ms."""
     if not samples or samples[-1].committed is None:
         return PartitionCost(_UNKNOWN_BOUNDS, _UNKNOWN_BOUNDS, None, is_known=False)
-    stopped, resumed = outage.stopped_by or outage.stopped_before, outage.resumed_after
-    until = resumed if resumed is not None else outage.stopped_after
-    start = None if until is None or (last := _last_sample_until(samples, until)) is None else last.committed
-    end = None if outage.resumed_before is None else _end_offset_after(samples, outage.resumed_before + _REQUEST_MS)
+    resumed = outage.resumed_after
+    # Between the rounds of an outage messages may have been consumed.
+    until = resumed if outage.rounds == 1 and resumed is not None else outage.stopped_by or outage.stopped_after
+    last = None if until is None else _last_sample_until(samples, until)
+    committed = [outage.committed, None if last is None else last.committed]
+    start = max((offset for offset in committed if offset is not None), default=None)
+    end = None if outage.resumed_before is None else _end_offset_after(samples, outage.resumed_before)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # no message was pending, and no message has been produced since
     least = worst_least = 0
-    if stopped is not None and resumed is not None:
-        oldest, newest = _end_offset_after(samples, stopped + _REQUEST_MS), _last_sample_until(samples, resumed)
+    for stopped, resumed_after in (outage.longest_part or (None, None), (outage.stopped_before, resumed)):
+        if stopped is None or resumed_after is None:
+            continue
+        oldest, newest = _end_offset_after(samples, stopped), _last_sample_until(samples, resumed_after)
         if oldest is not None and newest is not None and newest.end > oldest:
-            least = newest.end - oldest
+            least += newest.end - oldest
             shown = next(sample.at for sample in samples if sample.end > oldest)
-            worst_least = max(0, resumed - shown)
+            worst_least = max(worst_least, resumed_after - shown)
     if start is None or end is None:
         most, longest = None, None
     else:
@@ -235,7 +267,7 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
         commits = (sample.at for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
         if (consumed := next(commits, None)) is None:
             return None
-        worst = max(worst, consumed - before.at + _REQUEST_MS)
+        worst = max(worst, consumed - before.since)
     return worst
 
 
@@ -247,13 +279,13 @@ def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, 
     """
     least = outage.resumed_after if outage.resumed_after is not None else opened_at
     since = least if outage.resumed_before is None else outage.resumed_before
-    target = _end_offset_after(samples, since + _REQUEST_MS)
+    target = _end_offset_after(samples, since)
     began = opened_at if outage.stopped_after is None else outage.stopped_after
     lag = 0 if (last := _last_sample_until(samples, began)) is None else _lag(last)
     for sample in samples:
         committed = sample.committed or 0
         has_resumed = outage.resumed_before is not None or committed > (start or 0) or samples[-1].end == start
-        is_current = sample.at >= since + _REQUEST_MS  # an older end offset may lack messages that were delayed
+        is_current = sample.since >= since  # an older end offset may lack messages that were delayed
         has_reached = (is_current and _lag(sample) <= lag) or (target is not None and committed >= target)
         if sample.at >= since and has_resumed and has_reached:
             return sample.at
@@ -269,4 +301,4 @@ def _last_sample_until(samples: Sequence[Sample], at: int) -> Sample | None:
 
 
 def _end_offset_after(samples: Sequence[Sample], at: int) -> int | None:
-    return next((sample.end for sample in samples if sample.at >= at), None)
+    return next((sample.end for sample in samples if sample.since >= at), None)

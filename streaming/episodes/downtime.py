@@ -52,6 +52,8 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
         longest_part_ms, parts_ms: longest and total proven downtime of this outage's earlier rounds.
         stopped_by: earliest moment of this outage at which provably no member consumed the partition, ms.
         stopped_after, stopped_before, resumed_after, resumed_before: ms, by brokers' clocks.
+        committed: the committed offset when the partition stopped.
+        longest_part: ``stopped_before`` and ``resumed_after`` of the longest of this outage's earlier rounds.
         reported_stop, reported_start: when members reported that they gave the partition up and got it, ms, by the
                 members' clocks.
     """
@@ -72,6 +74,8 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
     resumed_before: int | None = None
     reported_stop: int | None = None
     reported_start: int | None = None
+    committed: int | None = None
+    longest_part: tuple[int, int] | None = None
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
@@ -278,7 +282,8 @@ def _stop(
     elif not before.is_owned:
         outage = structs.replace(before, number=number, holder_stayed=holder_stayed)
     else:
-        part = _proved_part_ms(before)
+        part, stopped, resumed = _proved_part_ms(before), before.stopped_before, before.resumed_after
+        is_longest = part > before.longest_part_ms and stopped is not None and resumed is not None
         outage = structs.replace(
             before,
             number=number,
@@ -286,6 +291,7 @@ def _stop(
             is_owned=False,
             holder_stayed=holder_stayed,
             longest_part_ms=max(before.longest_part_ms, part),
+            longest_part=(stopped, resumed) if is_longest else before.longest_part,
             parts_ms=before.parts_ms + part,
             stopped_before=None,
             resumed_after=None,

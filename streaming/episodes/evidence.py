@@ -71,7 +71,8 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
             if outage is None:
                 continue
             if outage.number == number:
-                narrowed = _narrowed(outage, stop, is_general=is_general)
+                offsets = {} if stop.committed is UNSET else stop.committed.get(topic, {})
+                narrowed = _narrowed(outage, stop, offsets.get(str(partition)), is_general=is_general)
             elif outage.number > number and stop.resumed_before is not UNSET:
                 narrowed = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
             if narrowed is not None and narrowed != outage:
@@ -82,7 +83,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
     return changed
 
 
-def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
+def _narrowed(outage: Outage, stop: events.Stop, committed: int | None, *, is_general: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _narrower(min, resumed_before, stop.resumed_before)
@@ -108,6 +109,7 @@ def _narrowed(outage: Outage, stop: events.Stop, *, is_general: bool) -> Outage:
         stopped_by=_narrower(min, outage.stopped_by, stop.stopped_before),
         resumed_after=_narrower(max, outage.resumed_after, stop.resumed_after),
         resumed_before=resumed_before,
+        committed=outage.committed if committed is None else committed,
     )
 
 

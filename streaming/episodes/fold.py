@@ -322,9 +322,9 @@ def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalanci
     )
 
 
-def apply_samples(state: EpisodeState, at: int, partitions: cost.Offsets) -> EpisodeState:
+def apply_samples(state: EpisodeState, data: events.GroupProgress) -> EpisodeState:
     """Return the state with samples of the group's offsets added; ``state`` itself if the samples are out of date."""
-    if (progress := cost.add_samples(state.progress, at, partitions)) is None:
+    if (progress := cost.add_samples(state.progress, data)) is None:
         return state
     return structs.replace(state, progress=progress if state.open else cost.samples_after_end(progress))
 

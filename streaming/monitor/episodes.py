@@ -168,7 +168,7 @@ class _Update:
         before, state = self.group.episode, self.group.state
         if before is None or state is None:
             return
-        after = fold.apply_samples(before, data.timestamp, data.partitions)
+        after = fold.apply_samples(before, data)
         if after is before:
             return
         self.group.episode = after

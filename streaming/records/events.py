@@ -274,10 +274,11 @@ class Stop(Wire, frozen=True):
 
     ``partitions`` left out: all partitions of members that are still in the group. They were consumed until
     ``stoppedAfter`` at least and no longer from ``stoppedBefore`` on; they were not consumed before
-    ``resumedAfter``, and were consumed again by ``resumedBefore``.
+    ``resumedAfter``, and were consumed again by ``resumedBefore``. ``committed``: their offsets when they stopped.
     """
 
     partitions: Partitions | UnsetType = UNSET
+    committed: dict[str, dict[PartitionName, Offset]] | UnsetType = UNSET
     stopped_after: Timestamp | UnsetType = UNSET
     stopped_before: Timestamp | UnsetType = UNSET
     resumed_after: Timestamp | UnsetType = UNSET
@@ -321,11 +322,13 @@ class GroupProgress(EventData, frozen=True):
     """Committed offset (null: never committed) and end offset of a group's partitions at one moment.
 
     ``partitions``: ``{topic: {"0": [committed, end]}}``. ``starts``: log start offsets above the committed offset:
-    retention deleted records before the group consumed them.
+    retention deleted records before the group consumed them. ``requestedAt``: when the end offsets were requested, so
+    that none is older; left out: half a second before.
     """
 
     partitions: dict[str, dict[PartitionName, tuple[Offset | None, Offset]]]
     starts: dict[str, dict[PartitionName, Offset]] | UnsetType = UNSET
+    requested_at: Timestamp | UnsetType = UNSET
 
 
 class IncidentAcknowledged(EventData, frozen=True):

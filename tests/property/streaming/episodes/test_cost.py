@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streaming.episodes.cost import OffsetSamples, Sample, add_samples, outage_cost_bounds
 from streaming.episodes.downtime import Outage
+from streaming.records.events import GroupProgress
 
 
 class Partition:
@@ -56,9 +57,11 @@ class Partition:
     def samples(self, random: Random) -> list[Sample]:
         every = random.choice((1000, 3000, 7000))
         times = range(1 + random.randrange(every), 90_000, every)
-        ends = [self.end(at - random.randrange(500)) for at in times]
+        ages = [random.choice((0, 20, 900)) for _ in times]
+        ends = [self.end(at - random.randrange(age + 1)) for at, age in zip(times, ages, strict=True)]
         return [
-            Sample(at, self.committed(at), max(self.committed(at), end)) for at, end in zip(times, ends, strict=True)
+            Sample(at, self.committed(at), max(self.committed(at), end), since=at - age)
+            for at, age, end in zip(times, ages, ends, strict=True)
         ]
 
     def outage(self, random: Random) -> Outage:
@@ -72,6 +75,7 @@ class Partition:
             stopped_before=random.choice((None, random.randint(self.stop, middle))),
             resumed_after=random.choice((None, random.randint(middle, self.resume))),
             resumed_before=random.choice((None, random.randint(self.resume, 60_000), self.resume)),
+            committed=self.committed(self.stop) if self.stop % 2 else None,
         )
 
 
@@ -84,7 +88,9 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
     samples, outage = partition.samples(random), partition.outage(random)
     progress: OffsetSamples | None = None
     for sample in samples:
-        taken = add_samples(progress, sample.at, {"t": {"0": (sample.committed, sample.end)}})
+        partitions = {"t": {"0": (sample.committed, sample.end)}}
+        data = GroupProgress(group_id="g", timestamp=sample.at, partitions=partitions, requested_at=sample.since)
+        taken = add_samples(progress, data)
         assert taken is not None
         progress = taken
     assert progress is not None

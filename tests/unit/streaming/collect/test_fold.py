@@ -196,14 +196,21 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
             group_id="g",
             timestamp=7000,
             source="offset-commits",
-            stops=[Stop(partitions={"t": [0, 1]}, stopped_after=2000, resumed_before=7000)],
+            stops=[
+                Stop(
+                    partitions={"t": [0, 1]},
+                    committed={"t": {"0": 20, "1": 20}},
+                    stopped_after=2000,
+                    resumed_before=7000,
+                )
+            ],
             generation=2,
         ),
         PartitionsStopped(
             group_id="g",
             timestamp=10_000,
             source="offset-commits",
-            stops=[Stop(partitions={"t": [0]}, stopped_after=6000, resumed_before=10_000)],
+            stops=[Stop(partitions={"t": [0]}, committed={"t": {"0": 30}}, stopped_after=6000, resumed_before=10_000)],
             generation=3,
         ),
     ]

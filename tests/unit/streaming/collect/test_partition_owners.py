@@ -27,8 +27,10 @@ def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None 
     )
 
 
-def stop(partitions: list[int], before: int, **after: Any) -> Stop:
-    return Stop(partitions={"t": partitions}, resumed_before=before, **after)
+def stop(partitions: list[int], before: int, committed: int | None = None, **after: Any) -> Stop:
+    """Return a stop of partitions that had all committed the same offset when they stopped (None: no offset)."""
+    offsets = {} if committed is None else {"committed": {"t": {str(number): committed for number in partitions}}}
+    return Stop(partitions={"t": partitions}, resumed_before=before, **offsets, **after)
 
 
 def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
@@ -59,7 +61,7 @@ def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
     owners.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
     assert committed(owners, (0, 4500, 20)) == [False]
     assert committed(owners, (0, 5000, 25), (1, 5000, 25), (0, 6000, 30)) == [True, True, False]
-    assert owners.resumed() == {2: [stop([0], 5000, stopped_after=3000), stop([1], 5000, stopped_after=3100)]}
+    assert owners.resumed() == {2: [stop([0], 5000, 20, stopped_after=3000), stop([1], 5000, 20, stopped_after=3100)]}
     assert owners.resumed() == {}
 
 
@@ -70,7 +72,7 @@ def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
     assert committed(owners, (0, 4010, 22)) == [False]  # the previous owner's commit during its revocation
     owners.observe(view(4100, 3, {"a": [], "b": [1, 0]}, protocol))
     assert committed(owners, (1, 5000, 90), (0, 5000, 25)) == [False, True]
-    assert owners.resumed() == {3: [stop([0], 5000, stopped_after=4010)]}
+    assert owners.resumed() == {3: [stop([0], 5000, 22, stopped_after=4010)]}
 
 
 def test_later_round_without_the_partition_has_no_effect() -> None:
@@ -78,14 +80,14 @@ def test_later_round_without_the_partition_has_no_effect() -> None:
     owners.observe(view(4000, 2, {"b": [0, 1]}, "uniform"))
     owners.observe(view(4100, 3, {"b": [0, 1], "c": []}, "uniform"))
     assert committed(owners, (0, 5000, 25)) == [True]
-    assert owners.resumed() == {2: [stop([0], 5000, stopped_after=3000)]}
+    assert owners.resumed() == {2: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
 def test_static_member_with_a_new_id_had_stopped() -> None:
     owners = holding()
     owners.observe(view(4000, 1, {"a-2": [0], "b": [1]}))
     assert committed(owners, (1, 5000, 25), (0, 5000, 25)) == [False, True]
-    assert owners.resumed() == {1: [stop([0], 5000, stopped_after=3000)]}
+    assert owners.resumed() == {1: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
 def test_rounds_without_commit_in_between_are_one_gap() -> None:
@@ -93,7 +95,7 @@ def test_rounds_without_commit_in_between_are_one_gap() -> None:
     owners.observe(view(4000, 2, {"a": [0, 1]}))
     owners.observe(view(4100, 3, {"a": [0], "b": [1]}))
     committed(owners, (0, 5000, 25))
-    assert owners.resumed() == {3: [stop([0], 5000, stopped_after=3000)]}
+    assert owners.resumed() == {3: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
 def test_without_two_commits_before_only_the_end_is_known() -> None:
@@ -125,7 +127,7 @@ def test_time_out_of_range_is_not_evidence(timestamp: int) -> None:
     assert committed(owners, (1, timestamp, 30)) == [False]
     owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
     assert committed(owners, (0, timestamp, 99), (1, 5000, 31)) == [False, True]
-    assert owners.resumed() == {2: [stop([1], 5000, stopped_after=3100)]}
+    assert owners.resumed() == {2: [stop([1], 5000, 30, stopped_after=3100)]}
 
 
 def test_commits_without_an_owner_count_for_no_member() -> None:
@@ -142,7 +144,7 @@ def test_late_first_progress_is_not_evidence() -> None:
     assert committed(partition_owners, (0, 900_000, 10), (0, 905_000, 20), (0, 910_000, 30)) == [False, False, False]
     partition_owners.observe(view(920_000, 2, {"a": [0], "b": [1]}))
     assert committed(partition_owners, (0, 925_000, 40)) == [True]
-    assert partition_owners.resumed() == {2: [stop([0], 925_000, stopped_after=910_000)]}
+    assert partition_owners.resumed() == {2: [stop([0], 925_000, 30, stopped_after=910_000)]}
 
 
 def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
@@ -151,7 +153,7 @@ def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
     assert owners.commit("t", 0, 33_000, 25, sent_after=3100) is False
     owners.observe(view(33_500, 2, {"a": [0], "b": [1]}))
     assert committed(owners, (0, 34_000, 30)) == [True]
-    assert owners.resumed() == {2: [stop([0], 34_000, stopped_after=3100)]}
+    assert owners.resumed() == {2: [stop([0], 34_000, 25, stopped_after=3100)]}
 
 
 def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
@@ -160,7 +162,7 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
     assert committed(owners, (0, 20_000, 500)) == [False]
     owners.observe(view(32_000, 3, {"c": [0, 1]}))
     assert committed(owners, (0, 33_000, 510)) == [True]
-    assert owners.resumed() == {3: [stop([0], 33_000, stopped_after=3000)]}
+    assert owners.resumed() == {3: [stop([0], 33_000, 500, stopped_after=3000)]}
 
 
 @pytest.mark.parametrize(

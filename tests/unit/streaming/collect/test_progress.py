@@ -32,10 +32,11 @@ def test_partitions_are_the_assigned_and_the_committed() -> None:
 
 
 def test_an_event_holds_offsets_and_lost_records() -> None:
-    event = progress_event("g", {A: 5, B: 3}, {A: 4, B: 9, ("t", 2): 8}, {B: 6, A: 2}, 1000)
+    event = progress_event("g", {A: 5, B: 3}, {A: 4, B: 9, ("t", 2): 8}, {B: 6, A: 2}, 1000, requested_at=980)
     partitions = {"0": (5, 5), "1": (3, 9), "2": (None, 8)}
-    assert event == GroupProgress(group_id="g", timestamp=1000, partitions={"t": partitions}, starts={"t": {"1": 6}})
-    assert progress_event("g", {A: 5}, {A: 9}, {A: 5}, 1000).starts is UNSET
+    data = {"partitions": {"t": partitions}, "starts": {"t": {"1": 6}}, "requested_at": 980}
+    assert event == GroupProgress(group_id="g", timestamp=1000, **data)
+    assert progress_event("g", {A: 5}, {A: 9}, {A: 5}, 1000, requested_at=980).starts is UNSET
 
 
 def times(schedule: SampleSchedule, committed: dict[Any, int], ends: dict[Any, int], until: int) -> list[int]:
@@ -90,6 +91,6 @@ def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     samples = [event for now in range(5) for event in sampler.sample(lambda _: group, lambda: ["g"], now, now)]
     partitions = {"t": {"0": (3, 3), "1": (1, 4)}}
     assert samples == [
-        GroupProgress(group_id="g", timestamp=1, partitions=partitions),
-        GroupProgress(group_id="g", timestamp=3, partitions=partitions, starts={"t": {"1": 2}}),
+        GroupProgress(group_id="g", timestamp=1, partitions=partitions, requested_at=0),
+        GroupProgress(group_id="g", timestamp=3, partitions=partitions, starts={"t": {"1": 2}}, requested_at=2),
     ]

@@ -47,9 +47,9 @@ class Group:
         extra = {} if starts is None else {"starts": {"t": starts}}
         return self.at(seconds).event(GroupProgress, partitions=partitions, **extra)
 
-    def rebalance(self) -> Episode:
+    def rebalance(self, **stop_fields: Any) -> Episode:
         halves: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
-        stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000)
+        stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000, **stop_fields)
         witness = {"source": "offset-commits", "generation": 2, "stops": [stop]}
         round_, seen = self.at(20).observe(2, halves), self.at(21).event(PartitionsStopped, **witness)
         return self.apply(round_, seen)[0][-1]
@@ -81,6 +81,16 @@ def test_cost_of_a_round_until_the_group_has_caught_up() -> None:
     assert ": at most 40 messages delayed up to 12 s, caught up at 00:00:30, " in episode.story
     (episode,), _ = group.quiet()
     assert (episode.closed_at, episode.status) == (20_000, "settled")
+
+
+def test_offsets_committed_since_the_last_sample_were_not_delayed() -> None:
+    group = Group()
+    moved = {"partitions": {"t": [0, 1]}, "committed": {"t": {"0": 900, "1": 50}}}
+    group.rebalance(**moved)
+    group.sample(22, t0=(900, 1000), t1=(50, 50))
+    (episode,), _ = group.sample(30, t0=(1000, 1000), t1=(50, 50))
+    assert episode.cost is not None
+    assert episode.cost.delayed_messages == (0, 100)
 
 
 def test_partitions_without_traffic_cost_nothing() -> None:

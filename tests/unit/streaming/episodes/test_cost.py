@@ -1,0 +1,86 @@
+"""Bounds of delayed messages for outages of several rounds, slow requests, and samples around an episode."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streaming.episodes.cost import (
+    OffsetSamples,
+    Sample,
+    add_samples,
+    cost,
+    keep_past_cost,
+    outage_cost_bounds,
+    samples_after_end,
+)
+from streaming.episodes.downtime import Outage, Outages
+from streaming.records.events import GroupProgress
+
+
+def sampled(progress: OffsetSamples | None, at: int, committed: int | None, end: int) -> OffsetSamples:
+    data = GroupProgress(group_id="g", timestamp=at, partitions={"t": {"0": (committed, end)}}, requested_at=at - 10)
+    taken = add_samples(progress, data)
+    assert taken is not None
+    return taken
+
+
+def test_messages_consumed_between_the_rounds_of_an_outage_count_neither_in_nor_out() -> None:
+    # Nobody consumed from 1 s to 2 s and from 6 s to 7 s. The 80 messages in between may have been consumed at once.
+    samples = [Sample(1000 * at, 0 if at < 4 else 80, 20 * at, 1000 * at - 10) for at in range(1, 10)]
+    samples += [Sample(10_000, 200, 200, 9990)]
+    outage = Outage(
+        *(2, 1, 2),
+        is_owned=True,
+        stopped_by=1000,
+        stopped_before=5900,
+        resumed_after=7000,
+        resumed_before=7500,
+        committed=0,
+        longest_part=(900, 2000),
+    )
+    bounds = outage_cost_bounds(samples, outage, 0)
+    assert bounds.delayed == (20 + 20, 160)
+    assert outage_cost_bounds(samples, structs.replace(outage, rounds=1, longest_part=None), 0).delayed == (20, 80)
+
+
+def test_end_offset_of_a_slow_request_is_not_newer_than_the_request() -> None:
+    samples = [Sample(1000, 10, 10, 990), Sample(4000, 10, 10, 1500), Sample(5000, 30, 30, 4990)]
+    outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000, resumed_before=3500)
+    # The second sample's end offset may be 2.5 s old, so that it does not prove that the messages are newer.
+    assert outage_cost_bounds(samples, outage, 0) == ((0, 20), (0, 3500), 5000, True)
+
+
+def test_cost_of_a_past_outage_is_known_once_the_next_sample_is_there() -> None:
+    progress = sampled(sampled(None, 1000, 10, 10), 2000, 10, 30)
+    first = Outage(1, 1, is_owned=True, stopped_before=1500, resumed_after=2100, resumed_before=2500)
+    second = Outage(2, 2, stopped_after=2600, stopped_before=2600)
+    before, after = Outages(1, {"t": {0: first}}), Outages(2, {"t": {0: second}})
+    progress = keep_past_cost(progress, before, after)
+    unknown, _ = cost(progress, after, 1000)
+    progress = sampled(progress, 3000, 50, 50)
+    resumed = structs.replace(second, is_owned=True, resumed_after=2700, resumed_before=2800)
+    known, _ = cost(progress, Outages(2, {"t": {0: resumed}}), 1000)
+    assert unknown is not None
+    assert unknown.delayed_messages[1] is None
+    assert known is not None
+    assert known.delayed_messages == (0, 80)
+
+
+def test_samples_that_show_when_uncommitted_messages_were_produced_outlast_the_episode() -> None:
+    progress = sampled(None, 1000, 10, 10)
+    for at in range(2, 12):
+        progress = sampled(progress, 1000 * at, 10, 10 * at)
+    kept = samples_after_end(progress)
+    assert kept is not None
+    assert [sample.at for sample in kept.samples["t"][0]] == [1000 * at for at in range(1, 12)]
+    caught_up = samples_after_end(sampled(progress, 12_000, 120, 120))
+    assert caught_up is not None
+    assert [sample.at for sample in caught_up.samples["t"][0]] == [9000, 10_000, 11_000, 12_000]
+
+
+def test_partition_that_never_had_a_record_has_no_delayed_messages() -> None:
+    progress = sampled(sampled(None, 1000, None, 0), 5000, None, 0)
+    outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000)
+    total, catching_up = cost(progress, Outages(1, {"t": {0: outage}}), 1000)
+    assert total is not None
+    assert (total.delayed_messages, total.worst_delay_ms, catching_up) == ((0, 0), (0, 0), False)
