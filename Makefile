@@ -61,6 +61,10 @@ test-situations: export WRITE_SITUATIONS = 1
 test-situations: packages jdk classes ## real groups in every situation; its tables go into docs/explanation
 	@$(BIN)/pytest tests/acceptance/situations/test_situations.py -m "" $(ARGS)
 
+test-costs: export WRITE_COSTS = 1
+test-costs: packages jdk classes ## true costs of real groups' rebalances beside the reported ones; tables in docs/explanation
+	@$(BIN)/pytest tests/acceptance/situations/test_cost.py -m "" $(ARGS)
+
 test-faults: export WRITE_TRUST = 1
 test-faults: packages java classes ## every part through every fault; its table goes into docs/explanation/trust.md
 	@$(BIN)/pytest tests/faults --numprocesses=2 --dist=load $(ARGS)
@@ -152,4 +156,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-situations test-faults soak fuzz check format bench clean packages runtime java classes jdk help
+.PHONY: demo test test-container test-unit test-long test-situations test-costs test-faults soak fuzz check format bench clean packages runtime java classes jdk help

@@ -40,11 +40,16 @@ Place = tuple[str, int]
 
 
 class Mark(NamedTuple):
-    """A record of a partition was consumed at this time (ms); each assignment of the partition has a new ``holder``."""
+    """Records of a partition were consumed at this time (ms); each assignment of the partition has a new ``holder``.
+
+    ``first``, ``following``: the first offset, and the offset after the last one; -1: an assignment of the partition.
+    """
 
     partition: Place
     at: int
     holder: tuple[str, ...]
+    first: int
+    following: int
 
 
 class Gap(NamedTuple):
@@ -128,9 +133,12 @@ class Members(ABC):
 
 
 class JavaGroup(Members):
-    """Java consumers, each in its own JVM; ``static`` members are eager and have instance ids."""
+    """Java consumers, each in its own JVM; ``static`` members are eager and have instance ids.
 
-    def __init__(self, protocol: str, servers: str, topic: str, folder: Path) -> None:
+    ``options``: more settings of the consumers, for this class and :class:`PythonGroup`.
+    """
+
+    def __init__(self, protocol: str, servers: str, topic: str, folder: Path, **options: Any) -> None:
         super().__init__(unique(f"java-{protocol}"), folder)
         self._topic, self._static = topic, protocol == "static"
         self._config: dict[str, Any] = {
@@ -138,6 +146,7 @@ class JavaGroup(Members):
             "group.id": self.group,
             "auto.offset.reset": "latest",
             "auto.commit.interval.ms": COMMIT_MS,
+            **options,
         }
         if protocol == "consumer":
             self._config["group.protocol"] = "consumer"
@@ -175,22 +184,28 @@ class JavaGroup(Members):
 class PythonGroup(Members):
     """confluent-kafka or kafka-python consumers with the listener, each consumer in its own process."""
 
-    def __init__(self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str) -> None:
+    def __init__(
+        self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str, **options: Any
+    ) -> None:
         super().__init__(unique(f"{client}-{protocol}"), folder)
         self._processes: dict[str, tuple[Popen[bytes], threading.Thread]] = {}
-        self._options = {
+        config = (_confluent if client == "confluent" else _kafka_python)(protocol, servers, self.group)
+        self._static = protocol == "static"
+        self._options: dict[str, Any] = {
             "client": client,
-            "config": (_confluent if client == "confluent" else _kafka_python)(protocol, servers, self.group),
+            "config": config | options,
             "topic": topic,
             "listener": [servers, prefix],
             "cooperative": protocol == "cooperative",
-            "incremental": protocol != "eager",
+            "incremental": protocol not in ("eager", "static"),
         }
 
     def start(self, name: str) -> None:
-        options = json.dumps(self._options | {"marks": str(self._file(name))})
+        options = self._options | {"marks": str(self._file(name))}
+        if self._static:
+            options["config"] = {**self._options["config"], "group.instance.id": name}
         module = "tests.acceptance.situations.timed_consumer"
-        process = Popen(command(options, module=module), stdout=PIPE, stderr=DEVNULL)
+        process = Popen(command(json.dumps(options), module=module), stdout=PIPE, stderr=DEVNULL)
         self._now_holds(name, [])
 
         def read() -> None:
@@ -256,15 +271,19 @@ class PlayedChanges:
     files: list[Path]
     changes: list[AppliedChange] = field(default_factory=list)
 
-    def marks(self) -> list[Mark]:
+    def all_marks(self) -> list[Mark]:
         """Return the marks of all consumers; the marks of each partition are in order of time."""
         marks = [
-            Mark((topic, int(partition)), int(at), (str(number), times))
+            Mark((topic, int(partition)), int(at), (str(number), times), int(first), int(following))
             for number, file in enumerate(self.files)
             if file.exists()
-            for at, topic, partition, times in (line.split() for line in file.read_text().splitlines())
+            for at, topic, partition, times, first, following in map(str.split, file.read_text().splitlines())
         ]
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
+
+    def marks(self) -> list[Mark]:
+        """Return the marks of consumed records."""
+        return [mark for mark in self.all_marks() if mark.first >= 0]
 
     def gaps(self) -> list[Gap]:
         """Return the gaps of each partition: the periods between two of its holders."""

@@ -4,8 +4,9 @@ Its argument is JSON: ``client`` (confluent, kafka-python), ``config`` of that c
 file), ``listener`` (bootstrap servers and topic prefix of a monitor), ``cooperative`` (kafka-python's assignor) and
 ``incremental`` (callbacks name what is added). After each rebalance callback it writes the numbers of the
 partitions that it owns as a line on standard output, and for each record that it consumed a line into ``marks``: the
-time (ms), the topic, the partition, and the number of assignments of this partition so far. Upon SIGTERM the consumer
-leaves its group.
+time (ms), the topic, the partition, the number of assignments of this partition so far, the record's offset, and the
+next offset. A line with the offsets -1 marks an assignment of the partition. Upon SIGTERM the consumer leaves its
+group.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ class Marks:
         self._times: Counter[int] = Counter()
 
     def assigned(self, partitions: Iterable[Any]) -> None:
+        partitions = [*partitions]
         numbers = {partition.partition for partition in partitions}
         self._times.update(numbers)
+        for partition in partitions:
+            self._mark(partition.topic, partition.partition, -1, -1)
         self._held = self._held | numbers if self._incremental else numbers
         self._write_partitions()
 
@@ -45,10 +49,13 @@ class Marks:
         self._held -= {partition.partition for partition in partitions}
         self._write_partitions()
 
-    def consumed(self, topic: str, partition: int) -> None:
-        """Write one mark per consumed record, unbuffered, so that no mark is lost if the process is killed."""
-        line = f"{time.time_ns() // 1_000_000} {topic} {partition} {self._times[partition]}\n"
-        os.write(self._file, line.encode())
+    def consumed(self, topic: str, partition: int, offset: int) -> None:
+        self._mark(topic, partition, offset, offset + 1)
+
+    def _mark(self, topic: str, partition: int, first: int, following: int) -> None:
+        """Write a line, unbuffered, so that no mark is lost if the process is killed."""
+        at = time.time_ns() // 1_000_000
+        os.write(self._file, f"{at} {topic} {partition} {self._times[partition]} {first} {following}\n".encode())
 
     def _write_partitions(self) -> None:
         sys.stdout.write(json.dumps(sorted(self._held)) + "\n")
@@ -70,7 +77,7 @@ def confluent(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threadin
         while not stop.is_set():
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
-                marks.consumed(message.topic(), message.partition())
+                marks.consumed(message.topic(), message.partition(), message.offset())
     finally:
         consumer.close()
 
@@ -99,8 +106,8 @@ def kafka_python(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threa
     try:
         while not stop.is_set():
             for place, records in consumer.poll(timeout_ms=100).items():
-                for _ in records:
-                    marks.consumed(place.topic, place.partition)
+                for record in records:
+                    marks.consumed(place.topic, place.partition, record.offset)
     finally:
         consumer.close()
 

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -17,6 +18,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
@@ -30,8 +32,9 @@ import oracle.Json;
  * {"do": "stall", "name", "ms"}: it does not poll for so long, {"do": "rejoin", "name", "reason"}: enforceRebalance,
  * {"do": "close", "name", "how": "LEAVE_GROUP" | "REMAIN_IN_GROUP" | "DEFAULT"}.
  *
- * <p>"marks" may be left out: a file that takes a line for each partition that a poll has records of, with the time,
- * the topic, the partition, and the how many-th time it is that it was assigned to this consumer.
+ * <p>"marks" may be left out: a file that takes a line for each partition that a poll has records of: the time, the
+ * topic, the partition, the number of its assignments to this consumer so far, the first offset, and the offset after
+ * the last one. A line with the offsets -1 marks an assignment of the partition.
  */
 public final class Puppets {
     private static final PrintStream OUT = System.out;
@@ -111,9 +114,25 @@ public final class Puppets {
             long at = System.currentTimeMillis();
             StringBuilder lines = new StringBuilder();
             for (TopicPartition one : records.partitions()) {
-                lines.append(at + " " + one.topic() + " " + one.partition() + " " + times.get(one) + "\n");
+                List<ConsumerRecord<byte[], byte[]>> batch = records.records(one);
+                lines.append(line(at, one, batch.get(0).offset(), batch.get(batch.size() - 1).offset() + 1));
             }
             marks.write(lines.toString().getBytes("UTF-8"));
+        }
+
+        private String line(long at, TopicPartition one, long first, long next) {
+            return at + " " + one.topic() + " " + one.partition() + " " + times.get(one) + " " + first + " " + next + "\n";
+        }
+
+        private void markAssigned(Collection<TopicPartition> partitions) {
+            long at = System.currentTimeMillis();
+            StringBuilder lines = new StringBuilder();
+            partitions.forEach(one -> lines.append(line(at, one, -1, -1)));
+            try {
+                marks.write(lines.toString().getBytes("UTF-8"));
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
         }
 
         private void tell(String event, Collection<TopicPartition> partitions, boolean add) {
@@ -132,6 +151,9 @@ public final class Puppets {
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
             partitions.forEach(one -> times.merge(one, 1, Integer::sum));
+            if (marks != null) {
+                markAssigned(partitions);
+            }
             tell("assigned", partitions, true);
         }
 

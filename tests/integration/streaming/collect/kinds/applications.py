@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,17 +23,20 @@ _JARS = (
     *(f"org.apache.kafka:{name}:{_VERSION}" for name in ("kafka-streams", "connect-runtime", "connect-file")),
     "org.slf4j:slf4j-simple:1.7.36",
 )
-_SOURCES = (Path(__file__).parent / "Application.java", JAVA / "common/Json.java")
+_SOURCES = (
+    *(Path(__file__).with_name(name) for name in ("Application.java", "TimedSink.java")),
+    JAVA / "common/Json.java",
+)
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
 class JavaProcess:
-    """A context manager for a JVM that has Kafka's applications on its class path."""
+    """A context manager for a JVM that has Kafka's applications on its class path; ``options``: of the JVM."""
 
-    def __init__(self, main: str, *arguments: str, log: Path) -> None:
+    def __init__(self, main: str, *arguments: str, log: Path, options: Iterable[str] = ()) -> None:
         jars = os.pathsep.join(map(str, fetch(_JARS)))
         classes = compiled("kinds", _SOURCES, jars)
-        command = [str(java()[0]), *_OPTIONS, "-cp", os.pathsep.join([str(classes), jars]), main, *arguments]
+        command = [str(java()[0]), *_OPTIONS, *options, "-cp", os.pathsep.join([str(classes), jars]), main, *arguments]
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
@@ -113,7 +117,8 @@ class ConnectWorker(JavaProcess):
         }
         file = folder / f"{name}-{self.port}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        super().__init__("org.apache.kafka.connect.cli.ConnectDistributed", str(file), log=folder / f"{name}.log")
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        super().__init__(main, str(file), log=folder / f"{name}.log", options=[f"-Dtimed.sink={name}"])
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """Return the REST interface's response to a request; None while there is no response."""

@@ -1,0 +1,251 @@
+"""Compares the reported cost of each change of a group with its true cost, in all and per partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final, NamedTuple
+
+from streaming.episodes import cost
+from streaming.episodes.fold import cost_of_episode
+from streaming.episodes.state import EpisodeState
+from streaming.monitor.bucket import process
+from streaming.monitor.bucket_state import Bucket
+from streaming.records import codec
+from streaming.records.codec import Record
+from streaming.records.downtime import add_bounds, max_bounds
+from streaming.records.episodes import Bounds, Cost
+from streaming.records.events import Event
+from tests.acceptance.situations.cost_groups import QUIET_MS
+from tests.acceptance.situations.groups import Place, PlayedChanges
+from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
+from tests.support.pure_stream import SINKS
+
+_NONE: Final[Bounds] = (0, 0)
+#: Longer than a change takes.
+_LONG_MS: Final = 600_000
+
+
+class Figure(NamedTuple):
+    """A true number and its reported bounds."""
+
+    true: int
+    bounds: Bounds
+
+    @property
+    def inside(self) -> bool:
+        lower, upper = self.bounds
+        return lower <= self.true and (upper is None or self.true <= upper)
+
+    @property
+    def width(self) -> int | None:
+        lower, upper = self.bounds
+        return None if upper is None else upper - lower
+
+
+@dataclass
+class ComparedCost:
+    """The cost of one change of a group.
+
+    Attributes:
+        delayed, worst, catch_up: the figures of the whole group.
+        late_ms: how long after the last delayed record was consumed the group had caught up, according to the report;
+            None: unknown.
+        partitions: delayed records and worst delay of each partition.
+    """
+
+    group: str
+    protocol: str
+    kind: str
+    delayed: Figure
+    worst: Figure
+    catch_up: Figure
+    late_ms: int | None
+    partitions: dict[Place, tuple[Figure, Figure]]
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Return the figures of the whole group by name."""
+        return {"delayedMessages": self.delayed, "worstDelayMs": self.worst, "catchUpMs": self.catch_up}
+
+    @property
+    def is_early(self) -> bool:
+        """Return true if the group is reported to have caught up before it had."""
+        return self.late_ms is not None and self.late_ms < 0
+
+    @property
+    def inside(self) -> bool:
+        """Return true if all figures of the group lie inside their bounds."""
+        return all(figure.inside for figure in self.figures.values()) and not self.is_early
+
+    @property
+    def inside_per_partition(self) -> bool:
+        return all(figure.inside for figures in self.partitions.values() for figure in figures)
+
+
+@dataclass
+class _Reported:
+    """The reported cost of the episodes that began after one change, by episode number."""
+
+    costs: dict[int, Cost] = field(default_factory=dict)
+    partitions: dict[int, dict[Place, tuple[Bounds, Bounds]]] = field(default_factory=dict)
+
+    @property
+    def delayed(self) -> Bounds:
+        bounds = _NONE
+        for episode_cost in self.costs.values():
+            bounds = add_bounds(bounds, episode_cost.delayed_messages)
+        return bounds
+
+    @property
+    def worst(self) -> Bounds:
+        bounds = _NONE
+        for episode_cost in self.costs.values():
+            bounds = max_bounds(bounds, episode_cost.worst_delay_ms)
+        return bounds
+
+    @property
+    def catch_up(self) -> Bounds:
+        bounds = _NONE
+        for episode_cost in self.costs.values():
+            bounds = max_bounds(bounds, episode_cost.catch_up_ms)
+        return bounds
+
+    @property
+    def caught_up_at(self) -> int | None:
+        times = [episode_cost.caught_up_at for episode_cost in self.costs.values()]
+        return None if None in times else max((at for at in times if at is not None), default=None)
+
+    def place(self, place: Place) -> tuple[Bounds, Bounds]:
+        """Return the bounds of a partition's delayed records and worst delay."""
+        delayed, worst = _NONE, _NONE
+        for by_place in self.partitions.values():
+            of_place = by_place.get(place, (_NONE, _NONE))
+            delayed, worst = add_bounds(delayed, of_place[0]), max_bounds(worst, of_place[1])
+        return delayed, worst
+
+
+def compared(
+    name: str, protocol: str, played: PlayedChanges, events: Iterable[Event], sent: SentTimes
+) -> list[ComparedCost]:
+    """Return the comparison for each change that interrupted a partition, or for which a cost was reported."""
+    true, reported = true_costs(played.all_marks(), sent, played.changes), _reported(played, events)
+    comparisons = []
+    for number, change in enumerate(played.changes[:-1]):  # without the end of the group
+        by_place, report = true.get(number, {}), reported.get(number, _Reported())
+        of_all = total(by_place.values())
+        if of_all.unconsumed or not (by_place or report.costs):
+            continue
+        at = report.caught_up_at
+        places = {*by_place, *(place for of_episode in report.partitions.values() for place in of_episode)}
+        comparisons.append(
+            ComparedCost(
+                *(name, protocol, change.kind),
+                delayed=Figure(of_all.delayed, report.delayed),
+                worst=Figure(of_all.worst_ms, report.worst),
+                catch_up=Figure(of_all.catch_up_ms, report.catch_up),
+                late_ms=None if at is None or not of_all.done_at else at - of_all.done_at,
+                partitions={place: _figures(by_place.get(place, TrueCost()), report.place(place)) for place in places},
+            )
+        )
+    return comparisons
+
+
+def _figures(true: TrueCost, bounds: tuple[Bounds, Bounds]) -> tuple[Figure, Figure]:
+    return Figure(true.delayed, bounds[0]), Figure(true.worst_ms, bounds[1])
+
+
+def _reported(played: PlayedChanges, events: Iterable[Event]) -> dict[int, _Reported]:
+    """Return the cost of the episodes by the last change before they opened, as it was in their last update.
+
+    The stream's quiet time, two minutes, separates operations. The changes here are closer: the next change ends an
+    episode, and a quiet time does not.
+    """
+    bucket, state = Bucket(), None
+    reported: dict[int, _Reported] = defaultdict(_Reported)
+    for offset, event in enumerate(events):
+        at = event.data.timestamp
+        is_next = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
+        sinks = SINKS._replace(quiet_ms=QUIET_MS if is_next else _LONG_MS)
+        process(bucket, [Record.of(0, offset, *codec.encode_event(event))], at, sinks)
+        state = bucket.get(played.group).episode
+        if state is None or not state.open:
+            continue
+        number = _last_change(played, state.opened_at)
+        if number >= 0 and (episode_cost := cost_of_episode(state)[0]) is not None:
+            reported[number].costs[state.number] = episode_cost
+            reported[number].partitions[state.number] = _partition_costs(state)
+    return reported
+
+
+def _last_change(played: PlayedChanges, at: int) -> int:
+    """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
+    return sum(change.at <= at for change in played.changes) - 1
+
+
+def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
+    """Return the bounds of delayed records and worst delay of each partition in an episode."""
+    costs: dict[Place, tuple[Bounds, Bounds]] = {}
+    if state.progress is None or state.outages is None:
+        return costs
+    past = state.progress.past
+    costs |= {(topic, number): bounds for topic, by_number in past.items() for number, bounds in by_number.items()}
+    for topic, number, outage in (*state.progress.unsettled, *state.outages.each()):
+        if outage.rounds and outage.started_at is None:
+            samples = state.progress.samples.get(topic, {}).get(number, ())
+            last = cost.cost_of(samples, outage, state.opened_at)
+            delayed, worst = costs.get((topic, number), (_NONE, _NONE))
+            costs[topic, number] = add_bounds(delayed, last.delayed), max_bounds(worst, last.worst)
+    return costs
+
+
+class Summary(NamedTuple):
+    """Numbers over the changes of some groups; medians are None without a value.
+
+    Attributes:
+        changes: number of changes; inside: those of which every figure lies inside its bounds.
+        by_figure: for each figure of a group, how many changes lie inside its bounds.
+        per_partition: changes of which every partition lies inside its bounds.
+        bounded: changes whose delayed records and worst delay have upper bounds.
+        messages, delay: medians of the true figures, of changes that delayed records.
+        ratio: median of upper bound / true number of delayed records.
+        width: median width of the worst delay's bounds, ms.
+        late: median of ``late_ms``.
+    """
+
+    changes: int
+    inside: int
+    by_figure: Mapping[str, int]
+    per_partition: int
+    bounded: int
+    messages: float | None
+    ratio: float | None
+    delay: float | None
+    width: float | None
+    late: float | None
+
+
+def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
+    """Return the numbers over these changes."""
+    costs = [*compared_costs]
+    delaying = [item for item in costs if item.delayed.true]
+    names = costs[0].figures if costs else ()
+    return Summary(
+        changes=len(costs),
+        inside=sum(item.inside for item in costs),
+        by_figure={name: sum(item.figures[name].inside for item in costs) for name in names},
+        per_partition=sum(item.inside_per_partition for item in costs),
+        bounded=sum(item.delayed.width is not None and item.worst.width is not None for item in costs),
+        messages=_median(item.delayed.true for item in delaying),
+        ratio=_median(upper / item.delayed.true for item in delaying if (upper := item.delayed.bounds[1]) is not None),
+        delay=_median(item.worst.true for item in delaying),
+        width=_median(width for item in delaying if (width := item.worst.width) is not None),
+        late=_median(item.late_ms for item in delaying if item.late_ms is not None),
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    values = [*values]
+    return median(values) if values else None

@@ -1,0 +1,214 @@
+"""Groups of real consumers under steady, bursty and idle traffic, whose records carry the time of sending."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from tests.acceptance.situations.groups import AppliedChange, JavaGroup, Members, PlayedChanges, PythonGroup
+from tests.acceptance.situations.sink_tasks import SinkTasks
+from tests.support.background import produce_in_background
+from tests.support.kafka import unique
+from tests.support.wait import PATIENCE, eventually
+
+#: A group has settled after this many ms without a change; the next change begins a new episode.
+QUIET_MS: Final = 3000
+#: The groups: client library → protocols.
+CLIENTS: Final = {
+    "java": ("eager", "static", "cooperative", "consumer"),
+    "confluent": ("eager", "static", "cooperative", "consumer"),
+    "kafka-python": ("eager", "cooperative"),
+    "connect": ("connect",),
+}
+#: Records of a burst, and ms between two of them: partition 3 and partition 4. Partition 5 has one record every 10 s,
+#: partition 6 has none; all others have steady traffic.
+_TICK_MS: Final = 100
+_BURSTS: Final = {3: (60, 3000), 4: (200, 7000), 5: (1, 10_000), 6: (0, _TICK_MS)}
+_STEADY: Final = (1, _TICK_MS)
+PARTITIONS: Final = 7
+#: A client library and a protocol.
+Kind = tuple[str, str]
+#: Longest session of a classic member that has crashed.
+_SESSION_MS: Final = 6000
+
+
+@dataclass
+class Traffic:
+    """The topics that are written to, with their numbers of partitions."""
+
+    servers: str
+    topics: dict[str, int] = field(default_factory=dict)
+
+    def create(self, name: str) -> None:
+        """Create a topic that receives records from now on."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(PATIENCE)
+        self.topics[name] = PARTITIONS
+
+    def grow(self, name: str) -> None:
+        """Add a partition to a topic."""
+        total = self.topics[name] + 1
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_partitions([NewPartitions(name, total)])[name].result(PATIENCE)
+        self.topics[name] = total
+
+
+@contextmanager
+def traffic(servers: str) -> Iterator[Traffic]:
+    """Write to all topics until the block ends; each record's key is the time at which it was sent (ms)."""
+    written = Traffic(servers)
+
+    def write(producer: Producer, stop: threading.Event) -> None:
+        begin = time.monotonic()
+        for tick in count():
+            if stop.wait(max(0.0, begin + tick * _TICK_MS / 1000 - time.monotonic())):
+                return
+            for topic, partitions in [*written.topics.items()]:
+                for partition in range(partitions):
+                    records, every = _BURSTS.get(partition, _STEADY)
+                    if tick * _TICK_MS % every == 0:
+                        _send(producer, topic, partition, records)
+            producer.poll(0)
+
+    with produce_in_background(servers, write, **{"linger.ms": 0, "topic.metadata.refresh.interval.ms": 1000}):
+        yield written
+
+
+def _send(producer: Producer, topic: str, partition: int, records: int) -> None:
+    try:
+        for _ in range(records):
+            producer.produce(topic, b"v", key=b"%d" % (time.time_ns() // 1_000_000), partition=partition)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            raise
+        # A grown topic: the producer learns of this partition with its next metadata refresh.
+
+
+def new_group(
+    client: str, protocol: str, topic: str, servers: str, folder: Path, *, commit_ms: int, prefix: str
+) -> Members:
+    """Return a group without members, whose consumers commit at this interval; ``prefix``: of the monitor's topics."""
+    if client == "connect":
+        return SinkTasks(servers, topic, folder, commit_ms)
+    options: dict[str, Any] = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": commit_ms}
+    if client != "kafka-python":  # its leader may never notice an added partition
+        options["topic.metadata.refresh.interval.ms" if client == "confluent" else "metadata.max.age.ms"] = 1000
+    if protocol != "consumer":
+        options["session.timeout.ms"] = _SESSION_MS
+    if client == "java":
+        return JavaGroup(protocol, servers, topic, folder, **options)
+    if client == "kafka-python":
+        options = {name.replace(".", "_"): value for name, value in options.items()}
+    return PythonGroup(client, protocol, servers, topic, folder, prefix=prefix, **options)
+
+
+class PlayedGroup:
+    """Applies changes to a group, and waits after each until the monitor can have seen all evidence of its cost."""
+
+    def __init__(self, kind: Kind, members: Members, traffic: Traffic, topic: str, commit_ms: int) -> None:
+        self._kind, self._members, self._traffic, self._topic = kind, members, traffic, topic
+        self._commit_ms = commit_ms
+        self.played = PlayedChanges(members.group, members.files)
+
+    def play(self) -> PlayedChanges:
+        """Start the group, and apply all changes."""
+        with self._members:
+            self._start("a", "b")
+            self._settle()
+            for kind, change in self._changes():
+                if kind == "added partition" and self._kind[0] == "kafka-python":
+                    continue
+                self.played.changes.append(AppliedChange(kind, time.time_ns() // 1_000_000))
+                change()
+                self._settle()
+            self.played.changes.append(AppliedChange("end", time.time_ns() // 1_000_000))
+        return self.played
+
+    def _changes(self) -> Iterable[tuple[str, Callable[[], object]]]:
+        tasks = self._members
+        if isinstance(tasks, SinkTasks):
+            return (
+                ("more tasks", lambda: tasks.configure(3)),
+                ("connector restart", tasks.restart),
+                ("worker crash", lambda: tasks.kill("b")),
+                ("added partition", lambda: self._traffic.grow(self._topic)),
+                ("worker joins", lambda: tasks.start("b")),
+                ("fewer tasks", lambda: tasks.configure(2)),
+                ("worker leaves", lambda: tasks.leave("b")),
+            )
+        return (
+            ("join", lambda: self._start("c")),
+            ("crash", lambda: self._members.kill("c")),
+            ("join", lambda: self._start("c")),
+            ("restart", lambda: self._restart("b")),
+            ("rolling restart", lambda: self._restart("a", "b", "c")),
+            ("leave", lambda: self._members.leave("c")),
+            ("recreate", lambda: self._recreate("a", "b", away_seconds=0)),
+            ("added partition", lambda: self._traffic.grow(self._topic)),
+            ("scale to zero and back", lambda: self._recreate("a", "b", away_seconds=8)),
+            ("join", lambda: self._start("c")),
+            ("crash and restart", lambda: self._crash_and_restart("c")),
+            ("crash", lambda: self._members.kill("b")),
+        )
+
+    def _start(self, *names: str) -> None:
+        for name in names:
+            self._members.start(name)
+
+    def _restart(self, *names: str) -> None:
+        for name in names:
+            self._members.leave(name)
+            self._members.start(name)
+            eventually(self._is_complete, every=0.1)
+
+    def _recreate(self, *names: str, away_seconds: float) -> None:
+        for name in names:
+            self._members.leave(name)
+        time.sleep(away_seconds)
+        self._start(*names)
+
+    def _crash_and_restart(self, name: str) -> None:
+        self._members.kill(name)
+        self._members.start(name)
+
+    def _is_complete(self) -> bool:
+        held = list(self._members.held.values())
+        owned = sorted(partition for share in held for partition in share)
+        return all(held) and owned == list(range(self._traffic.topics[self._topic]))
+
+    def _settle(self) -> None:
+        """Wait until the group is complete and quiet, its next commits are written and sampled."""
+
+        def is_quiet() -> bool:
+            return time.monotonic() - self._members.changed > (QUIET_MS + 500) / 1000 and self._is_complete()
+
+        eventually(is_quiet, every=0.1)
+        time.sleep((self._commit_ms + 2000) / 1000)
+
+
+def play_all(
+    servers: str, folder: Path, commit_ms: int, kinds: Iterable[Kind], *, prefix: str
+) -> dict[Kind, Future[tuple[str, PlayedChanges]]]:
+    """Play all changes in a group of each kind at the same time; return the topic and the changes of each group."""
+    kinds = [*kinds]
+    with ExitStack() as stack:
+        written = stack.enter_context(traffic(servers))
+        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
+
+        def play(kind: Kind) -> tuple[str, PlayedChanges]:
+            topic = unique("-".join(kind))
+            written.create(topic)
+            members = new_group(*kind, topic, servers, folder, commit_ms=commit_ms, prefix=prefix)
+            return topic, PlayedGroup(kind, members, written, topic, commit_ms).play()
+
+        return {kind: pool.submit(play, kind) for kind in kinds}

@@ -1,0 +1,77 @@
+"""Writes the tables of costs into docs/explanation/episodes.md, and all data into a CSV file beside it."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmarks._document import TRUST, machine, put, table
+from tests.acceptance.situations.cost_comparison import ComparedCost, Figure, Summary, summary
+
+_DOCUMENT: Final = TRUST.with_name("episodes.md")
+_ALL: Final = TRUST.with_name("costs.csv")
+_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848"}
+
+
+def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
+    """Write one table for each commit interval (ms), and the CSV file."""
+    amount = sum(map(len, by_interval.values()))
+    parts = [f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {amount} rebalances, one run: {machine()}."]
+    for commit_ms, costs in sorted(by_interval.items()):
+        parts += [f"Commits every {commit_ms / 1000:g} s:", rows(costs)]
+    put("costs", "\n\n".join(parts), _DOCUMENT)
+    complete(by_interval, _ALL)
+
+
+def rows(costs: Iterable[ComparedCost]) -> str:
+    """Return a Markdown table with a row for each protocol, and one for all of them."""
+    by_protocol: dict[str, list[ComparedCost]] = {}
+    for item in costs:
+        by_protocol.setdefault(_NAMES.get(item.protocol, item.protocol), []).append(item)
+    by_protocol["all"] = [item for of_protocol in by_protocol.values() for item in of_protocol]
+    header = (
+        *("protocol", "rebalances", "messages inside", "delay inside", "catch-up inside", "each partition inside"),
+        *("with upper bounds", "messages", "upper bound / messages", "worst delay", "width of its bounds"),
+    )
+    return table(header, [_row(name, summary(of_protocol)) for name, of_protocol in by_protocol.items()])
+
+
+def _row(name: str, numbers: Summary) -> list[str]:
+    return [
+        name,
+        str(numbers.changes),
+        *(str(count) for count in numbers.by_figure.values()),
+        str(numbers.per_partition),
+        str(numbers.bounded),
+        "–" if numbers.messages is None else f"{numbers.messages:.0f}",
+        "–" if numbers.ratio is None else f"{numbers.ratio:.2f}",
+        _seconds(numbers.delay),
+        _seconds(numbers.width),
+    ]
+
+
+def _seconds(ms: float | None) -> str:
+    return "–" if ms is None else f"{ms / 1000:.1f} s"
+
+
+def complete(by_interval: Mapping[int, Iterable[ComparedCost]], path: Path) -> None:
+    """Write the complete data to the CSV file: a line for each change of each group."""
+    header = ["commit_ms", "group", "protocol", "change", "inside", "each_partition_inside", "caught_up_late_ms"]
+    header += [
+        f"{name}_{part}" for name in ("messages", "delay_ms", "catch_up_ms") for part in ("true", "lower", "upper")
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(header)
+        for commit_ms, costs in sorted(by_interval.items()):
+            for item in costs:
+                own = (item.group, item.protocol, item.kind, item.inside, item.inside_per_partition, item.late_ms)
+                figures = (cell for figure in item.figures.values() for cell in _cells(figure))
+                lines.writerow([commit_ms, *("" if cell is None else cell for cell in (*own, *figures))])
+
+
+def _cells(figure: Figure) -> tuple[int | None, ...]:
+    return figure.true, *figure.bounds

@@ -1,0 +1,90 @@
+"""The consumer group of a Connect sink connector, whose tasks record what they process and when."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from tests.acceptance.situations.groups import Members
+from tests.integration.streaming.collect.kinds.applications import ConnectWorker
+from tests.support.background import run_in_background
+from tests.support.kafka import unique
+from tests.support.wait import eventually
+
+#: Seconds that a busy machine takes to start a worker.
+_PATIENCE: Final = 240.0
+
+
+class SinkTasks(Members):
+    """The tasks of a sink connector; the context manager runs their workers, which are started by name."""
+
+    def __init__(self, servers: str, topic: str, folder: Path, commit_ms: int) -> None:
+        self._connector = unique("sink")
+        super().__init__(f"connect-{self._connector}", folder / self._connector)
+        self._folder.mkdir()
+        self._servers, self._workers_group, self._topic = servers, unique("workers"), topic
+        self._commit_ms = commit_ms
+        self._workers: dict[str, ConnectWorker] = {}
+        self._instances: dict[str, str] = {}
+        self._tasks = 0
+        self._stack = ExitStack()
+        self._stack.enter_context(run_in_background(self._follow))
+
+    def start(self, name: str) -> None:
+        config = {
+            "offset.flush.interval.ms": self._commit_ms,
+            "scheduled.rebalance.max.delay.ms": 2000,
+            "consumer.session.timeout.ms": 6000,
+            "consumer.metadata.max.age.ms": 1000,
+        }
+        instance = unique(name)  # files of a killed worker remain
+        self._instances[name] = instance
+        worker = ConnectWorker(instance, self._servers, self._workers_group, self._folder, **config)
+        self._workers[name] = self._stack.enter_context(worker)
+        if not self._tasks:
+            self.configure(2)
+
+    def configure(self, tasks: int) -> None:
+        """Set the number of the connector's tasks, and create the connector if it does not exist."""
+        config = {
+            "connector.class": "TimedSink",
+            "topics": self._topic,
+            "tasks.max": str(tasks),
+            "marks": str(self._folder),
+        }
+        self._tasks = tasks
+        self._ask(f"/connectors/{self._connector}/config", "PUT", config)
+
+    def restart(self) -> None:
+        """Restart the connector with its tasks."""
+        self._ask(f"/connectors/{self._connector}/restart?includeTasks=true", "POST")
+
+    def _ask(self, path: str, method: str, body: Any = None) -> None:
+        worker = next(iter(self._workers.values()))
+        eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.5)
+
+    def leave(self, name: str) -> None:
+        self._workers.pop(name).close()
+
+    def kill(self, name: str) -> None:
+        self._workers.pop(name).kill()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _follow(self, stop: threading.Event) -> None:
+        """Update the tasks' partitions and files a few times a second."""
+        while not stop.wait(0.2):
+            self.files[:] = sorted(self._folder.glob("*.marks"))
+            held = {name: self._held_by(name) for name in [*self._workers]}
+            if held != self.held:
+                self.held, self.changed = held, time.monotonic()
+
+    def _held_by(self, name: str) -> list[int]:
+        """Return the partitions of a worker's tasks."""
+        shares = (file.read_text() for file in self._folder.glob(f"{self._instances[name]}-*.held"))
+        return sorted(number for share in shares if share for number in json.loads(share))

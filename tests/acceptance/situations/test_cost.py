@@ -1,0 +1,115 @@
+"""Reported bounds of what rebalances cost contain the true cost, which consumers and records' keys show.
+
+``make test-costs`` runs ten groups of three client libraries at two commit intervals, and writes the tables of
+``docs/explanation/episodes.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from streaming.kafka.broker import EmbeddedBroker
+from streaming.kafka.topics import ensure_topics
+from streaming.records.events import Event
+from tests.acceptance.situations import cost_table
+from tests.acceptance.situations.comparison import EVIDENCE
+from tests.acceptance.situations.cost_comparison import ComparedCost, compared, summary
+from tests.acceptance.situations.cost_groups import CLIENTS, play_all
+from tests.acceptance.situations.true_costs import sent_times
+from tests.integration.streaming.collect.collector_process import CollectorProcess
+from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
+from tests.support.live_stream import LiveStream
+from tests.support.processes import process_lock
+from tests.support.wait import PATIENCE, eventually
+
+pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1200)]
+
+#: Auto-commit intervals, ms: a short one, and the clients' default.
+INTERVALS = (500, 5000)
+#: Least number of changes at each interval.
+LEAST = 100
+#: Retention deletes old segments soon, not only after five minutes.
+RETENTION = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
+HOUR_MS = 3_600_000
+GROUPS = [(client, protocol) for client, protocols in CLIENTS.items() for protocol in protocols]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedBroker]:
+    with process_lock("crowd"), EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | RETENTION) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
+    """Yield a dict that collects the comparisons by commit interval; the tables are written at the end."""
+    costs: dict[int, list[ComparedCost]] = {}
+    yield costs
+    if os.environ.get("WRITE_COSTS") and costs.keys() == {*INTERVALS}:
+        cost_table.write(costs)
+
+
+@pytest.mark.parametrize("commit_ms", INTERVALS)
+def test_true_cost_lies_inside_the_bounds(
+    cluster: EmbeddedBroker, by_interval: dict[int, list[ComparedCost]], commit_ms: int, tmp_path: Path
+) -> None:
+    servers = cluster.bootstrap_servers
+    with CollectorProcess(
+        servers, "(java|confluent|kafka-python|connect)-.*", log=tmp_path / "collect.log"
+    ) as collecting:
+        prefix = collecting.settings.topics.prefix
+        played = play_all(servers, tmp_path, commit_ms, GROUPS, prefix=prefix)
+        assert collecting.stop() == 0, collecting.output()
+    events: dict[str, list[Event]] = defaultdict(list)
+    for event in filter(EVIDENCE["commits"], collecting.events()):
+        events[event.data.group_id].append(event)
+    costs = [
+        item
+        for (client, protocol), future in played.items()
+        for topic, changes in [future.result()]
+        for item in compared(client, protocol, changes, events[changes.group], sent_times(servers, topic))
+    ]
+    by_interval[commit_ms] = costs
+    outside, numbers = [item for item in costs if not (item.inside and item.inside_per_partition)], summary(costs)
+    assert numbers.changes >= LEAST, numbers
+    assert min(numbers.by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
+    assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
+
+
+def test_records_that_retention_deletes_before_a_stopped_consumer_returns_are_counted(
+    cluster: EmbeddedBroker, tmp_path: Path
+) -> None:
+    servers, topic, group = cluster.bootstrap_servers, unique("retained"), unique("stopped")
+    admin, producer = AdminClient({"bootstrap.servers": servers}), Producer({"bootstrap.servers": servers})
+    config = {"retention.ms": "-1", "segment.ms": "60000"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(PATIENCE)
+    now = time.time_ns() // 1_000_000
+    for records, at in ((400, now - 2 * HOUR_MS), (100, now)):  # two segments, as their times are far apart
+        for _ in range(records):
+            producer.produce(topic, b"v", partition=0, timestamp=at)
+        assert producer.flush(PATIENCE) == 0
+    collecting = CollectorProcess(servers, group, log=tmp_path / "collect.log")
+    ensure_topics(collecting.settings)
+    with collecting, LiveStream(collecting.settings) as stream:
+        settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer({"bootstrap.servers": servers} | settings)
+        consumer.subscribe([topic])
+        assert sum(message.error() is None for message in consumer.consume(90, PATIENCE)) == 90
+        consumer.commit(offsets=[TopicPartition(topic, 0, 90)], asynchronous=False)
+        eventually(lambda: stream.ids(group))
+        consumer.close()
+        retention = ConfigEntry("retention.ms", str(HOUR_MS), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[retention])
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE)
+        eventually(lambda: stream.incidents(group))
+        [incident] = stream.incidents(group)
+    assert (incident.kind, incident.partitions) == ("data-loss", {topic: [0]})
+    assert incident.story.startswith(f"Retention deleted 310 records of {topic} 0 before they were consumed")

@@ -1,0 +1,99 @@
+"""The true cost of a group's rebalances, from what its consumers recorded and when each record was sent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tests.acceptance.situations.groups import AppliedChange, Mark, Place
+from tests.support.kafka import read
+
+#: Partition → when each of its records was sent (ms), by offset.
+SentTimes = Mapping[Place, Sequence[int]]
+
+
+@dataclass
+class TrueCost:
+    """The cost of one change for a partition, or for all partitions of the group; times in ms.
+
+    A record was delayed if it was sent before a member got its partition, and first consumed after that.
+
+    Attributes:
+        delayed: number of delayed records.
+        worst_ms: the longest time from sending to first consumption of a delayed record.
+        resumed_at: when a member last got the partition.
+        done_at: when the last delayed record was consumed; 0 if no record was delayed.
+        unconsumed: number of delayed records that nobody has consumed.
+    """
+
+    delayed: int = 0
+    worst_ms: int = 0
+    resumed_at: int = 0
+    done_at: int = 0
+    unconsumed: int = 0
+
+    @property
+    def catch_up_ms(self) -> int:
+        return max(0, self.done_at - self.resumed_at)
+
+
+def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
+    """Return when each record of a topic was sent, according to its key."""
+    sent: dict[Place, list[int]] = defaultdict(list)
+    for message in sorted(read(servers, topic), key=lambda message: message.offset()):
+        sent[topic, message.partition()].append(int(message.key()))
+    return dict(sent)
+
+
+def true_costs(
+    marks: Iterable[Mark], sent: SentTimes, changes: Sequence[AppliedChange]
+) -> dict[int, dict[Place, TrueCost]]:
+    """Return the cost of each change for each partition that changed hands after it, by index of the change."""
+    by_place: dict[Place, list[Mark]] = defaultdict(list)
+    for mark in marks:
+        by_place[mark.partition].append(mark)
+    costs: dict[int, dict[Place, TrueCost]] = defaultdict(dict)
+    for place, of_place in by_place.items():
+        consumed = _first_consumed(of_place, len(sent.get(place, ())))
+        assignments = sorted(mark.at for mark in of_place if mark.first < 0)
+        counted: set[int] = set()
+        for at in assignments[1:]:  # nobody consumed the partition before the first one
+            number = sum(change.at <= at for change in changes) - 1
+            if number < 0:
+                continue
+            cost = costs[number].setdefault(place, TrueCost())
+            cost.resumed_at = max(cost.resumed_at, at)
+            for offset, sent_at in enumerate(sent.get(place, ())):
+                first = consumed[offset]
+                if sent_at >= at or offset in counted or (first is not None and first < at):
+                    continue
+                counted.add(offset)
+                cost.delayed += 1
+                if first is None:
+                    cost.unconsumed += 1
+                else:
+                    cost.worst_ms, cost.done_at = max(cost.worst_ms, first - sent_at), max(cost.done_at, first)
+    return costs
+
+
+def _first_consumed(marks: Iterable[Mark], records: int) -> list[int | None]:
+    """Return when each record was first consumed, by offset."""
+    consumed: list[int | None] = [None] * records
+    for mark in marks:
+        for offset in range(max(0, mark.first), min(mark.following, records)):
+            first = consumed[offset]
+            consumed[offset] = mark.at if first is None else min(first, mark.at)
+    return consumed
+
+
+def total(costs: Iterable[TrueCost]) -> TrueCost:
+    """Return the cost for all partitions together."""
+    costs = [*costs]
+    return TrueCost(
+        delayed=sum(cost.delayed for cost in costs),
+        worst_ms=max((cost.worst_ms for cost in costs), default=0),
+        resumed_at=max((cost.resumed_at for cost in costs), default=0),
+        done_at=max((cost.done_at for cost in costs), default=0),
+        unconsumed=sum(cost.unconsumed for cost in costs),
+    )
