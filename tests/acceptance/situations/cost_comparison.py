@@ -18,7 +18,7 @@ from streaming.records.codec import Record
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
-from tests.acceptance.situations.cost_groups import QUIET_MS
+from tests.acceptance.situations.cost_groups import QUIET_MS, is_steady
 from tests.acceptance.situations.groups import Place, PlayedChanges
 from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
 from tests.support.pure_stream import SINKS
@@ -192,10 +192,10 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
         return costs
     past = state.progress.past
     costs |= {(topic, number): bounds for topic, by_number in past.items() for number, bounds in by_number.items()}
-    for topic, number, outage in (*state.progress.unsettled, *state.outages.each()):
+    for topic, number, outage in (*state.progress.unsettled, *state.outages.tracked()):
         if outage.rounds and outage.started_at is None:
             samples = state.progress.samples.get(topic, {}).get(number, ())
-            last = cost.cost_of(samples, outage, state.opened_at)
+            last = cost.outage_cost_bounds(samples, outage, state.opened_at)
             delayed, worst = costs.get((topic, number), (_NONE, _NONE))
             costs[topic, number] = add_bounds(delayed, last.delayed), max_bounds(worst, last.worst)
     return costs
@@ -212,6 +212,8 @@ class Summary(NamedTuple):
         messages, delay: medians of the true figures, of changes that delayed records.
         ratio: median of upper bound / true number of delayed records.
         width: median width of the worst delay's bounds, ms.
+        steady_ratio: ``ratio`` over the single partitions with steady traffic.
+        steady_excess: median of upper bound − true worst delay over these partitions, ms.
         late: median of ``late_ms``.
     """
 
@@ -224,6 +226,8 @@ class Summary(NamedTuple):
     ratio: float | None
     delay: float | None
     width: float | None
+    steady_ratio: float | None
+    steady_excess: float | None
     late: float | None
 
 
@@ -232,6 +236,8 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
     costs = [*compared_costs]
     delaying = [item for item in costs if item.delayed.true]
     names = costs[0].figures if costs else ()
+    steady = [figures for item in costs for place, figures in item.partitions.items() if is_steady(place[1])]
+    stopped = [(messages, delay) for messages, delay in steady if messages.true]
     return Summary(
         changes=len(costs),
         inside=sum(item.inside for item in costs),
@@ -242,6 +248,8 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
         ratio=_median(upper / item.delayed.true for item in delaying if (upper := item.delayed.bounds[1]) is not None),
         delay=_median(item.worst.true for item in delaying),
         width=_median(width for item in delaying if (width := item.worst.width) is not None),
+        steady_ratio=_median(m.bounds[1] / m.true for m, _ in stopped if m.bounds[1] is not None),
+        steady_excess=_median(d.bounds[1] - d.true for _, d in stopped if d.bounds[1] is not None),
         late=_median(item.late_ms for item in delaying if item.late_ms is not None),
     )
 

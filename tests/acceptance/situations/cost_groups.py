@@ -42,6 +42,11 @@ Kind = tuple[str, str]
 _SESSION_MS: Final = 6000
 
 
+def is_steady(partition: int) -> bool:
+    """Return true if a partition has steady traffic."""
+    return partition not in _BURSTS
+
+
 @dataclass
 class Traffic:
     """The topics that are written to, with their numbers of partitions."""

@@ -13,7 +13,7 @@ from tests.acceptance.situations.cost_comparison import ComparedCost, Figure, Su
 
 _DOCUMENT: Final = TRUST.with_name("episodes.md")
 _ALL: Final = TRUST.with_name("costs.csv")
-_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848"}
+_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "connect": "Connect sink"}
 
 
 def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
@@ -35,6 +35,7 @@ def rows(costs: Iterable[ComparedCost]) -> str:
     header = (
         *("protocol", "rebalances", "messages inside", "delay inside", "catch-up inside", "each partition inside"),
         *("with upper bounds", "messages", "upper bound / messages", "worst delay", "width of its bounds"),
+        *("upper bound / messages, steady partition", "upper bound − worst delay, steady partition"),
     )
     return table(header, [_row(name, summary(of_protocol)) for name, of_protocol in by_protocol.items()])
 
@@ -47,10 +48,16 @@ def _row(name: str, numbers: Summary) -> list[str]:
         str(numbers.per_partition),
         str(numbers.bounded),
         "–" if numbers.messages is None else f"{numbers.messages:.0f}",
-        "–" if numbers.ratio is None else f"{numbers.ratio:.2f}",
+        _times(numbers.ratio),
         _seconds(numbers.delay),
         _seconds(numbers.width),
+        _times(numbers.steady_ratio),
+        _seconds(numbers.steady_excess),
     ]
+
+
+def _times(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
 
 
 def _seconds(ms: float | None) -> str:
