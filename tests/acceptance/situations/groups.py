@@ -42,14 +42,14 @@ Place = tuple[str, int]
 class Mark(NamedTuple):
     """Records of a partition were consumed at this time (ms); each assignment of the partition has a new ``holder``.
 
-    ``first``, ``following``: the first offset, and the offset after the last one; -1: an assignment of the partition.
+    ``first``, ``next_offset``: the first offset, and the offset after the last one; -1: an assignment of the partition.
     """
 
     partition: Place
     at: int
     holder: tuple[str, ...]
     first: int
-    following: int
+    next_offset: int
 
 
 class Gap(NamedTuple):
@@ -274,10 +274,10 @@ class PlayedChanges:
     def all_marks(self) -> list[Mark]:
         """Return the marks of all consumers; the marks of each partition are in order of time."""
         marks = [
-            Mark((topic, int(partition)), int(at), (str(number), times), int(first), int(following))
+            Mark((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
             for number, file in enumerate(self.files)
             if file.exists()
-            for at, topic, partition, times, first, following in map(str.split, file.read_text().splitlines())
+            for at, topic, partition, times, first, next_offset in map(str.split, file.read_text().splitlines())
         ]
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 

@@ -84,9 +84,7 @@ def test_true_cost_lies_inside_the_bounds(
     assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
 
 
-def test_records_that_retention_deletes_before_a_stopped_consumer_returns_are_counted(
-    cluster: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_records_deleted_by_retention_are_counted(cluster: EmbeddedBroker, tmp_path: Path) -> None:
     servers, topic, group = cluster.bootstrap_servers, unique("retained"), unique("stopped")
     admin, producer = AdminClient({"bootstrap.servers": servers}), Producer({"bootstrap.servers": servers})
     config = {"retention.ms": "-1", "segment.ms": "60000"}

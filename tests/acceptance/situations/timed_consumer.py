@@ -52,10 +52,10 @@ class Marks:
     def consumed(self, topic: str, partition: int, offset: int) -> None:
         self._mark(topic, partition, offset, offset + 1)
 
-    def _mark(self, topic: str, partition: int, first: int, following: int) -> None:
+    def _mark(self, topic: str, partition: int, first: int, next_offset: int) -> None:
         """Write a line, unbuffered, so that no mark is lost if the process is killed."""
         at = time.time_ns() // 1_000_000
-        os.write(self._file, f"{at} {topic} {partition} {self._times[partition]} {first} {following}\n".encode())
+        os.write(self._file, f"{at} {topic} {partition} {self._times[partition]} {first} {next_offset}\n".encode())
 
     def _write_partitions(self) -> None:
         sys.stdout.write(json.dumps(sorted(self._held)) + "\n")

@@ -81,7 +81,7 @@ def _first_consumed(marks: Iterable[Mark], records: int) -> list[int | None]:
     """Return when each record was first consumed, by offset."""
     consumed: list[int | None] = [None] * records
     for mark in marks:
-        for offset in range(max(0, mark.first), min(mark.following, records)):
+        for offset in range(max(0, mark.first), min(mark.next_offset, records)):
             first = consumed[offset]
             consumed[offset] = mark.at if first is None else min(first, mark.at)
     return consumed

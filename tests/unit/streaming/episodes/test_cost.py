@@ -24,7 +24,7 @@ def sampled(progress: OffsetSamples | None, at: int, committed: int | None, end:
     return taken
 
 
-def test_messages_consumed_between_the_rounds_of_an_outage_count_neither_in_nor_out() -> None:
+def test_outage_of_several_rounds() -> None:
     # Nobody consumed from 1 s to 2 s and from 6 s to 7 s. The 80 messages in between may have been consumed at once.
     samples = [Sample(1000 * at, 0 if at < 4 else 80, 20 * at, 1000 * at - 10) for at in range(1, 10)]
     samples += [Sample(10_000, 200, 200, 9990)]
@@ -43,30 +43,30 @@ def test_messages_consumed_between_the_rounds_of_an_outage_count_neither_in_nor_
     assert outage_cost_bounds(samples, structs.replace(outage, rounds=1, longest_part=None), 0).delayed == (20, 80)
 
 
-def test_end_offset_of_a_slow_request_is_not_newer_than_the_request() -> None:
+def test_slow_request_widens_the_bounds() -> None:
     samples = [Sample(1000, 10, 10, 990), Sample(4000, 10, 10, 1500), Sample(5000, 30, 30, 4990)]
     outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000, resumed_before=3500)
     # The second sample's end offset may be 2.5 s old, so that it does not prove that the messages are newer.
     assert outage_cost_bounds(samples, outage, 0) == ((0, 20), (0, 3500), 5000, True)
 
 
-def test_cost_of_a_past_outage_is_known_once_the_next_sample_is_there() -> None:
+def test_past_outage_is_bounded_by_a_later_sample() -> None:
     progress = sampled(sampled(None, 1000, 10, 10), 2000, 10, 30)
     first = Outage(1, 1, is_owned=True, stopped_before=1500, resumed_after=2100, resumed_before=2500)
     second = Outage(2, 2, stopped_after=2600, stopped_before=2600)
     before, after = Outages(1, {"t": {0: first}}), Outages(2, {"t": {0: second}})
     progress = keep_past_cost(progress, before, after)
-    unknown, _ = cost(progress, after, 1000)
+    earlier, _ = cost(progress, after, 1000)
     progress = sampled(progress, 3000, 50, 50)
     resumed = structs.replace(second, is_owned=True, resumed_after=2700, resumed_before=2800)
-    known, _ = cost(progress, Outages(2, {"t": {0: resumed}}), 1000)
-    assert unknown is not None
-    assert unknown.delayed_messages[1] is None
-    assert known is not None
-    assert known.delayed_messages == (0, 80)
+    later, _ = cost(progress, Outages(2, {"t": {0: resumed}}), 1000)
+    assert earlier is not None
+    assert earlier.delayed_messages[1] is None
+    assert later is not None
+    assert later.delayed_messages == (0, 80)
 
 
-def test_samples_that_show_when_uncommitted_messages_were_produced_outlast_the_episode() -> None:
+def test_samples_of_uncommitted_messages_are_kept() -> None:
     progress = sampled(None, 1000, 10, 10)
     for at in range(2, 12):
         progress = sampled(progress, 1000 * at, 10, 10 * at)
@@ -78,7 +78,7 @@ def test_samples_that_show_when_uncommitted_messages_were_produced_outlast_the_e
     assert [sample.at for sample in caught_up.samples["t"][0]] == [9000, 10_000, 11_000, 12_000]
 
 
-def test_partition_that_never_had_a_record_has_no_delayed_messages() -> None:
+def test_partition_without_any_record_costs_nothing() -> None:
     progress = sampled(sampled(None, 1000, None, 0), 5000, None, 0)
     outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000)
     total, catching_up = cost(progress, Outages(1, {"t": {0: outage}}), 1000)

@@ -83,7 +83,7 @@ def test_cost_of_a_round_until_the_group_has_caught_up() -> None:
     assert (episode.closed_at, episode.status) == (20_000, "settled")
 
 
-def test_offsets_committed_since_the_last_sample_were_not_delayed() -> None:
+def test_commits_after_the_last_sample_count() -> None:
     group = Group()
     moved = {"partitions": {"t": [0, 1]}, "committed": {"t": {"0": 900, "1": 50}}}
     group.rebalance(**moved)
