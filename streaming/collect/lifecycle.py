@@ -116,7 +116,6 @@ class BaseCollector(ABC):
         self._membership = MembershipTopicWatch(settings)
         self._heartbeats = HeartbeatWriter(settings, "collector", settings.collector_id, by=self.by)
         self._counts_source = f"kafka://{self._cluster}/metadata"
-        self._begun = True
         self._collect()
 
     def _count(self, published: Published) -> None:
@@ -126,6 +125,7 @@ class BaseCollector(ABC):
         self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, every)
 
     def _goes_on(self) -> bool:
+        self._begun = True
         now = time.monotonic()
         return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
 

@@ -194,7 +194,7 @@ def _open(servers: str) -> str | None:
 def committed_offsets(
     consumer: confluent_kafka.Consumer, partitions: list[TopicPartition], timeout: float, stopping: Callable[[], bool]
 ) -> list[TopicPartition]:
-    """Return the consumer group's committed offsets; wait while no coordinator answers for the group.
+    """Return the consumer group's committed offsets; wait while the coordinator moves or loads the group.
 
     Raises KafkaException for any other error, or if ``stopping()`` returned true before the coordinator answered.
     """
@@ -202,7 +202,7 @@ def committed_offsets(
         try:
             return consumer.committed(partitions, timeout=timeout)  # type: ignore[no-any-return] # untyped
         except KafkaException as error:
-            if not may_pass(error.args[0]) or stopping():
+            if error.args[0].name() not in _NO_COORDINATOR or stopping():
                 raise
             _log.warning("committed offsets: %s; trying again", error.args[0].str())
             time.sleep(_AGAIN_SECONDS)
