@@ -79,7 +79,7 @@ def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 
 
-def test_its_topics_are_read() -> None:
+def test_topics_of_the_earlier_release_are_read() -> None:
     for offset, write in enumerate(recording().written):
         ce_id = ce_attributes(write.headers).get("id")
         row = TopicRecord(write.topic, write.partition, offset, write.key, write.value, ce_id)

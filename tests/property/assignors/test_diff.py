@@ -20,7 +20,9 @@ def compacted(share: TopicPartitions) -> TopicPartitions:
 
 @settings(max_examples=40)
 @given(SHARES, SHARES, st.booleans(), st.booleans())
-def test_the_set_algebra(owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool) -> None:
+def test_kept_revoked_and_assigned_add_up(
+    owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool
+) -> None:
     change = diff(compacted(owned) if a else owned, compacted(after) if b else after)
     before, now = _pairs(owned), _pairs(after)
     revoked, assigned, kept = map(_pairs, change)

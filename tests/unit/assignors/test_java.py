@@ -25,7 +25,7 @@ def test_string_hash_is_over_utf16_units() -> None:
     ]
 
 
-def test_string_hash_of_a_text_longer_than_the_powers_kept() -> None:
+def test_string_hash_of_a_long_text() -> None:
     value = 0
     for unit in b"x" * 1000:
         value = (31 * value + unit) % 2**32
@@ -67,11 +67,11 @@ def test_invalid_uuid_is_rejected(text: str) -> None:
         java.uuid_bits(text)
 
 
-def test_capacities() -> None:
+def test_capacity_of_a_copied_hash_set() -> None:
     assert [java.hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
 
 
-def test_the_documented_generator() -> None:
+def test_random_numbers_equal_those_of_java() -> None:
     # The first numbers of new Random(42) in a JVM.
     assert [java.JavaRandom(42).next_signed()] == [-1170105035]
     random = java.JavaRandom(42)

@@ -11,7 +11,7 @@ from assignors.model import Member, Topic
 from assignors.registry import find, names, protocols
 
 
-def test_lists_work_like_tuples() -> None:
+def test_lists_of_topics_equal_tuples() -> None:
     listed: Any = ["t", "u"]
     racks: Any = [["a", "b"], ()]
     assert Member("c", listed) == Member("c", ("t", "u"))

@@ -16,7 +16,7 @@ from tests.support.groups import group_of, readable
 PROVENANCE, *LINES = map(json.loads, Path(__file__).with_name("oracle-4.3.1.jsonl").read_text().splitlines())
 
 
-def test_provenance() -> None:
+def test_recorded_cases_are_of_kafka_4_3_1() -> None:
     assert PROVENANCE["provenance"] == "org.apache.kafka:kafka_2.13:4.3.1"
     assert {line["assignor"] for line in LINES} == {"range", "roundrobin", "sticky", "cooperative-sticky"}
 
@@ -101,7 +101,7 @@ UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
         ),
     ],
 )
-def test_walkthroughs(
+def test_documented_examples_are_assigned(
     name: str, counts: dict[str, int], subscriptions: dict[str, Sequence[str]], answer: dict[str, dict[str, list[int]]]
 ) -> None:
     assert assigned(name, counts, subscriptions) == answer

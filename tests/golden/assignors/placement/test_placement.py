@@ -18,6 +18,6 @@ OURS = {"admin": admin_answer, "placer": striped_answer}
 
 
 @pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["request"]["family"])
-def test_a_placement(record: dict[str, Any]) -> None:
+def test_placement_equals_that_of_kafka(record: dict[str, Any]) -> None:
     expected = {"error": True} if "error" in record["answer"] else record["answer"]
     assert OURS[record["request"]["family"]](record["request"]) == expected

@@ -60,7 +60,9 @@ def test_native_code_equals_python_over_several_rebalances(assignor: str, seed: 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(group=groups())
-def test_small_groups(assignor: str, group: tuple[dict[str, Topic], list[Member]]) -> None:
+def test_native_code_equals_python_for_small_groups(
+    assignor: str, group: tuple[dict[str, Topic], list[Member]]
+) -> None:
     same(assignor, *group)
 
 

@@ -94,7 +94,7 @@ def test_unequal_subscriptions_move_last_of_the_most_loaded() -> None:
     }
 
 
-def test_no_members() -> None:
+def test_group_without_members_has_no_target() -> None:
     assert uniform(topics(t=1)) == {}
 
 

@@ -41,7 +41,7 @@ def test_built_in_refuses_an_empty_batch() -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), VECTORS.items())
-def test_vectors(key: bytes, expected: int) -> None:
+def test_murmur2_of_known_keys(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected
 
 
@@ -53,7 +53,7 @@ def test_an_empty_key_is_a_key() -> None:
     assert partition_for_key(b"", 1000) == 275646681 % 1000
 
 
-def test_to_positive() -> None:
+def test_sign_bit_is_cleared() -> None:
     assert [partitioner.to_positive(n) for n in (0, 1, -1, -(2**31), 2**31 - 1)] == [0, 1, 2**31 - 1, 0, 2**31 - 1]
 
 
@@ -63,6 +63,6 @@ def test_bytearray_and_memoryview_hash_as_bytes() -> None:
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_no_partitions(partitions: int) -> None:
+def test_partition_count_below_one_is_refused(partitions: int) -> None:
     with pytest.raises(partitioner.InvalidPartition, match=f"partitions: {partitions}; must be at least 1"):
         partition_for_key(b"a", partitions)

@@ -25,20 +25,20 @@ def test_rack_alternated() -> None:
     assert [b.id for b in replicas.rack_alternated(nine)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
 
 
-def test_racks() -> None:
+def test_replicas_alternate_over_racks() -> None:
     assert _listed(SIX, 7, 3, start_index=0) == [
         [0, 3, 1], [3, 1, 5], [1, 5, 4], [5, 4, 2], [4, 2, 0], [2, 0, 3], [0, 4, 2],
     ]  # fmt: skip # one row per line
 
 
-def test_no_racks() -> None:
+def test_brokers_without_racks_take_turns() -> None:
     assert _listed(PLAIN, 10, 3, start_index=0) == [
         [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1],
         [0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2],
     ]  # fmt: skip # one row per line
 
 
-def test_uneven_racks() -> None:
+def test_racks_of_different_sizes_share_replicas() -> None:
     brokers = [Broker(i, rack) for i, rack in enumerate("abcaa")]
     assert _listed(brokers, 6, 4, start_index=2) == [
         [2, 0, 1, 3], [3, 1, 2, 4], [4, 2, 1, 3], [0, 1, 2, 3], [1, 4, 2, 3], [2, 4, 1, 3],
@@ -58,7 +58,7 @@ def test_extension_of_a_topic() -> None:
         (1, [[2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1], [0, 1, 2], [1, 2, 0]]),
     ],
 )
-def test_shift(shift: int, expected: list[list[int]]) -> None:
+def test_shift_moves_the_followers(shift: int, expected: list[list[int]]) -> None:
     assert _listed(PLAIN[:3], 6, 3, start_index=2, shift=shift) == expected
 
 
@@ -93,7 +93,7 @@ def test_single_broker_gets_every_replica() -> None:
         (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), replicas.InvalidPlacement, "brokers: 1, 2 without a rack"),
     ],
 )
-def test_refused_questions(arguments: Any, error: type[Exception], message: str) -> None:
+def test_impossible_placement_is_refused(arguments: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         assign_replicas(*arguments, start_index=0)
 
@@ -101,7 +101,7 @@ def test_refused_questions(arguments: Any, error: type[Exception], message: str)
 @pytest.mark.parametrize(
     "options", [{"start_index": -1}, {"start_index": 2**31}, {"start_index": 0, "shift": -1}, {}, {"shift": 1}]
 )
-def test_refused_options(options: dict[str, int]) -> None:
+def test_negative_start_index_or_shift_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(replicas.InvalidPlacement, match=r"start_index|shift"):
         assign_replicas(PLAIN, 1, 1, **options)
 

@@ -92,7 +92,7 @@ def test_topic_without_metadata_has_no_partitions() -> None:
         assert assign(topics(empty=0), members) == {"c1-0": {}}
 
 
-def test_no_subscriptions() -> None:
+def test_consumers_without_topics_get_nothing() -> None:
     for assign in (assign_range, assign_round_robin):
         assert assign(topics(t=1), consumers(c1={}), kafka_version="0.8.2") == {}
 

@@ -96,7 +96,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("rule", FILES)
-def test_rules_that_a_file_alone_breaks(rule: str) -> None:
+def test_configuration_file_alone_gives_advice(rule: str) -> None:
     text, severity, figures, twin = FILES[rule]
     broken = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
     (advice,) = rules(broken).values()

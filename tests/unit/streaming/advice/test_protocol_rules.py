@@ -155,7 +155,7 @@ def test_instance_ids_that_change_with_every_pod() -> None:
     assert "static-slot-held" not in advice
 
 
-def test_instance_ids_that_stay() -> None:
+def test_unchanged_instance_ids_give_no_advice() -> None:
     builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a")
     builder.fence("a@h1#1=a", after=3600).join("a@h1#2=a", after=10)
     assert "static-ids-change" not in rules(history(builder, session_ms=45_000))

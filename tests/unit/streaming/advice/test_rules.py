@@ -72,7 +72,7 @@ def test_episodes_beyond_the_budget_are_not_replayed() -> None:
     assert savings["b", "cooperative-assignor"] is not None
 
 
-def test_cooperative_was_followed_and_helped() -> None:
+def test_cooperative_deploys_show_the_measured_saving() -> None:
     builder = deploy(ten())
     builder.assignor = "cooperative-sticky"
     deploy(builder)
@@ -114,7 +114,7 @@ def test_overlapping_bounds_prove_no_gain() -> None:
     assert advice.change == "Nothing: the bounds overlap, so no gain is proven yet"
 
 
-def test_static_members_that_survive_deploys_were_followed() -> None:
+def test_static_deploys_show_the_measured_saving() -> None:
     builder = deploy(ten())
     first, before, _ = history(deploy(builder)).episodes
     down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))

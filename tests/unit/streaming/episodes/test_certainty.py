@@ -128,7 +128,7 @@ def test_a_restart_while_the_coordinator_moves_is_a_restart() -> None:
     assert last(builder).kind == "restart"
 
 
-def test_client_reasons_are_read_out_of_any_wording() -> None:
+def test_client_reason_is_found_in_every_wording() -> None:
     for logged, own in (
         ("Updating metadata for member c during Stable; client reason: app asked", "app asked"),
         ("Removing member c on LeaveGroup; client reason: not provided", None),

@@ -73,7 +73,7 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     assert (over.status, over.closed_at) == ("settled", builder.now)
 
 
-def test_start_of_a_wait_stays() -> None:
+def test_continued_wait_keeps_its_start() -> None:
     builder = DiffBuilder(4)
     builder.protocol = "consumer"
     builder.join("a#1")

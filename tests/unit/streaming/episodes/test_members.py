@@ -77,7 +77,7 @@ def test_earlier_member_of_the_same_name_replaced_no_member(went: str, joined: s
     assert (members.joined, members.left, members.replaced) == ([joined], [went], [])
 
 
-def test_the_nearest_match_is_taken_first() -> None:
+def test_nearest_match_comes_first() -> None:
     builder = DiffBuilder().join("x@h1#1", "x@h2#1")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h2#1").join("x@h2#2", "x@h1#2")

@@ -15,7 +15,7 @@ def test_state_is_unchanged_after_writing_and_reading() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=EpisodeState) == state
 
 
-def test_finished_episodes_keep_little() -> None:
+def test_ended_episodes_have_a_small_state() -> None:
     state = folded(DiffBuilder().join("a"))
     assert state_after_end(state) == EpisodeState(
         1, last_at=state.last_at, last_note_id="d1", assignor="range", after=1

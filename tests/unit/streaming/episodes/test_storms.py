@@ -152,7 +152,7 @@ def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
 
 
-def test_members_that_only_visit_are_a_storm_in_the_end() -> None:
+def test_many_short_lived_members_are_a_storm() -> None:
     builder = started()
     for number in range(8):
         builder.join(f"job-{number}@h{number}#1").leave(f"job-{number}@h{number}#1", after=10)

@@ -6,7 +6,7 @@ from streaming.monitor.state import REMEMBERED, add_fingerprint
 from tests.support.histories import Log, play
 
 
-def test_repeat_changes_nothing_after_later_changes() -> None:
+def test_repeated_event_is_ignored_after_later_events() -> None:
     log = Log()
     first = [log.topics(t=2), log.join("c1"), log.leave("c1")]
     state, outputs = play(first)
@@ -28,7 +28,7 @@ def test_same_id_from_another_source_is_another_event() -> None:
     assert add_fingerprint(b"", "a", "b\0c") != add_fingerprint(b"", "a\0b", "d")
 
 
-def test_the_memory_is_bounded_and_keeps_the_newest() -> None:
+def test_only_the_newest_event_ids_are_remembered() -> None:
     memory = b""
     for number in range(REMEMBERED + 10):
         memory = add_fingerprint(memory, "s", str(number)) or b""
@@ -36,7 +36,7 @@ def test_the_memory_is_bounded_and_keeps_the_newest() -> None:
     assert repeats == [False] * 10 + [True] * REMEMBERED
 
 
-def test_id_across_two_stored_neighbours_is_not_matched() -> None:
+def test_fingerprint_across_two_stored_ones_is_no_match() -> None:
     mark = add_fingerprint(b"", "s", "1")
     assert mark is not None
     assert add_fingerprint(mark, "s", "1") is None

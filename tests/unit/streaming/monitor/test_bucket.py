@@ -155,7 +155,7 @@ def test_rejoined_member_is_timed_by_its_new_session() -> None:
     assert [fence.member_id for fence in fences(expire(bucket, 7000, SINKS))] == ["c1"]
 
 
-def test_a_fence_at_the_end_of_time_can_be_read_back() -> None:
+def test_fence_at_the_latest_timestamp_can_be_read() -> None:
     log, bucket = Log(), Bucket()
     log.count = MAX_TIMESTAMP // 1000 - 3
     run(bucket, [log.topics(t=1), log.join("c1", session_timeout_ms=10_000), log.beat("c1")])
@@ -239,7 +239,7 @@ def test_a_group_that_stays_empty_is_forgotten_by_an_event() -> None:
     assert len(Bucket(bucket.pack())) == 0
 
 
-def test_a_batch_that_changes_nothing_leaves_the_blob_alone() -> None:
+def test_batch_without_changes_keeps_the_stored_bytes() -> None:
     log, bucket = Log(), Bucket()
     join = log.join("c1")
     run(bucket, [log.topics(t=1), join])
@@ -336,7 +336,7 @@ def renaming(log: Log, topics: int) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize("events", [acknowledging, renaming])
-def test_unclosed_conditions_take_no_more_memory(events: Callable[[Log, int], Iterator[Event]]) -> None:
+def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iterator[Event]]) -> None:
     bucket, sizes = Bucket(), []
     log = list(events(Log(), 4 * REMEMBERED))
     for half in log[: len(log) // 2], log[len(log) // 2 :]:

@@ -83,7 +83,7 @@ def test_a_broker_that_flaps_is_one_incident() -> None:
         ("broker-restart", "all brokers", "All brokers away: coordinator of 2 groups"),
     ],
 )
-def test_closed_incident_opens_and_closes_at_once(kind: str, subject: str, story: str) -> None:
+def test_topic_change_opens_and_closes_an_incident_at_once(kind: str, subject: str, story: str) -> None:
     (incident,) = Cluster().apply(5000, [1, 2], change(kind, subject, 0))
     assert (incident.kind, incident.status, incident.opened_at, incident.closed_at) == (
         *(kind, "closed", NOON, NOON + 5000),
@@ -119,7 +119,7 @@ def test_pauses_join_the_closed_incident() -> None:
     assert "; commits of 1 paused 600 ms to 900 ms, 0 rebalanced (from " in joined.story
 
 
-def test_pauses_are_those_of_the_last_time() -> None:
+def test_pauses_of_the_latest_broker_restart_are_shown() -> None:
     cluster = Cluster()
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
     cluster.apply(1000, [1, 2], paused("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)}))

@@ -75,7 +75,7 @@ def test_sticky_assignors_use_declared_ownership() -> None:
     assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 
-def test_tie_is_not_a_difference_if_the_assignor_may_choose() -> None:
+def test_allowed_tie_break_is_not_a_difference() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     verdict = second(member("a", {"t": [1, 3]}, **claim), member("b", {"t": [0, 2]}), assignor="sticky")
     assert verdict == Expected(verdict="tie", why="follows every rule of sticky, with other tie-breaks")
@@ -171,7 +171,7 @@ class TestOtherClients:
         members = [member(name, {"t": share}) for name, share in zip("ab", shares, strict=True)]
         assert second(*members, assignor=name, t=5).verdict == "different"
 
-    def test_each_topic_is_shared_out_alone(self) -> None:
+    def test_each_topic_is_compared_separately(self) -> None:
         log = Log()
         first = view(log, 4, [member("a", {"t": [0, 1, 2], "u": [0, 1, 2]}, topics=["t", "u"])], "roundrobin")
         both = [
@@ -205,7 +205,7 @@ class TestConsumerProtocol:
 
         return member(name, share(assigned), target=share(target), member_epoch=epoch, **more)
 
-    def test_epoch_is_judged_once_not_at_each_step(self) -> None:
+    def test_epoch_is_compared_once_not_at_each_step(self) -> None:
         log = Log()
         verdicts = self.verdicts_with_ids(
             view(log, 1, [self.at("a", 1, [0, 1, 2, 3], [0, 1, 2, 3])], "uniform"),
@@ -268,7 +268,7 @@ class TestConsumerProtocol:
         )
         assert verdicts[-1] == Expected(verdict="unknown", why="the previous target is unknown: a had not reached it")
 
-    def test_target_after_its_epoch_is_judged_when_members_move(self) -> None:
+    def test_late_target_is_compared_when_members_change(self) -> None:
         log = Log()
         whole = [0, 1, 2, 3]
         verdicts = self.verdicts_with_ids(

@@ -49,7 +49,7 @@ def test_topic_has_racks_for_all_partitions_or_none(count: int, refused: bool) -
 
 
 @pytest.mark.parametrize("alias", ["a", "t"])
-def test_two_names_of_one_topic_id_are_refused(alias: str) -> None:
+def test_topic_id_of_two_topics_is_refused(alias: str) -> None:
     topic_metadata = TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")
     log = Log()
     state, _ = apply(None, log.event(PartitionsChanged, topics={"s": topic_metadata}))

@@ -156,7 +156,7 @@ def test_unowned_partitions_are_an_incident_until_owned() -> None:
     assert group.rest() == []
 
 
-def test_an_empty_group_rests() -> None:
+def test_empty_group_has_no_incident() -> None:
     group = started(2)
     group.apply(seen(group, 1, {"a": [0, 1], "b": [2]}))
     assert [incident.status for incident in group.rest()] == ["open"]
@@ -205,7 +205,7 @@ def test_skew_forced_by_subscriptions_is_not_an_incident() -> None:
     assert group.rest() == []
 
 
-def test_half_a_migration() -> None:
+def test_half_migrated_group_is_an_incident() -> None:
     group = started(2, group_protocol="consumer", assignors=["uniform"])
     group.apply(group.come(2, group_protocol="classic", assignors=["range"]))
     (incident,) = group.rest()

@@ -169,7 +169,7 @@ class TestConnect:
 
         assert diff.violations == ["snk--1 given to w1 and to w2"]
 
-    def test_when_the_group_is_deleted(self) -> None:
+    def test_deleted_connect_group_loses_its_tasks(self) -> None:
         log = Log()
         _, outputs = play([workers(log, 1, {"w1": {"snk": [-1]}}), log.delete()])
 

@@ -13,7 +13,7 @@ from tests.support.histories import Log, assignments, change, diffs, holds, play
 COOP = "cooperative-sticky"
 
 
-def test_the_first_generation() -> None:
+def test_first_generation_assigns_all_partitions() -> None:
     log = Log()
     _, outputs = play([log.topics(t=3), log.observe(1, {"c1": {"t": [2, 0]}})])
     first = sample(members={"c1": change(assigned={"t": [0, 2]})}, unassigned={"t": [1]})
@@ -268,7 +268,7 @@ def test_topics_without_owned_partitions_are_omitted() -> None:
 
 
 @pytest.mark.parametrize("logged_leave", [False, True])
-def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> None:
+def test_short_lived_members_do_not_cause_a_shutdown(logged_leave: bool) -> None:
     """The group is empty because c1 and c3 left; c2, which was joining at that time, is not the cause."""
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}, "c3": {"t": [1]}})])
@@ -280,7 +280,7 @@ def test_visitors_do_not_name_the_cause_of_a_shutdown(logged_leave: bool) -> Non
     assert evidence[0] in diff.cause.evidence
 
 
-def test_visitors_explain_a_round_without_other_cause() -> None:
+def test_short_lived_member_is_the_cause_if_there_is_no_other() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]

@@ -62,7 +62,7 @@ def observed() -> tuple[list[Event], Event]:
 
 
 @pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 24, 90), (observed, 28, 110)])
-def test_event_passes_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
+def test_event_is_applied_by_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
     modules, moves, writes = trace(*case())
     assert [write.topic for write in writes] == ["d", "a", "e"]
     assert {"streaming.episodes.fold", "streaming.episodes.detection"} <= modules

@@ -166,7 +166,7 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
         ("consumer", [2, 1]),  # the coordinator is informed at once
     ],
 )
-def test_every_message_takes_its_time(protocol: str, ways: list[int]) -> None:
+def test_every_message_takes_network_time(protocol: str, ways: list[int]) -> None:
     (first,) = played(scenario("p: 4", "at: 0, join: a"), protocol)["rounds"]
     assert first["at"] == sum(ways)
 

@@ -60,7 +60,7 @@ def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: 
         machine(protocol, vocabulary.Setup(assignor=assignor))
 
 
-def test_every_family_carries_its_default() -> None:
+def test_every_protocol_supports_its_default_assignor() -> None:
     assert {protocol: supported_assignor(protocol, None) for protocol in FAMILIES} == {
         "zookeeper": "range",
         "eager-v1": "range",

@@ -193,7 +193,7 @@ def _group(count: int) -> str:
     return f"topics: {{p: 12}}\nevents:\n{joins}"
 
 
-def test_one_change_wakes_every_zookeeper_consumer() -> None:
+def test_one_change_notifies_every_zookeeper_consumer() -> None:
     for count in (2, 5, 9):
         before = played(_group(count), "zookeeper")["requests"]
         more = played(_group(count) + "  - {at: 60000, partitions: {p: 13}}\n", "zookeeper")["requests"]
@@ -201,7 +201,7 @@ def test_one_change_wakes_every_zookeeper_consumer() -> None:
         assert more["GetChildren"] - before["GetChildren"] == count
 
 
-def test_a_view_that_lags_costs_a_further_rebalance() -> None:
+def test_late_zookeeper_read_costs_another_rebalance() -> None:
     text = _group(4) + "  - {at: 60000, join: late, topics: [p]}\n"
 
     def attempts(**more: int) -> int:

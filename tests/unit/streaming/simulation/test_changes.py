@@ -29,7 +29,7 @@ def test_the_last_members_leave() -> None:
 
 
 @pytest.mark.parametrize("to", [0, 2])
-def test_no_change(to: int) -> None:
+def test_scale_to_the_same_or_no_size_is_refused(to: int) -> None:
     with pytest.raises(InvalidScenario, match=f"--scale {to}: the group has 2 members"):
         changes.scale_events(["a", "b"], to)
 

@@ -152,7 +152,7 @@ def test_too_long_or_multiline_error_is_one_short_line(name: str) -> None:
         ("topics: {t: 1}\nevents: [{at: 0, join: c}, {at: 0, pause: c, down_ms: %d}]", (0, -1)),
     ],
 )
-def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None:
+def test_largest_number_is_accepted_and_one_more_refused(text: str, more: tuple[int, int]) -> None:
     taken, refused = more
     load_scenario(text % taken)
     with pytest.raises(InvalidScenario, match=r"Expected `int` [<>]=|the limit is 200000"):
@@ -163,14 +163,14 @@ def test_the_last_number_that_is_taken(text: str, more: tuple[int, int]) -> None
     ("text", "filler", "most"),
     [("topics: {t: 1}\nevents: []\n#", "x", 1_048_576), ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216)],
 )
-def test_the_longest_text_that_is_read(text: str, filler: str, most: int) -> None:
+def test_longest_text_is_accepted_and_one_more_refused(text: str, filler: str, most: int) -> None:
     longest = text + filler * (most - len(text))
     load_scenario(longest)
     with pytest.raises(InvalidScenario, match=f"has more than {most} characters"):
         load_scenario(longest + filler)
 
 
-def test_the_deepest_value_and_the_longest_number_that_are_read() -> None:
+def test_nesting_and_digits_are_limited() -> None:
     for opened, closed in (('{"a": ', "}"), ("{a: ", "}"), ("[", "]")):
         for kind in ("1", "[]"):
             deepest = 20 if kind == "1" else 19

@@ -69,7 +69,7 @@ def check_algebra(answer: dict[str, Any], number: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_the_contract(protocol: str) -> None:
+def test_result_has_the_fields_of_the_contract(protocol: str) -> None:
     answer = as_json(run_scenario(load_scenario(CONTRACT), protocol))
     assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
     check_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")

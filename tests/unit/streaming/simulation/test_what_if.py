@@ -83,7 +83,7 @@ def test_cooperative_group_assigns_in_a_second_round() -> None:
     assert what_if.outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
 
 
-def test_partitions_and_topics() -> None:
+def test_more_partitions_or_other_topics_are_assigned() -> None:
     grown = apply_change(two(), GroupChange(partitions={"t": 6}))
     assert by_name(grown.after, what_if.outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
     assert what_if.outlook(grown, EAGER).newly_assigned == 2

@@ -144,7 +144,7 @@ def rounds_of(*events: str) -> list[object]:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_conversion_takes_every_member_along(moment: str) -> None:
+def test_migration_converts_every_member(moment: str) -> None:
     events, expected = MOMENTS[moment]
     assert rounds_of(*events) == expected
 

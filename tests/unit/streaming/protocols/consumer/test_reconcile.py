@@ -64,7 +64,7 @@ def test_each_transition_gives_the_expected_assignment(  # noqa: PLR0917 - the t
     assert advance(current, target, 2, others_partitions, owned) == expected, name
 
 
-def test_the_first_round_takes_and_gives_what_is_free() -> None:
+def test_first_round_revokes_and_assigns_free_partitions() -> None:
     held = {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4]}, "gone": {"t": [5]}}
     target = {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {"t": [2, 4]}}
     assert first_round(held, target, target) == {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {}}
