@@ -176,19 +176,19 @@ class _Tree:
 
     def _balance_insertion(self, node: _Node) -> None:
         while _is_red(parent := node.parent):
-            grand = parent.parent
-            side = int(parent is grand.kids[1])
-            uncle = grand.kids[1 - side]
-            grand.red = True
+            grandparent = parent.parent
+            side = int(parent is grandparent.kids[1])
+            uncle = grandparent.kids[1 - side]
+            grandparent.red = True
             if _is_red(uncle):
                 uncle.red = parent.red = False
-                node = grand
+                node = grandparent
                 continue
             if node is parent.kids[1 - side]:
                 self._rotate(parent, side)
                 node, parent = parent, node
             parent.red = False
-            self._rotate(grand, 1 - side)
+            self._rotate(grandparent, 1 - side)
         self.root.red = False
 
     def _balance_deletion(self, node: _Node) -> None:

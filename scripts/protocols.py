@@ -21,7 +21,7 @@ from streaming.protocols.consumer import machine as consumer
 from streaming.protocols.consumer.coordinator import heartbeat
 from streaming.protocols.consumer.step import ConsumerPhase, Heartbeat, Reconciliation
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.machine import LIFE
+from streaming.protocols.machine import PROCESS_TRANSITIONS
 from streaming.protocols.vocabulary import Stage, Table, rows
 from streaming.protocols.zookeeper import ZooKeeperPhase
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS, load_builtin_scenario
@@ -133,7 +133,7 @@ RECONCILIATION: Table = {
 }
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "process": lambda: diagram({**LIFE, **PROCESS_ANSWERS}, Stage.STARTING),
+    "process": lambda: diagram({**PROCESS_TRANSITIONS, **PROCESS_ANSWERS}, Stage.STARTING),
     "zookeeper": lambda: diagram(zookeeper.GROUP, ZooKeeperPhase.EMPTY),
     "eager-v1": lambda: diagram(classic.COORDINATOR_V1, ClassicPhase.EMPTY),
     "eager": lambda: diagram(classic.COORDINATOR, ClassicPhase.EMPTY),

@@ -118,7 +118,7 @@ class Owned:
 
     ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned partitions. ``contested``: the
     claimants of each partition with several claims. ``doubly``: partitions claimed twice in one generation, by topic.
-    ``beyond``: topics with claims beyond their partition count. ``lost``: the member that must give up a partition, by
+    ``oversized``: topics with claims above the partition count. ``lost``: the member that must give up a partition, by
     topic and partition.
     """
 
@@ -127,7 +127,7 @@ class Owned:
     partitions: dict[str, list[int]]
     contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     doubly: dict[str, set[int]] = field(default_factory=dict)
-    beyond: set[str] = field(default_factory=set)
+    oversized: set[str] = field(default_factory=set)
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def take(self, place: int, name: str, partitions: Container[int]) -> None:
@@ -164,7 +164,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
             member_id, partition = next(claim for claim in every_claim if claim[1] < 0)
             raise InvalidGroup(f"members.{member_id}.owned.{name}: partition {partition} is negative")
         if max(claims) >= group.counts[name]:
-            owned.beyond.add(name)
+            owned.oversized.add(name)
         if len(set(claims)) != len(claims):
             _resolve_conflicts(owned, name, members)
     return owned

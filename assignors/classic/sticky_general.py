@@ -146,18 +146,18 @@ class _Rebalancer:
         """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
         loads, room = self._loads, self._room
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
-        hungry = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
-        if not hungry:
+        receivers = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
+        if not receivers:
             return True
         stuck = self._state.stuck.get(name)
         if not stuck:
-            return max(map(loads.__getitem__, set(owners))) <= self._least(hungry) + 1
+            return max(map(loads.__getitem__, set(owners))) <= self._least(receivers) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
             # If two members hold the partition, Java finds the later one in map order; neither could take the
             # partition.
             also = stuck.get(partition, owner)
-            takers = [rank for rank in hungry if rank not in (owner, also)]
+            takers = [rank for rank in receivers if rank not in (owner, also)]
             seen = max(owner, also, key=places.__getitem__)
             if takers and loads[seen] > self._least(takers) + 1:
                 return False

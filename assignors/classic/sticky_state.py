@@ -47,8 +47,8 @@ class StickyState:
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
         """Return the assignment by position; ``withhold``: without partitions that only other members claim."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
-        claims, beyond = self.claims, owned.beyond
-        changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in beyond}
+        claims, oversized = self.claims, owned.oversized
+        changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
         for share, before in zip(shares, owned.shares, strict=True):
             share.update((name, partitions) for name, partitions in before.items() if name not in changed)
         by_rank = [shares[place] for place in self.places]
@@ -168,11 +168,11 @@ def _assign(
             for heap in heaps.values():
                 heapify(heap)
         for partition in free.get(name, ()):
-            tops = [(_least(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
-            if not tops:
+            candidates = [(_least(heaps[rack], loads), rack) for rack in near(name, partition) if rack in heaps]
+            if not candidates:
                 remaining.setdefault(name, []).append(partition)
                 continue
-            entry, rack = min(tops, key=itemgetter(0))
+            entry, rack = min(candidates, key=itemgetter(0))
             rank = owners[partition] = entry % size
             loads[rank] += 1
             heapreplace(heaps[rack], entry + size)

@@ -48,7 +48,7 @@ def build(
     left = sum(len(partitions) for _, partitions in free)
     receivers = quotas.receivers(owned.sizes, left)
     if len(receivers) < left:  # Members' shares are full of partitions that do not exist.
-        counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.beyond))
+        counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.oversized))
         raise InvalidGroup(
             f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
             "place; Kafka's assignor fails with IllegalStateException"
@@ -114,7 +114,7 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
         kept = owned.partitions[name]
         lost: Collection[int] = owned.lost.get(name, {})
         stays_beyond = False
-        if name in owned.beyond:
+        if name in owned.oversized:
             stays_beyond = any(p >= count and p not in lost for p in kept)
             kept, lost = [p for p in kept if p < count], [p for p in lost if p < count]
         partitions: Sequence[int]

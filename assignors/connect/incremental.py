@@ -184,10 +184,10 @@ class _Kind(Generic[_Item]):
         self.configured = len(configured)
         self.lost = self.ascending(remembered - deleted - runs.keys())
         self.created = self.ascending(configured - remembered - runs.keys())
-        out = {item for item, times in runs.items() if times > 1 or item in deleted}
-        self.revoked = {worker: [item for item in items if item in out] for worker, items in held.items()}
-        stays = {worker: [item for item in items if item not in out] for worker, items in held.items()}
-        self.shelf = {worker: _Shelf(worker, items) for worker, items in stays.items()}
+        revocable = {item for item, times in runs.items() if times > 1 or item in deleted}
+        self.revoked = {worker: [item for item in items if item in revocable] for worker, items in held.items()}
+        remaining = {worker: [item for item in items if item not in revocable] for worker, items in held.items()}
+        self.shelf = {worker: _Shelf(worker, items) for worker, items in remaining.items()}
 
     def ascending(self, items: Iterable[_Item]) -> tuple[_Item, ...]:
         return tuple(sorted(items, key=self._order))

@@ -99,9 +99,9 @@ class _Better:
         while self.gap(partition):
             replicas = self.lists[partition]
             count = Counter(self.racks[broker] for broker in replicas)
-            crowded = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
+            movable = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
             free = [b for b, rack in self.racks.items() if rack is not None and count[rack] == 0]
-            source = max(crowded, key=lambda broker: len(self.held[broker]))
+            source = max(movable, key=lambda broker: len(self.held[broker]))
             self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
     def move_replica(self) -> bool:
@@ -138,12 +138,12 @@ class _Better:
         led: dict[int, dict[Partition, None]] = defaultdict(dict)
         for partition, leader in first.items():
             led[leader][partition] = None
-        able = list(self.leaders)
-        while able:
-            source = max(able, key=self.leaders.__getitem__)
+        candidates = list(self.leaders)
+        while candidates:
+            source = max(candidates, key=self.leaders.__getitem__)
             chain = self._chain(source, led)
             if not chain:
-                able.remove(source)
+                candidates.remove(source)
             for partition, target in chain:
                 replicas = self.lists[partition]
                 at, leader = replicas.index(target), replicas[0]

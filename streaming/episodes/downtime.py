@@ -184,17 +184,17 @@ def downtime(outages: Outages | None) -> Downtime | None:
     ]
     if not partitions and not outages.missed:
         return None
-    beyond = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    together = sum(
-        (Stops(partition.stops, partition.total_ms, partition.longest_ms) for partition in partitions), beyond
+    untracked = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
+    total = sum(
+        (Stops(partition.stops, partition.total_ms, partition.longest_ms) for partition in partitions), untracked
     )
     unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
     return Downtime(
-        lower_ms=together.total[0],
-        upper_ms=together.total[1],
-        longest_ms=together.longest,
-        total_ms=together.total,
-        stops=together.count,
+        lower_ms=total.total[0],
+        upper_ms=total.total[1],
+        longest_ms=total.longest,
+        total_ms=total.total,
+        stops=total.count,
         worst=worst_of(partitions, bounded=not unbounded),
         evidence=list(outages.sources),
         partitions=outages.missed + len(partitions),
@@ -224,8 +224,8 @@ def _last_stops(outage: Outage) -> Stops:
 
 def _proved_part_ms(outage: Outage) -> int:
     """Return the proven downtime since the last round that took the partition away, ms."""
-    spans = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
-    return max([0, *(end - start for start, end in spans if start is not None and end is not None)])
+    intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
+    return max([0, *(end - start for start, end in intervals if start is not None and end is not None)])
 
 
 def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
@@ -346,11 +346,11 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
 
 def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
     """Return members' reports about round ``number`` and later rounds."""
-    ahead = {
+    later_reports = {
         topic: {p: report for p, report in reports.items() if report.number is not None and report.number >= number}
         for topic, reports in early.items()
     }
-    return {topic: reports for topic, reports in ahead.items() if reports}
+    return {topic: reports for topic, reports in later_reports.items() if reports}
 
 
 def apply_temporary_leave(outages: Outages, away: Holding, number: int) -> bool:

@@ -121,11 +121,11 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
-    room = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
-    if sum(map(len, revoked.values())) <= room:
+    free_slots = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
+    if sum(map(len, revoked.values())) <= free_slots:
         for topic, partition in downtime.partitions_of(revoked):
             changed = _apply_release(outages, topic, partition, report.timestamp) or changed
-    if report.generation > 0 and sum(map(len, assigned.values())) <= room:
+    if report.generation > 0 and sum(map(len, assigned.values())) <= free_slots:
         for topic, partition in downtime.partitions_of(assigned):
             changed = _apply_gain(outages, topic, partition, report) or changed
     if changed:

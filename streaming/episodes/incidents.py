@@ -98,29 +98,29 @@ def incident_key(kind: str, subject: str = "") -> str:
 
 
 def open_incident(
-    state: IncidentState, finding: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
+    state: IncidentState, detected: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
     """Open or update the incident of a detected condition; return ``state`` itself if no incident changes.
 
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
-    key = incident_key(finding.kind, finding.subject)
-    stored, ids, unnamed = state.by_key.get(key), finding.member_ids[:MOST_LISTED], MemberNames()
-    finding = structs.replace(
-        finding,
+    key = incident_key(detected.kind, detected.subject)
+    stored, ids, unnamed = state.by_key.get(key), detected.member_ids[:MOST_LISTED], MemberNames()
+    detected = structs.replace(
+        detected,
         member_ids=ids,
-        names={member_id: names for member_id in ids if (names := finding.names.get(member_id, unnamed)) != unnamed},
-        partitions=_listed(finding.partitions),
-        groups=finding.groups[:_MOST_GROUPS],
+        names={member_id: names for member_id in ids if (names := detected.names.get(member_id, unnamed)) != unnamed},
+        partitions=_listed(detected.partitions),
+        groups=detected.groups[:_MOST_GROUPS],
     )
     if stored is None or (stored.closed_at and at - stored.closed_at > reopen_ms):
-        fresh = structs.replace(finding, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
+        updated = structs.replace(detected, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
         acknowledged = stored.acknowledged
         if stored.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
             acknowledged = None
-        fresh = structs.replace(
-            finding,
+        updated = structs.replace(
+            detected,
             number=stored.number,
             opened_at=stored.opened_at,
             updated_at=stored.updated_at,
@@ -128,10 +128,10 @@ def open_incident(
             episode=stored.episode,
             acknowledged=acknowledged,
         )
-        if fresh == stored:
+        if updated == stored:
             return state
-        fresh = structs.replace(fresh, updated_at=max(at, stored.updated_at))
-    return structs.replace(state, last=max(state.last, fresh.number), by_key={**state.by_key, key: fresh})
+        updated = structs.replace(updated, updated_at=max(at, stored.updated_at))
+    return structs.replace(state, last=max(state.last, updated.number), by_key={**state.by_key, key: updated})
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
@@ -151,18 +151,18 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
     """
     for kind, stored in state.by_key.items():
         if stored.number == number:
-            fresh = structs.replace(stored, acknowledged=acknowledged)
-            return structs.replace(state, by_key={**state.by_key, kind: fresh})
+            updated = structs.replace(stored, acknowledged=acknowledged)
+            return structs.replace(state, by_key={**state.by_key, kind: updated})
     return state
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
-    left, some = MOST_LISTED, Holding()
+    left, listed = MOST_LISTED, Holding()
     for topic, numbers in partitions.items():
         if left > 0 or not numbers:
-            some[topic] = numbers[:left]
-            left -= len(some[topic])
-    return some
+            listed[topic] = numbers[:left]
+            left -= len(listed[topic])
+    return listed
 
 
 def incident_record(group_id: str, stored: StoredIncident) -> Incident:

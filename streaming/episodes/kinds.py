@@ -74,10 +74,10 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     worst = _triggering_members(state, threshold)
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
-    visits = len({member.rebalance for member in state.absent if not member.founder})
-    endless = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
-    crowded = visits >= _VISIT_FACTOR * threshold and 3 * visits > state.rebalances
-    return Storm() if endless or crowded else None
+    visit_count = len({member.rebalance for member in state.absent if not member.founder})
+    is_endless = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
+    has_many_visits = visit_count >= _VISIT_FACTOR * threshold and 3 * visit_count > state.rebalances
+    return Storm() if is_endless or has_many_visits else None
 
 
 def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | None:
@@ -91,8 +91,8 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
     shared = [member for member in rejoined if alternates(member.identities)]
     if shared:
         return Storm(_worst_first(shared), instance=True)
-    few = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
-    return Storm(_worst_first(rejoined), instance=True, sure=False) if few else None
+    is_some = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
+    return Storm(_worst_first(rejoined), instance=True, sure=False) if is_some else None
 
 
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
@@ -237,8 +237,8 @@ def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
             return Verdict("poll-timeout", why)
         return Verdict("unknown", "the same client was gone and came back; no evidence shows why")
     why = _unproven(state, seen)
-    if (deployed := _deployment_strategy(state, seen)) is not None:
-        return Verdict(deployed, why)
+    if (strategy := _deployment_strategy(state, seen)) is not None:
+        return Verdict(strategy, why)
     return Verdict("restart", why) if len(back) == 1 else _classify_several_restarts(state, why)
 
 
@@ -262,10 +262,10 @@ def _joined_before_departures(came: Sequence[MemberHistory], went: Sequence[Memb
 
 
 def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
-    glimpsed = any(item.source == POLLING for item in state.evidence)
+    is_polled = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
-        return Verdict("rolling-restart", why or (_NO_GAPS_POLLED if glimpsed else ""))
-    if glimpsed:
+        return Verdict("rolling-restart", why or (_NO_GAPS_POLLED if is_polled else ""))
+    if is_polled:
         return Verdict("unknown", _NO_GAPS_POLLED)
     if any(item.source == LISTENER and item.kind is None for item in state.evidence):
         why = why or "members' own reports may be late: it is uncertain how many were away at once"
@@ -275,14 +275,14 @@ def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
 def _classify_crashes_with_return(
     state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
 ) -> Verdict:
-    whole = len(back) > 1 and len(back) == state.before
+    is_full = len(back) > 1 and len(back) == state.before
     first_loss = min((member.times[-1] for member in lost if member.times), default=0)
     early = [member for member in back if 0 < member.joined_at <= first_loss]
-    if whole and 2 * len(early) > len(back):
+    if is_full and 2 * len(early) > len(back):
         return Verdict("crash", _REPLACED_EARLY)
-    if whole and 2 * state.away <= len(back) and state.rebalances > 1:
+    if is_full and 2 * state.away <= len(back) and state.rebalances > 1:
         return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
-    if whole and len(lost) == len(back) and all(member.has_same_address for member in back):
+    if is_full and len(lost) == len(back) and all(member.has_same_address for member in back):
         return Verdict("unknown", _ALL_EXPIRED_TOGETHER)
     return _classify_crash(back)
 
@@ -330,7 +330,7 @@ def _classify_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> 
 
 
 def _classify_crash(departed: Sequence[MemberHistory]) -> Verdict:
-    hows = {member.how for member in departed}
-    if "lost" not in hows:
+    manners = {member.how for member in departed}
+    if "lost" not in manners:
         return Verdict("unknown", "no evidence shows whether the members left or crashed")
-    return Verdict("crash", "no evidence shows how some of the members departed" if "gone" in hows else "")
+    return Verdict("crash", "no evidence shows how some of the members departed" if "gone" in manners else "")

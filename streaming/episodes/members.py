@@ -100,8 +100,8 @@ class MemberChanges(NamedTuple):
 
 def alternates(identities: Iterable[MemberNames]) -> bool:
     """Return whether identities alternate, as they do if two processes share an instance id."""
-    runs = [names for names, _ in groupby(identities)]
-    return len(runs) > len({*runs})
+    distinct = [names for names, _ in groupby(identities)]
+    return len(distinct) > len({*distinct})
 
 
 def departure_manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[DepartureManner, bool]:
@@ -237,7 +237,7 @@ def _match_arrivals(
     for place, history in enumerate(absent):
         for named in identity.exact_keys(history.now, history.identity):
             places.setdefault(named, []).append(place)
-    filled: set[int] = set()
+    matched: set[int] = set()
     if places:
         shared = Counter(who.client_id for who in arrivals.values())
         for by in (identity.BY_MEMBER, identity.BY_INSTANCE, identity.BY_HOST, identity.BY_CLIENT):
@@ -245,31 +245,31 @@ def _match_arrivals(
                 key = dict(identity.exact_keys(member_id, who)).get(by)
                 if member_id in present or key is None:
                     continue
-                free = [place for place in places.get((by, key), ()) if place not in filled]
+                free = [place for place in places.get((by, key), ()) if place not in matched]
                 # If several members have this client id, the match would be ambiguous.
                 if not free or (by == identity.BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
-                filled.add(free[0])
+                matched.add(free[0])
                 back = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
                 present[member_id] = _triggered(back, rebalance)
     for member_id, who in arrivals.items():
         if member_id not in present:
             new = MemberHistory(member_id, member_id, who, who, founder=False, joined_at=note.timestamp)
             present[member_id] = _triggered(new, rebalance)
-    return tuple(member for place, member in enumerate(absent) if place not in filled)
+    return tuple(member for place, member in enumerate(absent) if place not in matched)
 
 
 def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()
     for by in identity.KEYS:
-        sides: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
+        members_by_key: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
         for side, members in enumerate((went, came)):
             for member in members:
                 key = _keys(member).get(by) if id(member) not in taken else None
                 if key is not None:
-                    sides.setdefault(key, ([], []))[side].append(member)
-        for gone, new in sides.values():
+                    members_by_key.setdefault(key, ([], []))[side].append(member)
+        for gone, new in members_by_key.values():
             for pair in _matched_pairs(gone, new, by):
                 pairs.append((*pair, by))
                 taken.update(map(id, pair))

@@ -55,7 +55,7 @@ def shorten_episode(episode: Episode) -> Episode:
     """Return a record below the size limit: without members, partitions and evidence."""
     members = episode.members
     ids = [*members.joined, *members.left, *members.lost, *members.gone]
-    bare = structs.replace(
+    shortened = structs.replace(
         episode,
         members=EpisodeMembers(
             before=members.before, after=members.after, omitted=members.omitted + len(ids) + len(members.replaced)
@@ -65,7 +65,7 @@ def shorten_episode(episode: Episode) -> Episode:
         repeated=None,
         rebalancing=episode.rebalancing and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
     )
-    return structs.replace(bare, story=story(bare))
+    return structs.replace(shortened, story=story(shortened))
 
 
 def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_up: bool) -> EpisodeStatus:
@@ -93,9 +93,9 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
             identities.append((member.first, member.first_identity))
         identities.append((member.now, member.identity))
     identities += ((member.now, member.identity) for member in came)
-    sorts: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
+    departed_by_manner: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
     for member in (*seen.went, *seen.passed):
-        departed = sorts["lost" if member.how == "overran" else member.how or "gone"]
+        departed = departed_by_manner["lost" if member.how == "overran" else member.how or "gone"]
         if len(departed) == MOST_LISTED:
             omitted += 1
             continue
@@ -105,7 +105,7 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
         identities.append((member.now, member.identity))
     return EpisodeMembers(
         joined=joined,
-        **sorts,
+        **departed_by_manner,
         replaced=[Replaced(left=member.first, joined=member.now, by=member.by) for member in replaced],
         before=state.before or 0,
         after=state.after,

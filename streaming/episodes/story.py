@@ -65,9 +65,9 @@ def _utc(timestamp: int) -> datetime:
 
 def partition_list(holding: Holding) -> str:
     """Return partitions as text, such as ``orders 1, orders 2, orders 3 and 5 more``."""
-    places = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
-    more = len(places) - _MOST_LISTED
-    return ", ".join(places[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    partitions = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
+    more = len(partitions) - _MOST_LISTED
+    return ", ".join(partitions[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _name(member_id: str, names: Mapping[str, str]) -> str:
@@ -105,8 +105,8 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
 
     A replaced member shares the name of its replacement, so the story uses the replacement's id.
     """
-    former = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
-    return display_names({member_id: who for member_id, who in members.names.items() if member_id not in former})
+    replaced_ids = {pair.left for pair in members.replaced} - {pair.joined for pair in members.replaced}
+    return display_names({member_id: who for member_id, who in members.names.items() if member_id not in replaced_ids})
 
 
 def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:
@@ -163,7 +163,7 @@ def _delays(cost: Cost | None) -> list[str]:
 def _downtime(downtime: Downtime | None) -> list[str]:
     if downtime is None or downtime.worst is None or downtime.longest_ms == (0, 0):
         return []
-    worst, several = downtime.worst, downtime.stops != (1, 1)
+    worst, is_several = downtime.worst, downtime.stops != (1, 1)
     place = f"{worst.topic} {worst.partition}"
     unlimited = f"no upper limit known for {count(downtime.unbounded, 'partition')}"
     if downtime.longest_ms[1] is None:
@@ -172,7 +172,7 @@ def _downtime(downtime: Downtime | None) -> list[str]:
         return [f"down {bounds(downtime.longest_ms)} ({place})", unlimited]
     each = "each down" if downtime.partitions > 1 else "down"
     parts = [f"{each} {bounds(downtime.longest_ms)}"]
-    return [*parts, f"{bounds(downtime.total_ms)} in all"] if several else [f"{parts[0]} ({place})"]
+    return [*parts, f"{bounds(downtime.total_ms)} in all"] if is_several else [f"{parts[0]} ({place})"]
 
 
 def _status(episode: Episode, names: _Names) -> str:
@@ -212,13 +212,13 @@ def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
 
 def _wait(wait: Waiting, names: _Names) -> str:
     text = wait.reason
-    places = f"({partition_list(wait.partitions)})" if wait.partitions else ""
+    partitions = f"({partition_list(wait.partitions)})" if wait.partitions else ""
     if wait.member_id is not None:
         text = f"waiting for {_name(wait.member_id, names)} {text}"
-        if places and _PLACES.search(text):
-            text, places = _PLACES.sub(places[1:-1], text, 1), ""
+        if partitions and _PLACES.search(text):
+            text, partitions = _PLACES.sub(partitions[1:-1], text, 1), ""
     until = f", until {_clock(wait.until)}" if wait.until else ""
-    return f"{text}{f' {places}' if places else ''} since {_clock(wait.since)}{until}"
+    return f"{text}{f' {partitions}' if partitions else ''} since {_clock(wait.since)}{until}"
 
 
 def _maybe(episode: Episode, text: str) -> str:

@@ -117,8 +117,8 @@ def waits_of(state: EpisodeState) -> list[Waiting]:
     """
     if not state.waiting and not state.awaited:
         return []
-    covered = collect_lists([wait.partitions for wait in state.awaited])
-    others = [structs.replace(wait, partitions=minus(wait.partitions, covered)) for wait in state.waiting]
+    named_partitions = collect_lists([wait.partitions for wait in state.awaited])
+    others = [structs.replace(wait, partitions=minus(wait.partitions, named_partitions)) for wait in state.waiting]
     waits = [*state.awaited, *(wait for wait in others if wait.partitions)]
     if len(state.wait_durations_ms) < FEWEST_DURATIONS:
         return waits
@@ -147,21 +147,21 @@ def _waits_of_epoch(data: GroupObserved) -> Iterator[Waiting]:
 
 
 def _waits_for_targets(data: GroupObserved) -> Iterator[Waiting]:
-    lacking = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
+    missing_by_member = [(member, minus(member.target or {}, member.assigned)) for member in data.members]
     kept: TopicPartitions = {}
-    if any(lack for _, lack in lacking):
+    if any(missing for _, missing in missing_by_member):
         kept = collect_lists(share for member in data.members for share in (member.assigned, member.pending_revocation))
-    for member, lack in lacking:
-        free = minus(lack, kept)
+    for member, missing in missing_by_member:
+        free = minus(missing, kept)
         if any(free.values()):
             yield _member_wait(member, "to get {what}" if data.polled else "to take {what}", free, data)
-    for member, lack in lacking:
+    for member, missing in missing_by_member:
         is_behind = not data.polled and (member.member_epoch or 0) < (data.group_epoch or 0)
-        if is_behind and not lack and not member.pending_revocation:
+        if is_behind and not missing and not member.pending_revocation:
             is_away = member.member_epoch == AWAY_EPOCH
             yield _member_wait(member, "to come back" if is_away else "to reach the group's epoch", {}, data)
-    for member, lack in lacking:
-        others = common(lack, kept)
+    for member, missing in missing_by_member:
+        others = common(missing, kept)
         if any(others.values()):
             yield _member_wait(member, "to get {what} that others have not given up", others, data)
 

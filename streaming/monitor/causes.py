@@ -198,8 +198,8 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
         and (member.group_instance_id is None or member.owned_generation >= state.generation)
     ]
     # A member that lists neither partitions nor a generation may have lost its partitions.
-    says_so = state.assignor == _COOPERATIVE
-    if any(member.owned or (says_so and member.owned_generation >= 0) for member in rejoined):
+    lists_owned = state.assignor == _COOPERATIVE
+    if any(member.owned or (lists_owned and member.owned_generation >= 0) for member in rejoined):
         return [member.member_id for member in rejoined]
     return []
 

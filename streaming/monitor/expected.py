@@ -79,8 +79,8 @@ def _missing_input(state: GroupState, data: GroupObserved, assigned: Mapping[str
     if data.polled:
         return "polling does not show subscriptions and owned partitions of members"
     read = {topic for member in data.members for topic in member.topics}
-    there = sum(topic.partitions for name, topic in state.topics.items() if name in read)
-    if there > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
+    partition_count = sum(topic.partitions for name, topic in state.topics.items() if name in read)
+    if partition_count > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
     if data.group_protocol == "consumer" and (behind := _member_behind(state, data)):
         return f"the previous target is unknown: {behind} had not reached it"
@@ -95,8 +95,8 @@ def _member_behind(state: GroupState, data: GroupObserved) -> str:
         if owned is None:
             continue
         # Before this epoch the member also owned the partitions that it is giving up now.
-        had = union(member.assigned, member.pending_revocation)
-        if (member.member_epoch or 0) < number - 1 or (member.pending_revocation and had != owned):
+        consumed = union(member.assigned, member.pending_revocation)
+        if (member.member_epoch or 0) < number - 1 or (member.pending_revocation and consumed != owned):
             return member.member_id
     return "" if number - state.generation == (not state.assigning) else "the group"
 

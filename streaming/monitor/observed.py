@@ -220,7 +220,7 @@ def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
     if assigned == current:
         return current
     return {
-        topic: mine if (mine := current.get(topic)) == assigned[topic] else sorted(set(assigned[topic]))
+        topic: old if (old := current.get(topic)) == assigned[topic] else sorted(set(assigned[topic]))
         for topic in sorted(assigned)
         if assigned[topic]
     }

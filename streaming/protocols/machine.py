@@ -107,12 +107,12 @@ class Step(ABC, Generic[S, M]):
     member: type[M]
     #: Names of the requests by which a process finds its group's coordinator and leaves, and the events of the requests
     #: by which it joins and leaves.
-    hello = "FindCoordinator"
-    farewell: str
+    first_request = "FindCoordinator"
+    leave_request: str
     knocks: type[vocabulary.MemberCalls]
-    parts: type[vocabulary.MemberCalls]
+    leave_event: type[vocabulary.MemberCalls]
     #: True if a static member announces a temporary shutdown.
-    says_back_soon = False
+    announces_return = False
 
     def incarnation(self, name: str) -> int:
         """Count and return how many times a process has begun to join, including this time."""
@@ -138,7 +138,7 @@ class Step(ABC, Generic[S, M]):
     def goodbye(self, names: Collection[str]) -> None:
         """Send the leave requests of these members."""
         if names:
-            self.later(self.parts(self.network(), self.calls(names)))
+            self.later(self.leave_event(self.network(), self.calls(names)))
 
     def static(self, member: M) -> bool:
         """True if the group keeps the member's place while it is shut down (``group.instance.id``, KIP-345)."""
@@ -215,7 +215,7 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
                 step.watch([left])
         call = 0 if before is None else before.call + 1
         step.members[name] = step.member(client, call=call, incarnation=incarnation)
-    step.send(step.hello, len(names))
+    step.send(step.first_request, len(names))
     step.knock(names)
     step.subscriptions()
 
@@ -225,7 +225,7 @@ def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
     static = [name for name in event.names if step.static(step.members[name])]
     dynamic = [name for name in event.names if name not in static]
     _end(step, dynamic, Stage.LEAVING, is_announced=True)
-    _end(step, static, Stage.AWAY, is_announced=step.says_back_soon)
+    _end(step, static, Stage.AWAY, is_announced=step.announces_return)
 
 
 def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
@@ -259,7 +259,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
         step.watch(counted)
         step.settle()
     elif counted:
-        step.send(step.farewell, len(counted))
+        step.send(step.leave_request, len(counted))
         step.goodbye(counted)
     step.subscriptions()
 
@@ -270,7 +270,7 @@ def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
 
 
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
-LIFE: Table = {
+PROCESS_TRANSITIONS: Table = {
     **rows(GONE, vocabulary.Start, _start, (Stage.STARTING,)),
     **rows(LIVE, vocabulary.Leave, _ends(Stage.LEAVING, is_announced=True), (Stage.LEAVING,)),
     **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
@@ -282,7 +282,7 @@ LIFE: Table = {
 }
 
 #: Handlers of events that are handled in the same way in every stage.
-HANDLERS = {event: row.handler for (_, event), row in LIFE.items()}
+HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITIONS.items()}
 
 
 class Machine(ABC, Generic[S, M]):
@@ -366,7 +366,7 @@ class Machine(ABC, Generic[S, M]):
         for name in names:
             member = group.members.get(name)
             if member is not None:
-                allowed[name] = look_up(LIFE, f"{self.name}: {name}", member.stage, event).to
+                allowed[name] = look_up(PROCESS_TRANSITIONS, f"{self.name}: {name}", member.stage, event).to
             elif not isinstance(event, vocabulary.Start):
                 where = f"{self.name}: {type(event).__name__} at {event.at} ms"
                 raise vocabulary.UndefinedTransition(f"{where}: no member {name!r}")

@@ -86,10 +86,10 @@ class BrokersChanged(vocabulary.MachineEvent, frozen=True):
 
 class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     member = ZooKeeperMember
-    hello = "Connect"
-    farewell = "CloseSession"
+    first_request = "Connect"
+    leave_request = "CloseSession"
     knocks = Registered
-    parts = Closed
+    leave_event = Closed
 
     def __init__(self, group: ZooKeeperState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
@@ -157,7 +157,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         if not member.is_member:
             lost = {"incarnation": self.incarnation(name), "nodes": vocabulary.NOTHING, "seen": 0, "notified": 0}
             self.update(name, stage=Stage.STARTING, **lost)
-            self.send(self.hello)
+            self.send(self.first_request)
             self.knock([name])
             return
         self.update(name, stage=Stage.STABLE)

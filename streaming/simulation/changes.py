@@ -102,13 +102,13 @@ def _topics(group: LiveGroup, unsure: list[str]) -> dict[str, Any]:
 def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dict[str, Any]:
     names = scenario_names(group.names, group.names)
     taken: set[tuple[str, int]] = set()
-    doubled = 0
+    duplicates = 0
     members = {}
     for member in group.members:
         owned: dict[str, list[int]] = {}
         for topic, partitions in member.owned.items():
             free = [partition for partition in partitions if (topic, partition) not in taken]
-            doubled += len(partitions) - len(free)
+            duplicates += len(partitions) - len(free)
             taken.update((topic, partition) for partition in free)
             owned[topic] = free
         members[names[member.member_id]] = {
@@ -118,8 +118,8 @@ def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dic
             "rack_id": member.rack_id,
             "member_id": member.member_id,
         }
-    if doubled:
-        unsure.append(f"{doubled} partitions have two owners during this rebalance: the first owner is assumed")
+    if duplicates:
+        unsure.append(f"{duplicates} partitions have two owners during this rebalance: the first owner is assumed")
     return members
 
 

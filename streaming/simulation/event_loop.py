@@ -171,9 +171,9 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
             raise vocabulary.ImpossiblePair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
-    carriers = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
-    if everyone and plain is not None and not carriers:
+    supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
+    if everyone and plain is not None and not supporting:
         every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.carries))
         raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {every}")
-    usual = {protocol: plain for protocol in chosen if not everyone or protocol in carriers}
+    usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

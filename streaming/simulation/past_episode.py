@@ -147,42 +147,44 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
 
     A member whose session expired is assumed to have crashed one session timeout before that.
     """
-    here = set(names)
-    came: list[tuple[str, int]] = []
-    went: list[tuple[str, int]] = []
-    fullest: dict[str, MemberDiff] = {}
+    present = set(names)
+    joins: list[tuple[str, int]] = []
+    departures: list[tuple[str, int]] = []
+    diff_by_id: dict[str, MemberDiff] = {}
     for diff in diffs:
-        there = {member_id for member_id, change in diff.members.items() if change.present is not False}
-        fullest.update(diff.members)
-        went += ((member_id, diff.timestamp) for member_id in sorted(here - there))
-        came += ((member_id, diff.timestamp) for member_id in sorted(there - here))
-        here = there
+        current = {member_id for member_id, change in diff.members.items() if change.present is not False}
+        diff_by_id.update(diff.members)
+        departures += ((member_id, diff.timestamp) for member_id in sorted(present - current))
+        joins += ((member_id, diff.timestamp) for member_id in sorted(current - present))
+        present = current
     names_by_id = dict(names)
-    new = {member_id: fullest[member_id] for member_id, _ in came if member_id not in names_by_id}
+    new = {member_id: diff_by_id[member_id] for member_id, _ in joins if member_id not in names_by_id}
     names_by_id |= changes.scenario_names(display_names(new), new, taken=names.values())
     successors = {member.left: member.joined for member in episode.members.replaced}
     fenced = {name for diff in diffs if diff.cause.kind == "member.fenced" for name in diff.cause.member_ids}
     lost = fenced.union(episode.members.lost)
     # If a dynamic member's successor joined early, the rebalance waited for the end of the old member's session.
     evidence = [item for diff in diffs for item in diff.cause.evidence if item.kind == "member.fenced"]
-    reported = {member_id for item in evidence for member_id in item.member_ids if member_id in fullest}
-    expired = {member_id for member_id in reported if fullest[member_id].group_instance_id is None}
+    reported = {member_id for item in evidence for member_id in item.member_ids if member_id in diff_by_id}
+    expired = {member_id for member_id in reported if diff_by_id[member_id].group_instance_id is None}
     events: list[dict[str, Any]] = []
-    for member_id, at in went:
-        back = next((arrival for arrival in came if arrival[0] == successors.get(member_id) and arrival[1] >= at), None)
+    for member_id, at in departures:
+        back = next(
+            (arrival for arrival in joins if arrival[0] == successors.get(member_id) and arrival[1] >= at), None
+        )
         if back is not None:
-            came.remove(back)
+            joins.remove(back)
             names_by_id[back[0]] = names_by_id[member_id]
         if member_id in expired or (member_id in lost and (back is None or back[1] > at)):
             events.append({"at": at - session_ms, "crash": names_by_id[member_id]})
             if back is not None:
-                events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(fullest[back[0]]))
+                events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(diff_by_id[back[0]]))
         elif back is not None:
             # A member that left and returned in the same round was away for less than the duration of that round.
             events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
             events.append({"at": at, "leave": names_by_id[member_id]})
-    events += [{"at": at, "join": names_by_id[member_id]} | _instance(fullest[member_id]) for member_id, at in came]
+    events += [{"at": at, "join": names_by_id[member_id]} | _instance(diff_by_id[member_id]) for member_id, at in joins]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
     return [{**event, "at": event["at"] - first + changes.BEGIN_MS} for event in events]

@@ -76,13 +76,13 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     Equal events of several members at the same instant are combined into one event. An event that is earlier than
     the event before it, or impossible for its member at that time, raises InvalidScenario.
     """
-    draft = _EventPlanner(scenario)
+    planner = _EventPlanner(scenario)
     for event in scenario.events:
-        draft.add(event)
-    for name in list(draft.returns):
-        draft.restart(name)
+        planner.add(event)
+    for name in list(planner.returns):
+        planner.restart(name)
     merged: list[PlannedEvent] = []
-    for planned in sorted(draft.planned, key=lambda planned: planned.event.at):  # stable
+    for planned in sorted(planner.planned, key=lambda planned: planned.event.at):  # stable
         if merged and (joint := _combined(merged[-1].event, planned.event)) is not None:
             merged[-1] = PlannedEvent(joint, merged[-1].because)
         else:
@@ -177,14 +177,14 @@ class _EventPlanner:
             self._plan(vocabulary.Subscribe(self.returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
-        grown = {}
+        changed = {}
         for name, count in event.partitions.items():
             if count < (current := self.topics[name].partitions):
                 problem = f"{count} is fewer than its {current}; Kafka can't remove partitions"
                 raise InvalidScenario(f"{event}: partitions.{name}: {problem}")
-            grown[name] = replace(self.topics[name], partitions=count, racks=None)
-        self.topics.update(grown)
-        self._plan(vocabulary.TopicsChanged(event.at, grown), event)
+            changed[name] = replace(self.topics[name], partitions=count, racks=None)
+        self.topics.update(changed)
+        self._plan(vocabulary.TopicsChanged(event.at, changed), event)
 
     def coordinator_fails(self, event: ScenarioEvent) -> None:
         self._plan(vocabulary.CoordinatorFails(event.at), event)

@@ -101,7 +101,7 @@ def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFa
     """Let the next coordinator restore the group; in the first version the group is lost and all members rejoin."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
-    step.send(step.hello, len(live))
+    step.send(step.first_request, len(live))
     if not step.rules.coordinator_assigns or not live:
         return
     step.quiet(live)

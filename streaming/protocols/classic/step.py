@@ -180,9 +180,9 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
     """State of a group of a JoinGroup protocol while one event is applied, and the outputs so far."""
 
     member = ClassicMember
-    farewell = "LeaveGroup"
+    leave_request = "LeaveGroup"
     knocks = JoinGroup
-    parts = LeaveGroup
+    leave_event = LeaveGroup
 
     def __init__(self, group: ClassicState, at: int, setup: Setup, rules: Rules) -> None:
         super().__init__(group, at, setup)
@@ -308,7 +308,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         """Resume a frozen member: it continues if its session is alive, else it has lost its partitions and rejoins."""
         member = self.members[name]
         if not member.is_member:
-            self.send("Heartbeat" if member.generation >= 0 else self.hello)
+            self.send("Heartbeat" if member.generation >= 0 else self.first_request)
             self.restart_join(name)
             self.knock([name])
             return

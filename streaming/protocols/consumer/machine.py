@@ -42,7 +42,7 @@ def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged)
 def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.CoordinatorFails) -> None:
     """Let the next coordinator restore the whole group; members find the new coordinator."""
     del event
-    step.send(step.hello, sum(member.stage is Stage.STABLE for member in step.members.values()))
+    step.send(step.first_request, sum(member.stage is Stage.STABLE for member in step.members.values()))
 
 
 _EMPTY, _ASSIGNING, _RECONCILING, _STABLE = consumer.ConsumerPhase

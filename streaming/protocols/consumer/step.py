@@ -167,9 +167,9 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     """State of a group of the consumer protocol while one event is applied, and the outputs so far."""
 
     member = ConsumerMember
-    farewell = HEARTBEAT
-    parts = Goodbye
-    says_back_soon = True
+    leave_request = HEARTBEAT
+    leave_event = Goodbye
+    announces_return = True
 
     def __init__(self, group: ConsumerState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
