@@ -10,7 +10,7 @@ from assignors.registry import names
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GroupShape:
     """A group with ``ratio`` partitions per member over ``topics``; ``buckets`` is 1 if all members subscribe alike."""
 
     assignor: str
@@ -47,7 +47,7 @@ _SIZES = [(100, 10, 10), (1000, 10, 100)]
 _LARGE = [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (10000, 10, 1000), (10000, 50, 100)]
 
 
-def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
+def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
     """Return the shapes to measure, smallest first."""
     sizes = _SIZES if quick else [*_SIZES, *_LARGE]
     if protocol == "consumer":
@@ -60,31 +60,31 @@ def shapes(protocol: str, *, quick: bool) -> Iterator[Shape]:
         for assignor in names(protocol):
             for buckets, join in product((1, 5), (False, True)):
                 for racks in (False, True) if assignor != "roundrobin" else (False,):
-                    yield Shape(assignor, members, ratio, topics, buckets, join, racks)
+                    yield GroupShape(assignor, members, ratio, topics, buckets, join, racks)
     for members in (1000,) if quick else (1000, 5000):  # the first bucket is Java's slow case
-        yield Shape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
+        yield GroupShape("cooperative-sticky", members, 10, 100, 5, join=True, join_first=True)
     if not quick:
         for join in (False, True):
-            yield Shape("cooperative-sticky", 2000, 500, 500, join=join)
+            yield GroupShape("cooperative-sticky", 2000, 500, 500, join=join)
 
 
-def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[GroupShape]:
     """Return shapes for the old consumer's assignors, which use neither racks nor owned partitions."""
     for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
         for buckets, join in product((1, 5), (False, True)):
-            yield Shape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
+            yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
 
 
-def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Shape]:
+def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[GroupShape]:
     """Return shapes for the coordinator's assignors, which do not use racks in Kafka 4.3.1."""
     for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
-            yield Shape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
+            yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="consumer")
 
 
-def doubled_shapes() -> Iterator[Shape]:
+def doubled_group_shapes() -> Iterator[GroupShape]:
     """Return the shapes for the growth measurement, each twice as large as the previous shape."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):
             for step in range(5):
-                yield Shape(assignor, 500 << step, 10, 100, buckets, join=True)
+                yield GroupShape(assignor, 500 << step, 10, 100, buckets, join=True)

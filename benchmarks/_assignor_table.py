@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks._assignor_shapes import Shape, doubled_shapes
-from benchmarks._document import DOCUMENT, machine, table
+from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes
+from benchmarks._document import BENCHMARKS_PAGE, describe_machine, table
 
 BUDGET_SECONDS = 1.0
 JVM_LIMIT_SECONDS = 30
@@ -28,7 +28,7 @@ SECTIONS = {
 Row = dict[str, Any]
 
 
-def cell(milliseconds: float | None) -> str:
+def time_cell(milliseconds: float | None) -> str:
     """Return a time (ms) as a cell of a table."""
     return "–" if milliseconds is None else f"{milliseconds:.3g}" if milliseconds < 1000 else f"{milliseconds:.0f}"
 
@@ -38,12 +38,12 @@ def ratio(ours: float, theirs: float | None) -> str:
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
-def method(seed: int, protocol: str, *, processor: bool) -> str:
+def method_text(seed: int, protocol: str, *, processor: bool) -> str:
     """Return the section's description of the measurement method."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
-        f"{machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; JVM: "
-        f"the classes of Kafka {'1.1.1' if protocol == 'zookeeper' else '4.3.1'}, warmed up in the same budget, "
+        f"{describe_machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; "
+        f"JVM: the classes of Kafka {'1.1.1' if protocol == 'zookeeper' else '4.3.1'}, warmed up in the same budget, "
         "serial collector. Unequal: five disjoint buckets of topics. "
     )
     if protocol == "classic":
@@ -69,13 +69,13 @@ def method(seed: int, protocol: str, *, processor: bool) -> str:
     return how
 
 
-def heading(protocol: str) -> str:
+def printed_heading(protocol: str) -> str:
     """Return the header of the printed table."""
     columns = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
 
-def summary(rows: dict[str, Row]) -> str:
+def summary_text(rows: dict[str, Row]) -> str:
     """Return a sentence with the ratios to the JVM, and a sentence with the ratios without native code."""
     sentences = [_summary("Ours/JVM", rows, "ours")]
     if any("python" in row for row in rows.values()):
@@ -101,23 +101,23 @@ def _summary(title: str, rows: dict[str, Row], whose: str) -> str:
 GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "× the row before", "P log M grows by"]
 
 
-def growth(rows: dict[str, Row]) -> list[list[str]]:
+def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
     """Return each doubling's time as a multiple of the previous time, beside the growth of partitions × log members."""
     cells = []
-    previous: tuple[Shape, float] | None = None
-    for shape in doubled_shapes():
+    previous: tuple[GroupShape, float] | None = None
+    for shape in doubled_group_shapes():
         ours = rows[str(shape)]["ours"]
         times = allowed = ""
         if previous is not None and previous[0].members * 2 == shape.members:
             times = f"{ours / previous[1]:.2f}"
             allowed = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
         kind = "equal" if shape.buckets == 1 else "unequal"
-        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", cell(ours), times, allowed])
+        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", time_cell(ours), times, allowed])
         previous = shape, ours
     return cells
 
 
-def growth_overview(rows: list[list[str]]) -> str:
+def growth_table(rows: list[list[str]]) -> str:
     """Return a table with a row per assignor and subscription pattern: the largest growth at a doubling."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows:
@@ -140,7 +140,7 @@ TIME_COLUMNS = {
 
 def csv_path(name: str) -> Path:
     """Return the path of the CSV file, beside the page, that contains every row of a section."""
-    return DOCUMENT.with_name(f"benchmarks-{name}.csv")
+    return BENCHMARKS_PAGE.with_name(f"benchmarks-{name}.csv")
 
 
 def read_rows(path: Path) -> dict[str, list[str]]:
@@ -161,12 +161,12 @@ def parse_times(cells: list[str], protocol: str) -> Row:
     """Return the times in a row that the summary needs."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
     return {
-        name: None if cell == "–" or cell.startswith(">") else float(cell)
-        for name, cell in zip(names, cells[6:], strict=False)
+        name: None if time_cell == "–" or time_cell.startswith(">") else float(time_cell)
+        for name, time_cell in zip(names, cells[6:], strict=False)
     }
 
 
-def overview(rows: dict[str, list[str]], protocol: str) -> str:
+def overview_table(rows: dict[str, list[str]], protocol: str) -> str:
     """Return a table with a row per assignor and subscription pattern: ratios to the JVM, and the largest group."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows.values():
@@ -178,26 +178,26 @@ def overview(rows: dict[str, list[str]], protocol: str) -> str:
         slowest = max(times, key=lambda row: float(row["ours"]))
         largest = of_kind[times.index(slowest)][1]
         shown = [f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[-1])] if ratios else ["–", "–"]
-        lines.append([*kind, str(len(of_kind)), *shown, f"{cell(slowest['ours'])} ({largest})"])
+        lines.append([*kind, str(len(of_kind)), *shown, f"{time_cell(slowest['ours'])} ({largest})"])
     title = ["assignor", "subscriptions", "rows", "ours/JVM, median", "ours/JVM, worst", "our slowest, ms"]
     return table(title, lines)
 
 
-def cells_of(name: str, row: Row, protocol: str) -> list[str]:
+def csv_cells(name: str, row: Row, protocol: str) -> list[str]:
     """Return the cells of a measured row."""
     ours, jvm, peer = row["ours"], row["jvm"], row["peer"]
     if protocol == "consumer":
         python = row["python"]
-        times = [cell(ours), cell(python), cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
-        return [*name.split(" | "), *times, cell(peer), ratio(ours, peer)]
+        times = [time_cell(ours), time_cell(python), time_cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
+        return [*name.split(" | "), *times, time_cell(peer), ratio(ours, peer)]
     over = row.get("over")  # the JVM was stopped after this many ms
-    theirs = [cell(jvm), ratio(ours, jvm)]
+    theirs = [time_cell(jvm), ratio(ours, jvm)]
     if over is not None:
         theirs = [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]
-    peers = [cell(peer), ratio(ours, peer)] if protocol == "classic" else []
-    return [*name.split(" | "), cell(ours), *theirs, *peers]
+    peers = [time_cell(peer), ratio(ours, peer)] if protocol == "classic" else []
+    return [*name.split(" | "), time_cell(ours), *theirs, *peers]
 
 
-def line_of(name: str, row: Row, protocol: str) -> str:
+def table_line(name: str, row: Row, protocol: str) -> str:
     """Return a measured row as a line of a Markdown table."""
-    return f"| {' | '.join(cells_of(name, row, protocol))} |"
+    return f"| {' | '.join(csv_cells(name, row, protocol))} |"

@@ -22,7 +22,9 @@ class _Cluster:
         return self._partitions.get(name)
 
 
-def assigner(name: str, topics: Mapping[str, Topic], members: Sequence[Member]) -> Callable[[], Any] | None:
+def kafka_python_assigner(
+    name: str, topics: Mapping[str, Topic], members: Sequence[Member]
+) -> Callable[[], Any] | None:
     """Return a function that assigns with kafka-python; None if kafka-python has no such assignor."""
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks._document import table
 
-_PARTS = ("collect", "stream", "serve")
+_COMPONENTS = ("collect", "stream", "serve")
 
 
 def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
@@ -33,13 +33,16 @@ def _group_row(result: dict[str, Any]) -> list[str]:
     page = result.get("page", {})
     return [
         f"{result['members']:,}",
-        _size(_topic(result["first bytes"], "membership")[2]),
+        _size_text(_topic(result["first bytes"], "membership")[2]),
         f"{statistics.median(result['delays']):,.0f}",
-        " / ".join(f"{result['cpu'][name] / result['steps'] * 1000:,.0f}" for name in _PARTS),
-        _size(membership[1] / result["steps"]),
-        _size(rounds[1] / max(1, rounds[0])),
-        " / ".join(f"{result['memory'][name]:,.0f}" for name in _PARTS),
-        *(f"{_size(size)}, {ms:,.0f} ms" for _, size, ms in (result["api"][""], result["api"]["/timeline?limit=300"])),
+        " / ".join(f"{result['cpu'][name] / result['steps'] * 1000:,.0f}" for name in _COMPONENTS),
+        _size_text(membership[1] / result["steps"]),
+        _size_text(rounds[1] / max(1, rounds[0])),
+        " / ".join(f"{result['memory'][name]:,.0f}" for name in _COMPONENTS),
+        *(
+            f"{_size_text(size)}, {ms:,.0f} ms"
+            for _, size, ms in (result["api"][""], result["api"]["/timeline?limit=300"])
+        ),
         *(f"{page[name]:,.0f}" if page else "–" for name in ("open", "a round", "elements then")),
     ]
 
@@ -61,14 +64,14 @@ def _rolling_row(result: dict[str, Any]) -> list[str]:
     behind, seconds = result["behind"]
     return [
         f"{result['groups']:,}",
-        f"{events[0]:,} ({_size(events[1])})",
-        f"{rounds[0]:,} ({_size(rounds[1])})",
+        f"{events[0]:,} ({_size_text(events[1])})",
+        f"{rounds[0]:,} ({_size_text(rounds[1])})",
         f"{result['seconds']:,.0f} s",
-        " / ".join(f"{result['cpu'][name]:,.0f}" for name in _PARTS),
-        " / ".join(f"{events[0] / result['cpu'][name]:,.0f}" for name in _PARTS[:2]),
-        " / ".join(f"{result['memory'][name]:,.0f}" for name in _PARTS),
-        _size(result["history"]),
-        _size(result["last"]["bytes"]),
+        " / ".join(f"{result['cpu'][name]:,.0f}" for name in _COMPONENTS),
+        " / ".join(f"{events[0] / result['cpu'][name]:,.0f}" for name in _COMPONENTS[:2]),
+        " / ".join(f"{result['memory'][name]:,.0f}" for name in _COMPONENTS),
+        _size_text(result["history"]),
+        _size_text(result["last"]["bytes"]),
         f"{behind:,} rounds, {seconds:,.0f} s",
         f"{result['until all clients']:,.0f} s",
         f"{result['last']['resets']:,}",
@@ -80,5 +83,5 @@ def _topic(topics: dict[str, Any], name: str) -> Any:
     return next(counts for topic, counts in topics.items() if topic.endswith(f".{name}"))
 
 
-def _size(count: float) -> str:
+def _size_text(count: float) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"

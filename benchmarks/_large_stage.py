@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from benchmarks._large_watch import Part, looking
+from benchmarks._large_watch import ComponentCost, sampled_components
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
@@ -25,10 +25,10 @@ from tests.support.wait import eventually
 #: The only client id that a broker lets write to internal topics.
 _ADMIN = "__admin_client"
 #: Timeout in seconds for expected events.
-PATIENCE = 300.0
+EVENT_TIMEOUT_SECONDS = 300.0
 
 
-class Log:
+class OffsetsTopicWriter:
     """Writes to ``__consumer_offsets``; each write of a coordinator has its own timestamp."""
 
     def __init__(self, servers: str) -> None:
@@ -66,17 +66,17 @@ class Log:
             raise SystemExit("the broker did not take all records")
 
 
-class Arrivals(threading.Thread):
+class RoundArrivals(threading.Thread):
     """A feed client that records when each round arrived, and its delay since the record in the offsets topic."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
         self.delays: list[float] = []
-        self._client = FeedClient(port, self._take)
+        self._client = FeedClient(port, self._record_arrival)
         self._ending = False
         self.start()
 
-    def _take(self, _: bytes, timestamp: int, now: float) -> None:
+    def _record_arrival(self, _: bytes, timestamp: int, now: float) -> None:
         self.delays.append(now - timestamp)
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class Arrivals(threading.Thread):
 
     def await_rounds(self, count: int) -> None:
         """Wait until this many rounds have arrived."""
-        eventually(lambda: len(self.delays) >= count, timeout=PATIENCE)
+        eventually(lambda: len(self.delays) >= count, timeout=EVENT_TIMEOUT_SECONDS)
 
     def end(self) -> None:
         """Let the client end after the next bytes that it receives."""
@@ -93,19 +93,19 @@ class Arrivals(threading.Thread):
 
 
 @contextmanager
-def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part], Log]]:
+def measured_monitor(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[ComponentCost], OffsetsTopicWriter]]:
     """Run a broker with a monitor; yield the monitor, its components' costs, and a writer of the offsets topic."""
     with (
         EmbeddedBroker(heap="1g", properties={"offsets.topic.num.partitions": "8"}) as broker,
         TemporaryDirectory(prefix="bench-large-") as folder,
     ):
-        log = Log(broker.bootstrap_servers)
-        _widen(load(bootstrap_servers=broker.bootstrap_servers, topic_prefix="large."), longest)
+        log = OffsetsTopicWriter(broker.bootstrap_servers)
+        _create_monitor_topics(load(bootstrap_servers=broker.bootstrap_servers, topic_prefix="large."), longest)
         with running_monitor(broker, Path(folder), "large.", buckets=buckets) as monitor:
-            monitor.serve.start().await_status("/ready", 200, seconds=PATIENCE)
+            monitor.serve.start().await_status("/ready", 200, seconds=EVENT_TIMEOUT_SECONDS)
             running = {"collect": monitor.collect, "stream": monitor.stream, "serve": monitor.serve}
-            parts = [Part(name, part.pid) for name, part in running.items()]
-            with looking(parts):
+            parts = [ComponentCost(name, part.pid) for name, part in running.items()]
+            with sampled_components(parts):
                 try:
                     yield monitor, parts, log
                 finally:
@@ -114,7 +114,7 @@ def monitored(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[Part],
                         print(f"  {name} said: {len(problems)} warnings; the last: {problems[-3:]}", flush=True)
 
 
-def _widen(settings: Settings, longest: int) -> None:
+def _create_monitor_topics(settings: Settings, longest: int) -> None:
     """Create the monitor's topics; their record size limits are raised if this many MiB exceed the default."""
     ensure_topics(settings)
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
@@ -125,7 +125,7 @@ def _widen(settings: Settings, longest: int) -> None:
         answer.result(20)
 
 
-def make_topic(servers: str) -> str:
+def create_consumed_topic(servers: str) -> str:
     """Create the topic that all groups consume, and return the topic's id."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)

@@ -25,13 +25,13 @@ from tests.support.load import cpu, rss
 from tests.support.processes import children
 
 
-def tree(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
     """Return the process ids of a process and of all its descendants."""
-    return [pid, *(process for child in children(pid) for process in tree(child))]
+    return [pid, *(process for child in children(pid) for process in process_tree(child))]
 
 
 @dataclass
-class Part:
+class ComponentCost:
     """One component of the monitor with its processor time between two samples and its maximum memory (MB)."""
 
     name: str
@@ -40,10 +40,10 @@ class Part:
     _spent: dict[int, float] = field(default_factory=dict)
     _before: float = 0.0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Record the processor time and memory of each process of the component."""
         memory = 0.0
-        for pid in tree(self.pid):
+        for pid in process_tree(self.pid):
             try:
                 self._spent[pid] = cpu(pid)
                 memory += rss(pid)
@@ -51,25 +51,25 @@ class Part:
                 continue
         self.memory = max(self.memory, memory)
 
-    def lap(self) -> float:
+    def next_lap(self) -> float:
         """Return the component's processor seconds since the previous call."""
-        self.look()
+        self.sample()
         total = sum(self._spent.values())
         spent, self._before = total - self._before, total
         return spent
 
 
 @contextmanager
-def looking(parts: list[Part]) -> Iterator[None]:
+def sampled_components(parts: list[ComponentCost]) -> Iterator[None]:
     """Sample the memory of components repeatedly while the block runs."""
     ending = threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not ending.wait(0.5):
             for part in parts:
-                part.look()
+                part.sample()
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
         yield
@@ -78,7 +78,7 @@ def looking(parts: list[Part]) -> Iterator[None]:
         thread.join()
 
 
-class Topics:
+class TopicCounts:
     """Counts the records and bytes that were added to topics since the last sample."""
 
     def __init__(self, servers: str, names: list[str]) -> None:
@@ -101,10 +101,10 @@ class Topics:
 
     def total(self) -> dict[str, tuple[int, int, int]]:
         """Return the sum of all laps including the current one: topic → records, bytes of values, longest value."""
-        self.lap()
+        self.next_lap()
         return dict(self._all)
 
-    def lap(self) -> dict[str, tuple[int, int, int]]:
+    def next_lap(self) -> dict[str, tuple[int, int, int]]:
         """Return topic → number of records since the last lap, bytes of their values, and the longest value."""
         reading: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
@@ -212,20 +212,20 @@ class Crowd:
 
 
 @contextmanager
-def crowd(port: int, count: int) -> Iterator[Crowd]:
+def feed_clients(port: int, count: int) -> Iterator[Crowd]:
     """Run this many clients of a server in a separate process."""
-    crowd = Crowd()
+    feed_clients = Crowd()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
 
         def read() -> None:
             for line in process.stdout or ():
-                crowd.reports.append(json.loads(line))
+                feed_clients.reports.append(json.loads(line))
 
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
         try:
-            yield crowd
+            yield feed_clients
         finally:
             process.terminate()
             thread.join()

@@ -20,7 +20,7 @@ from tests.support.background import run_in_background
 if TYPE_CHECKING:
     from benchmarks.stream import Bench
 
-PER_SECOND = 10
+EVENTS_PER_SECOND = 10
 #: The JVM compiles the code for small batches late, in all variants alike, but a real job runs for months. Therefore
 #: the variants take turns, and the first turn is not counted.
 TURNS = 5
@@ -41,7 +41,7 @@ class LatencyRuns(NamedTuple):
     phases: dict[str, int]
 
 
-def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
+def membership_changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
     """Run a thread in which one member of a group leaves and rejoins repeatedly."""
 
     def send(stop: threading.Event) -> None:
@@ -65,7 +65,7 @@ def changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
             )
             bench.send(producer, topic, Event("l", str(number), data))
             producer.flush()
-            at += 1 / PER_SECOND
+            at += 1 / EVENTS_PER_SECOND
             stop.wait(max(0.0, at - time.monotonic()))
 
     return run_in_background(send)
@@ -79,9 +79,9 @@ def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
             topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
             rows, mode = bench.frames(spark, topic, out)[name]
             query = bench.start(rows(), mode, available_now=False)
-            with changes(bench, topic):
+            with membership_changes(bench, topic):
                 waits = _listen(bench, out, NEXT_SECONDS if turn else FIRST_SECONDS, seconds)
-            phases = _phases(query)
+            phases = _batch_phases(query)
             query.stop()
             before = latencies[name].runs if turn else []
             latencies[name] = LatencyRuns([*before, waits], phases)
@@ -110,13 +110,13 @@ def _listen(bench: Bench, topic: str, warm: float, seconds: float) -> list[float
     return waits
 
 
-def _phases(query: Any) -> dict[str, int]:
+def _batch_phases(query: Any) -> dict[str, int]:
     progress = [json.loads(item.json)["durationMs"] for item in query.recentProgress if item.numInputRows]
     names = ("triggerExecution", "addBatch", "queryPlanning", "latestOffset", "walCommit", "commitOffsets")
     return {name: round(statistics.median(item.get(name, 0) for item in progress)) for name in names}
 
 
-def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
+def checkpoint_growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
     """Return the checkpoint's minimum and maximum bytes in each part of the time, under constant load.
 
     Spark deletes old files once a minute. The first minute is skipped, as it has no old files.
@@ -127,7 +127,7 @@ def growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
     print(f"  the checkpoint for {(FIRST_SECONDS + GROWTH_SECONDS) / 60:.0f} minutes", flush=True)
     query = bench.start(rows(), mode, available_now=False, checkpoint=folder)
     parts: list[tuple[int, int]] = []
-    with changes(bench, topic):
+    with membership_changes(bench, topic):
         time.sleep(FIRST_SECONDS)
         for _ in range(2):
             sizes, start = [], time.monotonic()
@@ -164,13 +164,13 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
         )
     phases = ["batch", "addBatch", "planning", "latestOffset", "WAL", "commit"]
     return (
-        f"From event to readable output at {PER_SECOND} events a second, in turns; the first of {TURNS} is not "
+        f"From event to readable output at {EVENTS_PER_SECOND} events a second, in turns; the first of {TURNS} is not "
         "counted. Phases are medians of the last turn's batches.\n\n"
         + table(["variant", "p50 ms", "p95 ms", "of (d)", "p50 by turn", *phases], rows)
     )
 
 
-def growth_line(parts: list[tuple[int, int]]) -> str:
+def growth_text(parts: list[tuple[int, int]]) -> str:
     """Return a line with the growth per hour, computed from the maximum of each half."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from streaming.advice.history import DAY_MS, GroupHistory
 from streaming.advice.rules import advise_all, episodes_to_read
-from streaming.cli.advise import FLEET_WORK, Budget
+from streaming.cli.advise import ALL_GROUPS_WORK, Budget
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Episode, decode_episode
@@ -29,7 +29,7 @@ GROUPS = 1000
 DAYS = 30
 
 
-def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
+def group_templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
     """Return one day of three kinds of groups: ten members with deploys, four with crashes, six that are scaled."""
     large = deploy(DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     crashing = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
@@ -43,9 +43,9 @@ def templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]
     return measured
 
 
-def records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
+def encoded_records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
     """Yield the encoded episodes of each group, with the group's latest assignment and rounds."""
-    kinds = templates()
+    kinds = group_templates()
     for group in range(GROUPS):
         episodes, assignment, rounds = kinds[group % len(kinds)]
         name = f"group-{group}"
@@ -67,10 +67,10 @@ def records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the figures into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="write the figures to docs/benchmarks.md")
     arguments = parser.parse_args()
     now_ms = 1_800_000_000_000
-    stored = list(records(now_ms))
+    stored = list(encoded_records(now_ms))
     started, cpu = time.perf_counter(), time.process_time()
     episodes: dict[str, list[Episode]] = {}
     assignments_and_rounds: dict[str, tuple[LatestAssignment, dict[str, Diff]]] = {}
@@ -86,7 +86,7 @@ def main() -> None:
         GroupHistory(name, now_ms, group_episodes, assignments_and_rounds[name][0], rounds=read[name])
         for name, group_episodes in episodes.items()
     ]
-    advice = advise_all(histories, Budget(FLEET_WORK))
+    advice = advise_all(histories, Budget(ALL_GROUPS_WORK))
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     replayed = sum(item.saving is not None for item in advice)
@@ -103,7 +103,7 @@ def main() -> None:
     if arguments.write:
         head = "## Advice\n\n`make bench-advice`: `advise --all` from the topics' records to the answer"
         load = f"beside other work (load {os.getloadavg()[0]:.0f})"
-        put("advice", f"{head}, without reading them, {load}; {machine()}.\n\n{figures}")
+        write_section("advice", f"{head}, without reading them, {load}; {describe_machine()}.\n\n{figures}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from typing import Any
 from assignors.java import string_hash
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
-from benchmarks._assignor_shapes import Shape, doubled_shapes, shapes
+from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes, group_shapes
 from benchmarks._assignor_table import (
     BUDGET_SECONDS,
     GROWTH_COLUMNS,
@@ -42,27 +42,27 @@ from benchmarks._assignor_table import (
     SHAPE_COLUMNS,
     TIME_COLUMNS,
     Row,
-    cells_of,
+    csv_cells,
     csv_path,
-    growth,
-    growth_overview,
-    heading,
-    line_of,
-    method,
-    overview,
+    growth_factors,
+    growth_table,
+    method_text,
+    overview_table,
     parse_times,
+    printed_heading,
     read_rows,
-    summary,
+    summary_text,
+    table_line,
     write_rows,
 )
-from benchmarks._document import put
+from benchmarks._document import write_section
 from tests.oracle.driver import Oracle
 from tests.support.zookeeper_cases import colliding
 
 NEWCOMER = "newMember"
 #: glibc's numbers of the options, and the largest accepted values.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
+MALLOC_KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
 COLLECT_AFTER_SECONDS = 0.02
 #: Protocol → its name in the oracle.
 FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
@@ -70,13 +70,13 @@ FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper"
 ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
 
-def topic_ids(shape: Shape, seed: int) -> list[str]:
+def topic_ids(shape: GroupShape, seed: int) -> list[str]:
     """Return Uuids in Kafka's text format."""
     rng = random.Random(seed)
     return [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(shape.topics)]
 
 
-def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
+def group(shape: GroupShape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
     """Return the topics and members of a shape before any member has an assignment."""
     racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
     topics = {
@@ -94,7 +94,7 @@ def group(shape: Shape, order: list[int], ids: list[str]) -> tuple[dict[str, Top
     return topics, members
 
 
-def joined(shape: Shape, members: list[Member], assignment: Assignment) -> list[Member]:
+def with_joined_member(shape: GroupShape, members: list[Member], assignment: Assignment) -> list[Member]:
     """Return the group after its first assignment, with one more member."""
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
@@ -120,7 +120,7 @@ def checksum(assignment: Assignment) -> str:
     return f"{total & (1 << 64) - 1:x}"
 
 
-def best_of(
+def fastest_run(
     call: Callable[[], Any], budget: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Any]:
     """Return the fastest run within the time budget, in ms of ``clock``, and the assignment.
@@ -143,7 +143,7 @@ def best_of(
             gc.collect()
 
 
-def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
+def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
     """Measure this project, the JVM and kafka-python in ms; None for one without a result in time."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
@@ -154,12 +154,12 @@ def measure(shape: Shape, oracle: Oracle | None, seed: int, *, peer: bool, proce
     ids = topic_ids(shape, seed)
     topics, members = group(shape, order, ids)
     if shape.join:
-        members = joined(shape, members, assign(topics, members))
+        members = with_joined_member(shape, members, assign(topics, members))
     clock = time.process_time if processor else time.perf_counter
-    ours, answer = best_of(lambda: assign(topics, members), clock=clock)
+    ours, answer = fastest_run(lambda: assign(topics, members), clock=clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
     if shape.protocol == "consumer":
-        row["python"], plain = best_of(lambda: assignor.python(topics, members), clock=clock)
+        row["python"], plain = fastest_run(lambda: assignor.python(topics, members), clock=clock)
         if checksum(plain) != checksum(answer):
             raise SystemExit(f"{shape}: native code's answer differs from Python's")
     if oracle is not None:
@@ -206,18 +206,18 @@ def _unordered(request: dict[str, Any]) -> bool:
 
 
 def _kafka_python_ms(
-    shape: Shape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
+    shape: GroupShape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
 ) -> float | None:
     """Measure kafka-python's assignor on the same group in ms; None if it fails or takes too long."""
-    from benchmarks._kafka_python import assigner
+    from benchmarks._kafka_python import kafka_python_assigner
 
-    call = assigner(shape.assignor, topics, members)
+    call = kafka_python_assigner(shape.assignor, topics, members)
     if call is None:
         return None
     previous = signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.setitimer(signal.ITIMER_REAL, PEER_LIMIT_SECONDS)
     try:
-        return best_of(call, clock=clock)[0]
+        return fastest_run(call, clock=clock)[0]
     except (_TimeLimitError, KeyError):  # KeyError: its round-robin under unequal subscriptions
         return None
     finally:
@@ -233,7 +233,7 @@ def _raise_time_limit(*_: object) -> None:
     raise _TimeLimitError
 
 
-def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
+def run(wanted: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
     """Measure the ``rows`` that are missing; print and store each row."""
     alone = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
@@ -249,7 +249,7 @@ def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]
             if arguments.resume:
                 with arguments.resume.open("a") as file:
                     file.write(json.dumps([str(shape), rows[str(shape)]]) + "\n")
-        print(line_of(str(shape), rows[str(shape)], shape.protocol), flush=True)
+        print(table_line(str(shape), rows[str(shape)], shape.protocol), flush=True)
     if oracle is not None:
         oracle.close()
 
@@ -257,69 +257,71 @@ def run(wanted: list[Shape], arguments: argparse.Namespace, rows: dict[str, Row]
 def main() -> None:
     keep_memory()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two sizes only")
-    parser.add_argument("--doubling", action="store_true", help="growth: each shape twice the one before, no JVM")
+    parser.add_argument("--quick", action="store_true", help="measure two group sizes only")
+    parser.add_argument(
+        "--doubling", action="store_true", help="measure growth: double the group's size repeatedly, without the JVM"
+    )
     parser.add_argument("--no-jvm", action="store_true", help="measure only this project's assignors")
-    parser.add_argument("--no-peer", action="store_true", help="without kafka-python")
-    parser.add_argument("--seed", type=int, default=1, help="shuffles the order in which members join")
+    parser.add_argument("--no-peer", action="store_true", help="do not measure kafka-python")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the order in which members join")
+    parser.add_argument("--only", default="", help="measure only rows that contain one of these texts: sticky,10000×50")
+    parser.add_argument("--resume", type=Path, help="file of measured rows, which are not measured again")
+    parser.add_argument("--document", action="store_true", help="write the measured rows to docs/benchmarks.md")
+    parser.add_argument("--protocol", choices=list(SECTIONS), help="measure the assignors of one protocol only")
     parser.add_argument(
-        "--only", default="", help="shapes whose row contains one of these, separated by commas: sticky,10000×50"
-    )
-    parser.add_argument("--resume", type=Path, help="keep rows in this file; those in it are not measured again")
-    parser.add_argument(
-        "--document", action="store_true", help="write docs/benchmarks.md too; with --only these rows alone"
-    )
-    parser.add_argument("--protocol", choices=list(SECTIONS), help="one protocol's assignors alone")
-    parser.add_argument(
-        "--processor-time", action="store_true", help="what each computed: for a machine that does other things too"
+        "--processor-time",
+        action="store_true",
+        help="measure processor time instead of elapsed time, on a busy machine",
     )
     arguments = parser.parse_args()
     rows: dict[str, Row] = {}
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        wanted = chosen(doubled_shapes(), arguments.only)
+        wanted = chosen_shapes(doubled_group_shapes(), arguments.only)
         run(wanted, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
-        write_growth(how, growth(rows), write=arguments.document)
+        write_growth(how, growth_factors(rows), is_stored=arguments.document)
         return
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
-        how = method(arguments.seed, protocol, processor=arguments.processor_time)
-        print(how, "", heading(protocol), sep="\n", flush=True)
-        wanted = chosen(shapes(protocol, quick=arguments.quick), arguments.only)
+        how = method_text(arguments.seed, protocol, processor=arguments.processor_time)
+        print(how, "", printed_heading(protocol), sep="\n", flush=True)
+        wanted = chosen_shapes(group_shapes(protocol, quick=arguments.quick), arguments.only)
         run(wanted, arguments, rows)
         results = {str(shape): rows[str(shape)] for shape in wanted}
-        print(f"\n{summary(results)}\n")
+        print(f"\n{summary_text(results)}\n")
         if arguments.document:
-            write(protocol, how, {name: cells_of(name, row, protocol) for name, row in results.items()})
+            write_rows_and_section(
+                protocol, how, {name: csv_cells(name, row, protocol) for name, row in results.items()}
+            )
 
 
-def chosen(of: Iterable[Shape], only: str) -> list[Shape]:
+def chosen_shapes(of: Iterable[GroupShape], only: str) -> list[GroupShape]:
     """Return the shapes whose row contains one of the comma-separated texts."""
     return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
 
 
-def write(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
+def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
     """Store these rows in the CSV file, and update the page's section, which summarises all rows."""
     name, title = SECTIONS[protocol]
     path = csv_path(name)
     merged = read_rows(path) | rows
-    merged = {row: merged[row] for row in map(str, shapes(protocol, quick=False)) if row in merged}
+    merged = {row: merged[row] for row in map(str, group_shapes(protocol, quick=False)) if row in merged}
     write_rows(path, [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]], merged.values())
-    conclusion = summary({row: parse_times(cells, protocol) for row, cells in merged.items()})
+    conclusion = summary_text({row: parse_times(cells, protocol) for row, cells in merged.items()})
     link = f"{how} [All rows]({path.name})."
-    put(name, "\n\n".join([title, conclusion, overview(merged, protocol), link]))
+    write_section(name, "\n\n".join([title, conclusion, overview_table(merged, protocol), link]))
 
 
-def write_growth(how: str, rows: list[list[str]], *, write: bool) -> None:
-    """Print the growth of time; with ``write``, store it in the page and its CSV file."""
+def write_growth(how: str, rows: list[list[str]], *, is_stored: bool) -> None:
+    """Print the growth of time; with ``is_stored``, write it in the page and its CSV file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"
-    text = f"{title}\n\n{growth_overview(rows)}\n\n{how} [All rows]({path.name})."
+    text = f"{title}\n\n{growth_table(rows)}\n\n{how} [All rows]({path.name})."
     print(f"\n{text}")
-    if write:
+    if is_stored:
         write_rows(path, GROWTH_COLUMNS, rows)
-        put("assignors-growth", text)
+        write_section("assignors-growth", text)
 
 
 def keep_memory() -> None:
@@ -331,7 +333,7 @@ def keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(option, KEPT_BYTES[option])
+            mallopt(option, MALLOC_KEPT_BYTES[option])
 
 
 if __name__ == "__main__":

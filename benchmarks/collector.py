@@ -115,14 +115,15 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--groups", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--document", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--document", action="store_true", help="write the table to docs/benchmarks.md")
     parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
         read(options.read, options.servers)
         return
-    print(f"{_document.machine()}; {options.records:,} commits of {options.groups:,} groups, {options.runs} runs each")
+    size = f"{options.records:,} commits of {options.groups:,} groups"
+    print(f"{_document.describe_machine()}; {size}, {options.runs} runs each")
     with EmbeddedBroker() as broker:
         fill(broker.bootstrap_servers, options.records, options.groups)
         runs: dict[str, list[Run]] = {way: [] for way in WAYS}
@@ -141,9 +142,9 @@ def main() -> None:
     table = _document.table(["", "records/s", "of bare", "all, s", "CPU, µs a record", "memory, MiB"], rows)
     print(table)
     if options.document:
-        what = f"{options.records:,} commits of {options.groups:,} groups, median of {options.runs} runs by turns"
-        note = f"{_document.machine()}, embedded broker on the same machine; {what}; each in a process of its own."
-        _document.put("collector", f"## Reading the offsets topic\n\n{note}\n\n{table}")
+        what = f"{size}, median of {options.runs} runs by turns"
+        note = f"{_document.describe_machine()}, embedded broker on the same machine; {what}; one process each."
+        _document.write_section("collector", f"## Reading the offsets topic\n\n{note}\n\n{table}")
 
 
 if __name__ == "__main__":

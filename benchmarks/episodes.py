@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from benchmarks._stream_load import ASSIGNORS, MEMBERS, PARTITIONS, START_MS, TOPIC
-from benchmarks.stream import WARMING, Bench, StreamRun, cpu_seconds
+from benchmarks.stream import WARM_UP_RUNS, Bench, StreamRun, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
 
 def cost(groups: int, per_batch: int) -> Cost:
     """Measure a rolling restart of every group; each batch has this many events of each group."""
-    log = [_rows(group) for group in range(groups)]
+    log = [_restart_records(group) for group in range(groups)]
     setup, length = MEMBERS + 1, len(log[0])
     blobs: dict[tuple[str | None, int], bytes] = {}
     pairs: list[dict[str | None, float]] = []
@@ -74,7 +74,7 @@ def cost(groups: int, per_batch: int) -> Cost:
     )
 
 
-def _rows(group: int) -> list[Record]:
+def _restart_records(group: int) -> list[Record]:
     return [Record.of(0, offset, *codec.encode_event(event)) for offset, event in enumerate(_restarting(group))]
 
 
@@ -106,7 +106,7 @@ def _restarting(group: int) -> Iterator[Event]:
         yield join(member, 1)
 
 
-def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
+def measure_job(groups: int, per_batch: int, runs: int) -> dict[str | None, list[StreamRun]]:
     """Run the job over a rolling restart of every group; return the runs without (None) and with episodes."""
     runs_by_side: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
@@ -119,7 +119,7 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Strea
         producer.flush()
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
-            for attempt in range(WARMING + runs):
+            for attempt in range(WARM_UP_RUNS + runs):
                 for episodes in (None, "episodes") if attempt % 2 else ("episodes", None):
                     run = _run(bench, spark, jvm, episodes, groups * per_batch)
                     print(
@@ -127,7 +127,7 @@ def whole(groups: int, per_batch: int, runs: int) -> dict[str | None, list[Strea
                         f"{run.seconds:.1f} s, {run.cpu:.1f} CPU s",
                         flush=True,
                     )
-                    if attempt >= WARMING:
+                    if attempt >= WARM_UP_RUNS:
                         runs_by_side[episodes].append(run)
     return runs_by_side
 
@@ -147,11 +147,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--per-batch", type=int, default=10, help="events of each group in a batch")
-    parser.add_argument("--runs", type=int, default=5, help="of each that count")
-    parser.add_argument("--pure", action="store_true", help="without the job")
+    parser.add_argument("--runs", type=int, default=5, help="number of measured runs of each variant")
+    parser.add_argument("--pure", action="store_true", help="measure only the pure functions, without the Spark job")
     options = parser.parse_args()
     if not options.pure:
-        runs = whole(options.groups, options.per_batch, options.runs)
+        runs = measure_job(options.groups, options.per_batch, options.runs)
         seconds, cpu = (
             {side: statistics.median(getattr(run, what) for run in side_runs) for side, side_runs in runs.items()}
             for what in ("seconds", "cpu")

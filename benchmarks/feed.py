@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from streaming.kafka.broker import EmbeddedBroker
 from tests.support.browser import chromium
 from tests.support.histories import Group
@@ -30,21 +30,21 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=2000)
     parser.add_argument("--only", choices=["load", "large"])
-    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
+    parser.add_argument("--document", action="store_true", help="write the results to docs/benchmarks.md")
     options = parser.parse_args()
-    parts = ["## Feed and page", f"{machine()}; broker, clients and browser on the same machine; seeds fixed."]
+    parts = ["## Feed and page", f"{describe_machine()}; broker, clients and browser on the same machine; seeds fixed."]
     with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as folder:
         if options.only != "large":
-            parts.append(load(broker.bootstrap_servers, Path(folder), options))
+            parts.append(measure_load(broker.bootstrap_servers, Path(folder), options))
         if options.only != "load":
-            parts.append(large(broker.bootstrap_servers, Path(folder), options))
+            parts.append(measure_large_history(broker.bootstrap_servers, Path(folder), options))
     text = "\n\n".join(parts)
     print(text)
     if options.document:
-        put("feed", text)
+        write_section("feed", text)
 
 
-def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
+def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
     cases: list[tuple[str, int, bool]] = [
         ("undisturbed", 0, False),
         (f"and {options.stuck} that stop reading", options.stuck, False),
@@ -61,7 +61,7 @@ def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> s
                 rate=options.rate,
                 seconds=options.seconds,
                 stuck=stuck,
-                restart=_restart(serve) if restarted else None,
+                restart=_restart_on_request(serve) if restarted else None,
             )
         complete = result.complete == result.clients and not result.twice
         rows.append(
@@ -79,7 +79,7 @@ def load(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> s
     return f"{sizes}. {note}\n\n{table(heads, rows)}"
 
 
-def _restart(serve: Serve) -> Callable[[], None]:
+def _restart_on_request(serve: Serve) -> Callable[[], None]:
     def restart() -> None:
         serve.stop()
         serve.start()
@@ -93,7 +93,7 @@ def _folder(parent: Path, name: str) -> Path:
     return folder
 
 
-def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
+def measure_large_history(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> str:
     with Serve(bootstrap_servers, "large.", _folder(folder, "large")) as serve:
         publisher = Publisher(serve)
         for index in range(options.groups - 1):
@@ -104,9 +104,9 @@ def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> 
         rows = [["read from the topics", f"{(time.monotonic() - begin) * 1000:.0f}", ""]]
         timeline = "/api/v1/groups/large/timeline"
         for path in ("/api/v1/groups", f"{timeline}?limit=300", f"{timeline}?limit=2000"):
-            taken = [_ask(serve, path) for _ in range(20)]
+            taken = [_request(serve, path) for _ in range(20)]
             rows.append([f"`{path}`", f"{statistics.median(taken):.0f}", f"{max(taken):.0f}"])
-        rows += _paint(serve)
+        rows += _measure_paint(serve)
         memory = rss(serve.pid)
         size = sum(path.stat().st_size for path in serve.log.parent.glob("history.sqlite*"))
     sizes = (
@@ -116,14 +116,14 @@ def large(bootstrap_servers: str, folder: Path, options: argparse.Namespace) -> 
     return f"{sizes}\n\n{table(['', 'median ms', 'worst ms'], rows)}"
 
 
-def _ask(serve: Serve, path: str) -> float:
+def _request(serve: Serve, path: str) -> float:
     begin = time.perf_counter()
     serve.ask(path)
     return (time.perf_counter() - begin) * 1000
 
 
 #: Runs before the page's own code: records when the first row or ownership bar is on the screen.
-_WATCH = """
+_PAINT_WATCHER = """
 window.shown = new Promise((resolve) => {
   const look = () => {
     const row = document.querySelector('.grid-row:not([hidden])');
@@ -136,7 +136,7 @@ window.shown = new Promise((resolve) => {
 """
 
 
-def _paint(serve: Serve) -> list[list[str]]:
+def _measure_paint(serve: Serve) -> list[list[str]]:
     rows = []
     with chromium() as browser:
         for path in ("/", "/groups/large"):
@@ -144,7 +144,7 @@ def _paint(serve: Serve) -> list[list[str]]:
             for _ in range(5):
                 context = browser.new_context(viewport={"width": 1440, "height": 900})
                 page = context.new_page()
-                page.add_init_script(_WATCH)
+                page.add_init_script(_PAINT_WATCHER)
                 page.goto(serve.url + path)
                 shown.append(page.evaluate("window.shown"))
                 paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))

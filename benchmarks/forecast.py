@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from assignors.model import Topic
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from streaming.records.diffs import MemberNames
 from streaming.simulation.changes import RollingRestart, baseline_of, request_change, usual_parallel
 from streaming.simulation.forecast import forecast_change
@@ -34,7 +34,7 @@ class Measurement(NamedTuple):
     rounds: int
 
 
-def live(members: int, partitions: int) -> LiveGroup:
+def live_group(members: int, partitions: int) -> LiveGroup:
     """Return a group with the assignor ``range`` after a rebalance: every member owns partitions of every topic."""
     per_topic = partitions // TOPICS
     topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
@@ -62,9 +62,9 @@ def live(members: int, partitions: int) -> LiveGroup:
     )
 
 
-def measured(members: int, partitions: int, parallel: int | None) -> Measurement:
+def measure_case(members: int, partitions: int, parallel: int | None) -> Measurement:
     """Run one case in this process."""
-    group = live(members, partitions)
+    group = live_group(members, partitions)
     begun = time.perf_counter()
     answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)
     seconds = time.perf_counter() - begun
@@ -80,7 +80,7 @@ def main() -> None:
     rows = []
     for members, partitions, parallel in CASES:
         with get_context("spawn").Pool(1) as alone:
-            result = alone.apply(measured, (members, partitions, parallel))
+            result = alone.apply(measure_case, (members, partitions, parallel))
         at_once = parallel or usual_parallel(members)
         rows.append(
             [
@@ -94,12 +94,12 @@ def main() -> None:
         print("  ".join(rows[-1]), flush=True)
     note = (
         f"`make bench-forecast`: `forecast --rolling-restart` of a group of `range` over {TOPICS} topics, all four "
-        f"ways one after the other, without reading the monitor's topics; once each. {machine()}."
+        f"ways one after the other, without reading the monitor's topics; once each. {describe_machine()}."
     )
     heading = ["members x partitions", "restart at once", "rounds", "s", "peak MB"]
     text = "\n\n".join(["## Forecasts", note, table(heading, rows)])
     if options.write:
-        put("forecast", text)
+        write_section("forecast", text)
 
 
 if __name__ == "__main__":

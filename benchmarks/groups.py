@@ -26,7 +26,7 @@ from zlib import crc32
 from confluent_kafka import Producer
 
 from assignors.partitioner import partition_for_key
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from benchmarks._stream_latency import folder_size
 from benchmarks.stream import PARTITIONS, Bench
 from streaming.kafka.broker import EmbeddedBroker
@@ -40,9 +40,9 @@ from streaming.spark.start import spans
 
 MEMBERS, OWNED = 4, 8
 #: Events in a loading batch.
-LOAD = 250_000
+LOADING_BATCH_EVENTS = 250_000
 #: Uncounted first rounds: HotSpot has not yet compiled the code of small batches.
-FIRST = 20
+WARM_UP_ROUNDS = 20
 #: Placeholder for a group's number.
 _DIGITS = b"NNNNNNN"
 
@@ -180,26 +180,26 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
         begin = time.monotonic()
         query = bench.start(_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
         producer, start, kept = bench.producer(), 0.0, []
-        for number in range(FIRST + run.rounds):
+        for number in range(WARM_UP_ROUNDS + run.rounds):
             first = number * run.changing
             groups.send(producer, run.topics[1], range(first, first + run.changing), 2)
-            _processed(query, run, first + run.changing)
+            _wait_until_processed(query, run, first + run.changing)
             start = start or time.monotonic() - begin
             kept.append(folder_size(run.checkpoint))
             if number % 10 == 0:
                 print(f"    round {number}: {time.monotonic() - begin:.1f} s", flush=True)
         progress = [json.loads(item.json) for item in query.recentProgress]
         # If the source polled while a round was being sent, the round is two smaller batches.
-        whole = [item for item in progress if item["numInputRows"] == run.changing][FIRST:]
+        whole = [item for item in progress if item["numInputRows"] == run.changing][WARM_UP_ROUNDS:]
         cost = StateCost(
             run.heap,
             loaded[0],
             start,
             [item["durationMs"]["triggerExecution"] for item in whole],
-            _live(spark),
-            _resident(spark.sparkContext._gateway.proc.pid),  # noqa: SLF001 - no public way to the JVM's pid
+            _used_heap_bytes(spark),
+            _max_resident_bytes(spark.sparkContext._gateway.proc.pid),  # noqa: SLF001 - no public way to the JVM's pid
             loaded[1],
-            (min(kept[FIRST:]), max(kept[FIRST:])),
+            (min(kept[WARM_UP_ROUNDS:]), max(kept[WARM_UP_ROUNDS:])),
         )
         query.stop()
     return cost
@@ -229,13 +229,17 @@ def _session(run: StateRun) -> Iterator[Any]:
 def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
     """Return the job's rows in batches of bounded size."""
     groups, changes, ticks, out = run.topics
-    options = {"subscribe": f"{groups},{changes}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(LOAD)}
+    options = {
+        "subscribe": f"{groups},{changes}",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(LOADING_BATCH_EVENTS),
+    }
     events = queries.source(spark, spark_options(bench.kafka, {"fetch.max.wait.ms": "5"}) | options)
     sinks = bench.sinks._replace(diffs=out, partitions=bench.sinks.partitions | {out: PARTITIONS})
     return queries.writes(events, bench.source(spark, ticks), run.buckets, sinks, BucketReports(spark).accumulator)
 
 
-def _processed(query: Any, run: StateRun, wanted: int) -> None:
+def _wait_until_processed(query: Any, run: StateRun, wanted: int) -> None:
     """Wait until the stream has read this many changes, according to the checkpoint's files."""
     while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
         time.sleep(0.01)
@@ -243,7 +247,7 @@ def _processed(query: Any, run: StateRun, wanted: int) -> None:
             raise SystemExit(f"the query has ended: {query.exception()}")
 
 
-def _live(spark: Any) -> int:
+def _used_heap_bytes(spark: Any) -> int:
     """Return the used bytes of the JVM's heap after a full collection."""
     jvm = spark.sparkContext._jvm  # noqa: SLF001 - no public way into the JVM
     jvm.java.lang.System.gc()
@@ -251,13 +255,13 @@ def _live(spark: Any) -> int:
     return int(runtime.totalMemory() - runtime.freeMemory())
 
 
-def _resident(pid: int) -> int:
+def _max_resident_bytes(pid: int) -> int:
     """Return the maximum resident memory of a process in bytes."""
     (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
-def report(cost: StateCost, sizes: argparse.Namespace) -> str:
+def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
     """Return the table, and the description of the measurement method."""
     header = [
         "heap",
@@ -286,9 +290,9 @@ def report(cost: StateCost, sizes: argparse.Namespace) -> str:
         f"{cost.start:.1f} s",
     ]
     what = (
-        f"{machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, as a "
-        f"collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
-        f"batches end; {len(cost.batches)} batches after the first {FIRST}; rounds "
+        f"{describe_machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, "
+        f"as a collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
+        f"batches end; {len(cost.batches)} batches after the first {WARM_UP_ROUNDS}; rounds "
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
@@ -303,14 +307,16 @@ def _megabytes(count: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=100_000)
-    parser.add_argument("--buckets", type=int, default=0, help="one a thirty groups when 0")
+    parser.add_argument(
+        "--buckets", type=int, default=0, help="number of state buckets; 0: one bucket per thirty groups"
+    )
     parser.add_argument("--changing", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=80)
-    parser.add_argument("--heap", type=int, default=3, help="the JVM's heap, GB")
-    parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
+    parser.add_argument("--heap", type=int, default=3, help="size of the JVM's heap in GB")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/benchmarks.md")
     sizes = parser.parse_args()
-    if sizes.changing * (FIRST + sizes.rounds) > sizes.groups:
-        parser.error("--groups: too few for so many rounds, in each of which others change")
+    if sizes.changing * (WARM_UP_ROUNDS + sizes.rounds) > sizes.groups:
+        parser.error("--groups: too few; each round changes --changing other groups")
     sizes.buckets = sizes.buckets or 1 << (sizes.groups // 30).bit_length()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-groups-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
@@ -328,10 +334,10 @@ def main() -> None:
                 sizes.rounds,
             )
         )
-    text = report(cost, sizes)
+    text = report_table(cost, sizes)
     print(text)
     if sizes.write:
-        put("groups", text)
+        write_section("groups", text)
 
 
 if __name__ == "__main__":

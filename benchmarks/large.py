@@ -17,10 +17,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks._document import machine, put
+from benchmarks._document import describe_machine, write_section
 from benchmarks._large_report import group_table, rolling_table
-from benchmarks._large_stage import PATIENCE, Arrivals, Log, make_topic, monitored
-from benchmarks._large_watch import Topics, crowd
+from benchmarks._large_stage import (
+    EVENT_TIMEOUT_SECONDS,
+    OffsetsTopicWriter,
+    RoundArrivals,
+    create_consumed_topic,
+    measured_monitor,
+)
+from benchmarks._large_watch import TopicCounts, feed_clients
 from streaming.kafka.producer import EventProducer
 from streaming.records.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.browser import chromium
@@ -28,45 +34,49 @@ from tests.support.coordinated import Coordinated, Write, topic_ids
 from tests.support.monitor import Monitor
 from tests.support.wait import eventually
 
-SHARE = 10
+PARTITIONS_PER_MEMBER = 10
 _TOPICS = 10
 _GROUP = "large"
 _SIZE = 20
-DOCUMENT = Path(__file__).parents[1] / "docs" / "design" / "large.md"
+BENCHMARKS_PAGE = Path(__file__).parents[1] / "docs" / "design" / "large.md"
 
 
 def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one group of this many members: its first snapshot, the restart of one member, the API, and the page."""
     random = Random(options.seed)
-    topics = dict.fromkeys(topic_ids(options.topics, random), members * SHARE // options.topics)
+    topics = dict.fromkeys(topic_ids(options.topics, random), members * PARTITIONS_PER_MEMBER // options.topics)
     coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
     figures: dict[str, Any] = {"members": members}
-    with monitored(options.longest, 4) as (monitor, parts, log):
+    with measured_monitor(options.longest, 4) as (monitor, parts, log):
         settings = monitor.serve.settings
         names = [settings.topics.membership, settings.topics.diffs, settings.topics.assignments]
         names += [settings.topics.episodes, settings.topics.dead_letters]
         _publish_counts(monitor, topics)
-        into = Topics(monitor.servers, names)
+        into = TopicCounts(monitor.servers, names)
         for part in parts:
-            part.lap()
+            part.next_lap()
         begun = time.monotonic()
         log.write(coordinated.start(), 0, int(time.time() * 1000))
         log.flush()
         refused = settings.topics.dead_letters
-        eventually(lambda: _members(monitor) == members or into.lap()[refused][0], timeout=PATIENCE, every=0.2)
+        eventually(
+            lambda: _members(monitor) == members or into.next_lap()[refused][0],
+            timeout=EVENT_TIMEOUT_SECONDS,
+            every=0.2,
+        )
         if _members(monitor) != members:
             return figures | {"first": None, "why": "the view is longer than its topic takes"}
         figures["first"] = time.monotonic() - begun
-        figures["first cpu"] = {part.name: part.lap() for part in parts}
+        figures["first cpu"] = {part.name: part.next_lap() for part in parts}
         figures["first bytes"] = into.total()
         print(f"  first view: {figures}", flush=True)
-        arrivals = Arrivals(monitor.serve.port)
-        eventually(lambda: arrivals._client.last, timeout=PATIENCE)  # noqa: SLF001 - it has its snapshot
-        _steps(coordinated, log, monitor, arrivals, options)
+        arrivals = RoundArrivals(monitor.serve.port)
+        eventually(lambda: arrivals._client.last, timeout=EVENT_TIMEOUT_SECONDS)  # noqa: SLF001 - it has its snapshot
+        _restart_member_in_steps(coordinated, log, monitor, arrivals, options)
         figures["delays"] = sorted(arrivals.delays[: options.paced])
         figures["steps"] = log.writes - 1
-        figures["cpu"] = {part.name: part.lap() for part in parts}
-        figures["bytes"] = into.lap()
+        figures["cpu"] = {part.name: part.next_lap() for part in parts}
+        figures["bytes"] = into.next_lap()
         arrivals.end()
         print(f"  steps: {figures['steps']} {figures['cpu']} {figures['bytes']}", flush=True)
         figures["api"] = _api(monitor)
@@ -80,8 +90,12 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-def _steps(
-    coordinated: Coordinated, log: Log, monitor: Monitor, arrivals: Arrivals, options: argparse.Namespace
+def _restart_member_in_steps(
+    coordinated: Coordinated,
+    log: OffsetsTopicWriter,
+    monitor: Monitor,
+    arrivals: RoundArrivals,
+    options: argparse.Namespace,
 ) -> None:
     """Restart one member: each write follows once the page shows the previous one; the rest are written together."""
     rest: list[Write] = []
@@ -101,11 +115,11 @@ def _steps(
     log.flush()
     eventually(
         lambda: (
-            _summary(monitor)["groupEpoch"] == coordinated.epoch
-            and _summary(monitor)["unassigned"] == 0
+            _feed_status(monitor)["groupEpoch"] == coordinated.epoch
+            and _feed_status(monitor)["unassigned"] == 0
             and _members(monitor) == len(coordinated.held)
         ),
-        timeout=PATIENCE,
+        timeout=EVENT_TIMEOUT_SECONDS,
         every=0.2,
     )
 
@@ -120,16 +134,16 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
     producer.send(Event("bench", "first", joined))
     producer.flush(30)
     # All components have done some work before anything is measured.
-    eventually(lambda: monitor.serve.ask("/api/v1/groups")[1]["groups"], timeout=PATIENCE)
+    eventually(lambda: monitor.serve.ask("/api/v1/groups")[1]["groups"], timeout=EVENT_TIMEOUT_SECONDS)
 
 
-def _summary(monitor: Monitor) -> dict[str, Any]:
+def _feed_status(monitor: Monitor) -> dict[str, Any]:
     groups = monitor.serve.ask("/api/v1/groups")[1]["groups"]
     return next((group for group in groups if group["groupId"] == _GROUP), {})
 
 
 def _members(monitor: Monitor) -> int:
-    return int(_summary(monitor).get("members", 0))
+    return int(_feed_status(monitor).get("members", 0))
 
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
@@ -185,46 +199,48 @@ def _page(monitor: Monitor) -> dict[str, float]:
 def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure many groups of 20 members with feed clients; one member of each group restarts at the same time."""
     figures: dict[str, Any] = {"groups": count, "clients": options.clients}
-    with monitored(options.longest, max(16, count // 64)) as (monitor, parts, log):
-        topic = make_topic(monitor.servers)
+    with measured_monitor(options.longest, max(16, count // 64)) as (monitor, parts, log):
+        topic = create_consumed_topic(monitor.servers)
         groups = [
             Coordinated(f"group-{number:05d}", _SIZE, {topic: 2 * _SIZE}, {topic: "orders"}, number)
             for number in range(count)
         ]
         settings = monitor.serve.settings
-        into = Topics(monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes])
+        into = TopicCounts(
+            monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes]
+        )
         for part in parts:
-            part.lap()
+            part.next_lap()
         begun = time.monotonic()
         for number, group in enumerate(groups):
             log.write(group.start(), number % log.partitions, int(time.time() * 1000))
         log.flush()
         eventually(
             lambda: len(monitor.serve.ask("/api/v1/groups")[1]["groups"]) == count,
-            timeout=max(PATIENCE, options.patience),
+            timeout=max(EVENT_TIMEOUT_SECONDS, options.patience),
             every=1,
         )
         figures["first"] = time.monotonic() - begun
-        figures["first cpu"] = {part.name: part.lap() for part in parts}
-        into.lap()
+        figures["first cpu"] = {part.name: part.next_lap() for part in parts}
+        into.next_lap()
         print(f"  {count} groups are there after {figures['first']:.1f} s: {figures['first cpu']}", flush=True)
         newest: list[tuple[float, int]] = []
-        with crowd(monitor.serve.port, options.clients) as clients:
-            eventually(lambda: clients.reports and clients.reports[-1]["seqs"][0], timeout=PATIENCE)
+        with feed_clients(monitor.serve.port, options.clients) as clients:
+            eventually(lambda: clients.reports and clients.reports[-1]["seqs"][0], timeout=EVENT_TIMEOUT_SECONDS)
             begun, before = time.monotonic(), log.writes
-            _bounce(groups, log, options.others)
+            _restart_members(groups, log, options.others)
             figures["written"] = time.monotonic() - begun
             figures["writes"] = log.writes - before
             print(f"  {figures['writes']} writes in {figures['written']:.1f} s", flush=True)
-            _await_rolled(monitor, groups, newest, options.patience)
+            _wait_for_last_epoch(monitor, groups, newest, options.patience)
             figures["seconds"] = time.monotonic() - begun
-            figures["cpu"] = {part.name: part.lap() for part in parts}
+            figures["cpu"] = {part.name: part.next_lap() for part in parts}
             eventually(lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5)
             figures["until all clients"] = time.monotonic() - begun
-            figures["serve after"] = parts[2].lap()
+            figures["serve after"] = parts[2].next_lap()
         figures["behind"] = clients.behind(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
         figures["last"] = clients.reports[-1]
-        figures["bytes"] = into.lap()
+        figures["bytes"] = into.next_lap()
         figures["memory"] = {part.name: part.memory for part in parts}
         figures["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
         counted = {name: value for (name, _), value in monitor.metrics().items()}
@@ -234,7 +250,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-def _bounce(groups: list[Coordinated], log: Log, other_members: int) -> None:
+def _restart_members(groups: list[Coordinated], log: OffsetsTopicWriter, other_members: int) -> None:
     """Restart one member of each group: the first write of all groups, then the second write of all groups."""
     stamp = int(time.time() * 1000)
     for turn in zip(*(group.bounce(0, other_members) for group in groups), strict=True):
@@ -244,7 +260,7 @@ def _bounce(groups: list[Coordinated], log: Log, other_members: int) -> None:
     log.flush()
 
 
-def _await_rolled(
+def _wait_for_last_epoch(
     monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
 ) -> None:
     """Wait until every group is in its last epoch; meanwhile, record the server's newest round."""
@@ -268,33 +284,39 @@ def _await_rolled(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topics", type=int, default=_TOPICS, help="that the one group reads")
-    parser.add_argument("--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="members of the group")
-    parser.add_argument("--groups", type=int, nargs="*", default=[1000, 10_000], help="that restart at once")
+    parser.add_argument("--topics", type=int, default=_TOPICS, help="number of topics that the single group consumes")
+    parser.add_argument(
+        "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="numbers of members of the single group"
+    )
+    parser.add_argument(
+        "--groups", type=int, nargs="*", default=[1000, 10_000], help="numbers of groups that restart at once"
+    )
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--paced", type=int, default=11, help="of a restart's writes wait for the one before")
-    parser.add_argument("--others", type=int, default=20, help="members that only go to the new epoch")
-    parser.add_argument("--longest", type=int, default=10, help="MiB of a record that the topics take")
-    parser.add_argument("--patience", type=float, default=300, help="seconds for what may never come")
+    parser.add_argument(
+        "--paced", type=int, default=11, help="number of writes that wait until the page shows the previous one"
+    )
+    parser.add_argument("--others", type=int, default=20, help="number of members that only move to the new epoch")
+    parser.add_argument("--longest", type=int, default=10, help="largest record that the topics accept, MiB")
+    parser.add_argument("--patience", type=float, default=300, help="timeout for each expected event, seconds")
     parser.add_argument("--no-page", action="store_true")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--document", action="store_true", help="put the tables into docs/benchmarks.md")
+    parser.add_argument("--document", action="store_true", help="write the tables to docs/benchmarks.md")
     options = parser.parse_args()
-    sizes = f"{machine()}, broker, clients and browser on the same machine; seed {options.seed}"
+    sizes = f"{describe_machine()}, broker, clients and browser on the same machine; seed {options.seed}"
     print(sizes, flush=True)
     parts = ["## Large things", f"{sizes}."]
     if options.only != "rolling":
-        parts.append(group_table(_each(group, options.members, options), options))
+        parts.append(group_table(_measure_each(group, options.members, options), options))
     if options.only != "group":
-        parts.append(rolling_table(_each(rolling, options.groups, options), options))
+        parts.append(rolling_table(_measure_each(rolling, options.groups, options), options))
     text = "\n\n".join(parts)
     print(text)
     if options.document:
-        put("large", text, DOCUMENT)
+        write_section("large", text, BENCHMARKS_PAGE)
 
 
-def _each(measure: Any, sizes: list[int], options: argparse.Namespace) -> list[dict[str, Any]]:
+def _measure_each(measure: Any, sizes: list[int], options: argparse.Namespace) -> list[dict[str, Any]]:
     figures = []
     for size in sizes:
         figures.append(measure(size, options))

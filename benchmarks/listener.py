@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
@@ -31,12 +31,12 @@ from tests.support.kafka import PROPERTIES
 TOPIC = "orders"
 VARIANTS = ("without", "with", "away")
 CLIENTS = ("confluent-kafka", "kafka-python")
-#: Seconds before the measurement, in which the group settles and the client fetches records.
-_WARM_POLLS = 2_000
+#: Polls before the measurement, in which the group settles and the client fetches records.
+_WARM_UP_POLLS = 2_000
 _QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
 
 
-def fill(servers: str, records: int) -> None:
+def write_records(servers: str, records: int) -> None:
     """Create a topic of one partition with this many small records."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
@@ -64,12 +64,12 @@ def kafka_python(servers: str, group: str, listener: Listener | None) -> Callabl
     return lambda: consumer.poll(timeout_ms=10_000, max_records=1)
 
 
-def child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
+def measure_in_child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
     """Measure one consumer; print the quantiles of its poll latencies in µs."""
     listener = None if variant == "without" else Listener(monitor)
     start = confluent if client == CLIENTS[0] else kafka_python
     poll = start(servers, f"bench-{uuid4().hex[:8]}", listener)
-    for _ in range(_WARM_POLLS):
+    for _ in range(_WARM_UP_POLLS):
         poll()
     taken: list[int] = []
     for _ in range(polls):
@@ -111,14 +111,14 @@ def main() -> None:
     )
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--child", nargs=4, metavar=("CLIENT", "VARIANT", "SERVERS", "MONITOR"))
-    parser.add_argument("--no-document", action="store_true", help="print only")
+    parser.add_argument("--no-document", action="store_true", help="print the table without writing docs/benchmarks.md")
     options = parser.parse_args()
     if options.child:
-        child(*options.child, options.polls)
+        measure_in_child(*options.child, options.polls)
         return
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         servers = broker.bootstrap_servers
-        fill(servers, options.polls + _WARM_POLLS)
+        write_records(servers, options.polls + _WARM_UP_POLLS)
         ensure_topics(load(bootstrap_servers=servers))
         (nobody,) = free_ports(1)
         monitors = {"without": servers, "with": servers, "away": f"127.0.0.1:{nobody}"}
@@ -127,12 +127,12 @@ def main() -> None:
     text = table(header, rows)
     print(text)
     if not options.no_document:
-        put(
+        write_section(
             "listener",
             f"## The listener\n\n`make bench-listener`: a poll of one fetched record, µs; {options.polls} polls in "
             f"each of {options.turns} turns, the median of these; each consumer in a process of its own, by turns. "
             "*Least–most* is how far the turns without the listener lie apart: a ratio within it is noise. "
-            f"{machine()}.\n\n{text}",
+            f"{describe_machine()}.\n\n{text}",
         )
 
 

@@ -24,7 +24,7 @@ from streaming.records.codec import Record
 from streaming.records.events import Event, GroupObserved, GroupQuiet, ObservedMember, PartitionsChanged, TopicMetadata
 
 #: Partitions of each member.
-SHARE = 10
+PARTITIONS_PER_MEMBER = 10
 _TOPICS = 10
 _SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
@@ -39,7 +39,7 @@ class RoundCost(NamedTuple):
 
 def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
     """Return a group's events: first its topics, then one snapshot after each moved partition."""
-    topics = {f"topic-{number}": members * SHARE // _TOPICS for number in range(_TOPICS)}
+    topics = {f"topic-{number}": members * PARTITIONS_PER_MEMBER // _TOPICS for number in range(_TOPICS)}
     held: list[dict[str, list[int]]] = [{} for _ in range(members)]
     places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
     for number, (topic, partition) in enumerate(places):
@@ -97,7 +97,7 @@ def cost(events: Iterator[Event], count: int) -> RoundCost:
         writes = process(bucket, [record], 0, _SINKS)
         blob = bucket.pack()
         if offset == 1:
-            blob = _quiet(bucket, event)
+            blob = _after_quiet_time(bucket, event)
         if offset > 2:
             spent.append((time.process_time() - begun) * 1000)
             diffs = [len(write.value or b"") for write in writes if write.topic == "d"]
@@ -107,7 +107,7 @@ def cost(events: Iterator[Event], count: int) -> RoundCost:
     return RoundCost(statistics.median(spent), event_bytes, diff_bytes)
 
 
-def _quiet(bucket: Bucket, event: Event) -> bytes:
+def _after_quiet_time(bucket: Bucket, event: Event) -> bytes:
     """Return the bucket as it is after the group's quiet time."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
@@ -134,13 +134,13 @@ def _table(count: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--document", action="store_true", help="write the table into the docs")
+    parser.add_argument("--document", action="store_true", help="write the table to docs/benchmarks.md")
     options = parser.parse_args()
     text = _table(options.rounds)
     print(text, flush=True)
     if options.document:
-        head = f"## Observed rounds\n\n`make bench-observed`. {_document.machine()}."
-        _document.put("observed-rounds", f"{head} {text}")
+        head = f"## Observed rounds\n\n`make bench-observed`. {_document.describe_machine()}."
+        _document.write_section("observed-rounds", f"{head} {text}")
 
 
 if __name__ == "__main__":

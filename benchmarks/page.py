@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from tests.support.browser import PAINTS, chromium
 from tests.support.command import command
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--loads", type=int, default=5)
-    parser.add_argument("--document", action="store_true", help="write docs/benchmarks.md too")
+    parser.add_argument("--document", action="store_true", help="write the results to docs/benchmarks.md")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         arguments = ("--database", str(Path(folder) / "h.sqlite"), "--stories", "--groups", str(options.groups))
@@ -41,10 +41,10 @@ def main() -> None:
             ]
             server.terminate()
     heads = ("view", "width", "requests", "layout shift", "first paint, ms", "largest paint, ms")
-    text = f"## Loading the page\n\n{machine()}; {options.groups} groups of 40 rounds.\n\n{table(heads, rows)}"
+    text = f"## Loading the page\n\n{describe_machine()}; {options.groups} groups of 40 rounds.\n\n{table(heads, rows)}"
     print(text)
     if options.document:
-        put("Loading the page", text)
+        write_section("Loading the page", text)
 
 
 def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:

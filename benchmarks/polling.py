@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks._document import machine, put, table
+from benchmarks._document import describe_machine, table, write_section
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from tests.support.command import Running
@@ -22,7 +22,7 @@ from tests.support.load import cpu
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
 
-_HALF_AN_HOUR_MS = 1_800_000
+_SESSION_TIMEOUT_MS = 1_800_000
 _TOPIC = "orders"
 _PARTITIONS = 20
 #: JVM option with which the broker logs each request.
@@ -31,20 +31,20 @@ _REQUEST_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.request.logger=debug"
 _REQUESTS = ("LIST_GROUPS", "DESCRIBE_GROUPS", "LIST_OFFSETS")
 
 
-def rest(servers: str, groups: int) -> None:
+def create_stable_groups(servers: str, groups: int) -> None:
     """Create stable groups of one member each; about ten groups consume the same topic."""
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [f"{_TOPIC}-{number}" for number in range(max(1, groups // 10))]
     for created in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in topics]).values():
         created.result()
     for number in range(groups):
-        leader = RawLeader(servers, f"team-{number % 40}.service-{number}", _HALF_AN_HOUR_MS)
+        leader = RawLeader(servers, f"team-{number % 40}.service-{number}", _SESSION_TIMEOUT_MS)
         topic = topics[number % len(topics)]
         leader.generation(subscription([topic]), assignment({topic: list(range(_PARTITIONS))}))
         leader.close()
 
 
-def figure(port: int, name: str) -> float:
+def read_metric(port: int, name: str) -> float:
     """Return the value of one of the collector's metrics; 0 while the collector does not respond."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
@@ -60,19 +60,19 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         servers = broker.bootstrap_servers
-        rest(servers, groups)
+        create_stable_groups(servers, groups)
         words = ("collect", "--by", "polling", "--bootstrap-servers", servers, "--metrics-port", str(port))
         with Running(*words) as collector:
             collector.start()
-            while figure(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
+            while read_metric(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
-            began, used, answers = time.monotonic(), cpu(collector.pid), figure(port, "answers_total")
+            began, used, answers = time.monotonic(), cpu(collector.pid), read_metric(port, "answers_total")
             time.sleep(seconds)
             took = time.monotonic() - began
             share = (cpu(collector.pid) - used) / took
-            rate = (figure(port, "answers_total") - answers) / took
-            late = figure(port, "overdue_seconds")
+            rate = (read_metric(port, "answers_total") - answers) / took
+            late = read_metric(port, "overdue_seconds")
             collector.stop()
     return f"{groups}", f"{100 * share:.1f} %", f"{rate:.0f}", f"{late:.0f} s"
 
@@ -81,11 +81,11 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
     """Return one row for ``collect --by offsets``: groups, share of a core, requests a second."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
-        rest(broker.bootstrap_servers, groups)
+        create_stable_groups(broker.bootstrap_servers, groups)
         words = ("collect", "--bootstrap-servers", broker.bootstrap_servers, "--metrics-port", str(port))
         with Running(*words) as collector:
             collector.start()
-            while figure(port, "events_total") < 2 * groups:  # each is published, and sampled once after its round
+            while read_metric(port, "events_total") < 2 * groups:  # each is published, and sampled once after its round
                 collector.check()
                 time.sleep(1)
             time.sleep(20)
@@ -105,8 +105,12 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[200, 2000])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of measuring, for each number of groups")
-    parser.add_argument("--no-document", action="store_true", help="print only")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="duration of the measurement for each number of groups"
+    )
+    parser.add_argument(
+        "--no-document", action="store_true", help="print the tables without writing docs/benchmarks.md"
+    )
     options = parser.parse_args()
     rows = [measure_offsets(groups, options.seconds) for groups in options.groups]
     offsets = table(["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows)
@@ -117,11 +121,11 @@ def main() -> None:
     if not options.no_document:
         text = (
             "## Groups at rest\n\n`make bench-polling`: `collect` with its defaults, one broker; each group has "
-            f"one member and {_PARTITIONS} partitions. {machine()}.\n\nBy offsets; one ListOffsets request a "
+            f"one member and {_PARTITIONS} partitions. {describe_machine()}.\n\nBy offsets; one ListOffsets request a "
             f"second is for the offsets topic itself:\n\n{offsets}\n\nBy polling, at most 50 requests a second:"
             f"\n\n{polled}"
         )
-        put("polling", text)
+        write_section("polling", text)
 
 
 if __name__ == "__main__":

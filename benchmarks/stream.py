@@ -28,8 +28,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
-from benchmarks._document import machine, put, table
-from benchmarks._stream_latency import growth, growth_line, latency, latency_table
+from benchmarks._document import describe_machine, table, write_section
+from benchmarks._stream_latency import checkpoint_growth, growth_text, latency, latency_table
 from benchmarks._stream_load import events
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
@@ -51,7 +51,7 @@ PARTITIONS = 4
 BUCKETS = 16
 TICKS_PER_SECOND = 100
 #: Uncounted first runs of each variant in a Spark session, while the JVM compiles.
-WARMING = 2
+WARM_UP_RUNS = 2
 
 
 class StreamRun(NamedTuple):
@@ -186,7 +186,7 @@ def cpu_seconds(root: int) -> float:
 def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
     """Run every Spark variant over the whole topic; return the medians of the runs after the warm-up."""
     measured: dict[str, list[StreamRun]] = {}
-    for attempt in range(WARMING + runs):
+    for attempt in range(WARM_UP_RUNS + runs):
         out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
         for name, (rows, mode) in bench.frames(spark, bench.settings.topics.membership, out).items():
             frame = rows()
@@ -195,7 +195,7 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Strea
             query.awaitTermination()
             run = StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
             print(f"  run {attempt + 1}: {name}: {run.seconds:.1f} s, {run.cpu:.1f} CPU s", flush=True)
-            if attempt >= WARMING:
+            if attempt >= WARM_UP_RUNS:
                 measured.setdefault(name, []).append(run)
     return {name: StreamRun(*map(statistics.median, zip(*kept, strict=True))) for name, kept in measured.items()}
 
@@ -240,8 +240,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--runs", type=int, default=3, help="that count, of each variant")
-    parser.add_argument("--write", action="store_true", help="into docs/benchmarks.md")
+    parser.add_argument("--runs", type=int, default=3, help="number of measured runs of each variant")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/benchmarks.md")
     sizes = parser.parse_args()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
         bench = Bench(broker.bootstrap_servers, Path(folder))
@@ -256,14 +256,14 @@ def main() -> None:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
             runs = throughput(bench, spark, jvm, sizes.runs)
             waits = latency(bench, spark, sizes.seconds)
-            grown = growth(bench, spark)
+            grown = checkpoint_growth(bench, spark)
     runs["(c) plain loop, one process"] = plain
     text = "\n\n".join(
         (
             throughput_text(sizes.events, sizes.groups, runs),
             f"State: {packed:,.0f} bytes a group of 20 members with 40 partitions.",
             latency_table(waits),
-            growth_line(grown),
+            growth_text(grown),
             (
                 "What is aimed at: 0.65 of (a)'s events a second, 0.45 of its events per CPU second, 1.1 times\n"
                 "(d)'s latency and 300 ms.\n"
@@ -273,7 +273,7 @@ def main() -> None:
     )
     print(text)
     if sizes.write:
-        put("stream", text)
+        write_section("stream", text)
 
 
 def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
@@ -285,9 +285,9 @@ def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
         ratios = base.seconds / run.seconds, base.cpu / run.cpu
         rows.append([name, f"{speed:,.0f}", f"{ratios[0]:.2f}", f"{thrift:,.0f}", f"{ratios[1]:.2f}"])
     return (
-        f"## Stream\n\n{machine()}, embedded broker on the same machine; {count:,} events (90 % heartbeats and "
-        f"repeats, 10 % changes) over {groups:,} groups of 20 members, seed 1; medians of the third run and later in "
-        "one Spark session, rounds in Python.\n\n"
+        f"## Stream\n\n{describe_machine()}, embedded broker on the same machine; {count:,} events (90 % heartbeats "
+        f"and repeats, 10 % changes) over {groups:,} groups of 20 members, seed 1; medians of the third run and later "
+        "in one Spark session, rounds in Python.\n\n"
         + table(["variant", "events/s", "of (a)", "events per CPU second", "of (a)"], rows)
     )
 

@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._assignor_shapes import shapes
+from benchmarks._assignor_shapes import group_shapes
 from benchmarks._assignor_table import (
     GROWTH_COLUMNS,
     SHAPE_COLUMNS,
     TIME_COLUMNS,
     Row,
-    cells_of,
-    growth_overview,
-    overview,
+    csv_cells,
+    growth_table,
+    overview_table,
     parse_times,
     read_rows,
-    summary,
+    summary_text,
     write_rows,
 )
 
-FIRST, SECOND, THIRD = (str(shape) for shape in list(shapes("classic", quick=True))[:3])
+FIRST, SECOND, THIRD = (str(shape) for shape in list(group_shapes("classic", quick=True))[:3])
 
 
 def row(ours: float, jvm: float | None) -> Row:
@@ -30,14 +30,14 @@ def row(ours: float, jvm: float | None) -> Row:
 @pytest.mark.parametrize(("jvm", "over"), [(2.5, None), (None, 30_000)])
 def test_rows_are_read_as_they_were_written(protocol: str, jvm: float | None, over: int | None, tmp_path: Path) -> None:
     measured: Row = {"ours": 1.25, "jvm": jvm, "peer": 7.0, "python": 3.5} | ({"over": over} if over else {})
-    cells = cells_of(FIRST, measured, protocol)
+    cells = csv_cells(FIRST, measured, protocol)
     header = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
     assert len(cells) == len(header)
     write_rows(tmp_path / "rows.csv", header, [cells])
     assert read_rows(tmp_path / "rows.csv") == {FIRST: cells}
     times = parse_times(cells, protocol)
     assert times == {name: measured[name] for name in times}
-    assert summary({FIRST: times}) == summary({FIRST: {name: measured[name] for name in times}})
+    assert summary_text({FIRST: times}) == summary_text({FIRST: {name: measured[name] for name in times}})
 
 
 def test_a_missing_file_has_no_rows(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ def test_a_missing_file_has_no_rows(tmp_path: Path) -> None:
 
 def test_the_overview_has_a_row_for_each_assignor() -> None:
     rows = {FIRST: row(1, 2), SECOND: row(3, 4), THIRD: row(5, None)}
-    cells = {name: cells_of(name, measured, "classic") for name, measured in rows.items()}
-    assert overview(cells, "classic").splitlines()[2:] == ["| range | equal | 3 | 0.75 | 0.75 | 5 (100×10) |"]
+    cells = {name: csv_cells(name, measured, "classic") for name, measured in rows.items()}
+    assert overview_table(cells, "classic").splitlines()[2:] == ["| range | equal | 3 | 0.75 | 0.75 | 5 (100×10) |"]
 
 
 def test_the_growth_overview_has_the_largest_growth() -> None:
@@ -57,4 +57,4 @@ def test_the_growth_overview_has_the_largest_growth() -> None:
         ["range", "equal", "2000×10", "4", "1.33", "2.20"],
     ]
     assert len(rows[0]) == len(GROWTH_COLUMNS)
-    assert growth_overview(rows).splitlines()[2:] == ["| range | equal | 4 | 3.00 | 2.22 |"]
+    assert growth_table(rows).splitlines()[2:] == ["| range | equal | 4 | 3.00 | 2.22 |"]
