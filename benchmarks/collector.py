@@ -42,9 +42,9 @@ class Run(NamedTuple):
 
 def fill(servers: str, records: int, groups: int) -> None:
     """Write commits of this many groups, one for each partition of a topic, as brokers write commits."""
-    from benchmarks._large_stage import Log  # the measured processes must not import what it needs
+    from benchmarks._large_stage import OffsetsTopicWriter  # the measured processes must not import what it needs
 
-    log = Log(servers)
+    log = OffsetsTopicWriter(servers)
     begun = int(time.time() * 1000) - records
     for number in range(records):
         group = b"group-%07d" % (number % groups)

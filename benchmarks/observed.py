@@ -111,7 +111,7 @@ def _after_quiet_time(bucket: Bucket, event: Event) -> bytes:
     """Return the bucket as it is after the group's quiet time."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
-        group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.mark if episode else ""
+        group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.last_note_id if episode else ""
     )
     process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", quiet)))], 0, _SINKS)
     return bucket.pack()
