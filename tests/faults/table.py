@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks._document import TRUST, machine, put, table
+from benchmarks._document import TRUST_PAGE, describe_machine, table, write_section
 from tests.faults.case import Outcome
 
 _HEADER = ("part", "fault", "reported", "within s", "took s", "all there again after s", "lost", "doubled")
@@ -46,8 +46,8 @@ def add(folder: Path, began: float, outcomes: Mapping[str, list[Outcome]], cases
 
 def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: int) -> None:
     run = f"one run of {cases} cases, on {monitors} monitors side by side, in {seconds / 60:.0f} minutes"
-    note = f"`make test-faults`, {time.strftime('%Y-%m-%d')}, {run}: {machine()}."
-    put("faults", f"{note}\n\n{table(_HEADER, sorted(map(_row, outcomes)))}", TRUST)
+    note = f"`make test-faults`, {time.strftime('%Y-%m-%d')}, {run}: {describe_machine()}."
+    write_section("faults", f"{note}\n\n{table(_HEADER, sorted(map(_row, outcomes)))}", TRUST_PAGE)
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks._document import TRUST, put
+from benchmarks._document import TRUST_PAGE, write_section
 from tests.soak.account import account
 from tests.soak.report import report, slopes
 from tests.soak.run import PATIENCE, REST, show, soak
@@ -63,7 +63,7 @@ def main() -> int:
             part.check()
     show(text)
     if options.document:
-        put("soak", text, TRUST)
+        write_section("soak", text, TRUST_PAGE)
     return 1 if result.wrong else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks._document import machine, table
+from benchmarks._document import describe_machine, table
 from streaming.monitor.state import REMEMBERED
 from tests.soak.account import Account
 from tests.soak.figures import Slope, slope
@@ -17,7 +17,7 @@ def report(run: Soak, account: Account, load: dict[str, float]) -> str:
     lines = [
         "### Soak",
         (
-            f"`make soak MINUTES={options.minutes:g}`, {time.strftime('%Y-%m-%d')}: {machine()}"
+            f"`make soak MINUTES={options.minutes:g}`, {time.strftime('%Y-%m-%d')}: {describe_machine()}"
             f"{', ' + options.note if options.note else ''}. {options.groups} groups, {load['rate']:.1f} "
             f"membership changes a second ({options.rate:g} asked for), {options.clients} clients of the feed."
         ),

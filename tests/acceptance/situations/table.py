@@ -9,24 +9,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
-from benchmarks._document import TRUST, machine, put
+from benchmarks._document import TRUST_PAGE, describe_machine, write_section
 from streaming.records.episodes import Episode, EpisodeKind
 from tests.acceptance.situations.downtimes import Figures, group_downtimes
 from tests.acceptance.situations.real_group import RealGroup, Step
 from tests.acceptance.situations.stage import VIEWS
 from tests.acceptance.situations.verdicts import wrong, wrong_incidents
 
-_KINDS: Final = TRUST.with_name("episodes.md")
-_ALL: Final = TRUST.with_name("situations.csv")
+_KINDS: Final = TRUST_PAGE.with_name("episodes.md")
+_ALL: Final = TRUST_PAGE.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
     """Write the reported kinds of these steps into the documents, and all data into the CSV file."""
     steps = [step for group in groups.values() for step in group.steps]
     amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
-    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {machine()}."
-    put("kinds", f"{note}\n\n{kinds(steps)}", _KINDS)
-    put("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(groups.values())}", TRUST)
+    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {describe_machine()}."
+    write_section("kinds", f"{note}\n\n{kinds(steps)}", _KINDS)
+    write_section("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(groups.values())}", TRUST_PAGE)
     complete(groups, _ALL)
 
 
