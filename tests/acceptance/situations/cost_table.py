@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks._document import TRUST, machine, put, table
+from benchmarks._document import TRUST_PAGE, describe_machine, table, write_section
 from tests.acceptance.situations.cost_comparison import ComparedCost, Figure, Summary, summary
 
-_DOCUMENT: Final = TRUST.with_name("episodes.md")
-_ALL: Final = TRUST.with_name("costs.csv")
+_DOCUMENT: Final = TRUST_PAGE.with_name("episodes.md")
+_ALL: Final = TRUST_PAGE.with_name("costs.csv")
 _NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "connect": "Connect sink"}
 
 
 def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
     """Write one table for each commit interval (ms), and the CSV file."""
     amount = sum(map(len, by_interval.values()))
-    parts = [f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {amount} rebalances, one run: {machine()}."]
+    parts = [f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {amount} rebalances, one run: {describe_machine()}."]
     for commit_ms, costs in sorted(by_interval.items()):
         parts += [f"Commits every {commit_ms / 1000:g} s:", rows(costs)]
-    put("costs", "\n\n".join(parts), _DOCUMENT)
+    write_section("costs", "\n\n".join(parts), _DOCUMENT)
     complete(by_interval, _ALL)
 
 
