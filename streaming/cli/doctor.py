@@ -98,7 +98,7 @@ def _catch_errors(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iter
 
 
 def _check_permissions(settings: Settings) -> Iterator[CheckResult]:
-    parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missed))
+    parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missing_optional))
     lacking = dict.fromkeys(chain.from_iterable(parts))
     yield from (CheckResult("permissions", False, line) for line in lacking)
     if not lacking:

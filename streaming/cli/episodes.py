@@ -145,7 +145,7 @@ def compare(
     by_number = {record.episode.episode: record.episode for record in records}
     if missing := [number for number in (before, after) if number not in by_number]:
         numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
-        raise BadInput(f"group {group_id}: no episode {missing[0]}; known are {numbers}")
+        raise BadInput(f"group {group_id}: no episode {missing[0]}; known names: {numbers}")
     episodes = (by_number[before], by_number[after])
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]

@@ -112,7 +112,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]
     if not targets:
         names = ", ".join(item.name for item in settings.notify)
-        raise BadInput(f"--target {target}: no [[notify]] has this name; known are {names}")
+        raise BadInput(f"--target {target}: no [[notify]] has this name; known names: {names}")
     now, failures, text = now_ms(), [], "This is a test of kafka-rebalance-monitor's notifications."
     subject = f"rebalance-monitor-test/{now}"
 

@@ -1,4 +1,4 @@
-"""Adds the rebalance reasons from brokers' logs to membership events, ahead of evidence from offset commits."""
+"""Adds rebalance reasons from brokers' logs to membership events, before the evidence from offset commits."""
 
 import logging
 import os
@@ -19,20 +19,23 @@ from streaming.collect.partition_owners import COOPERATIVE
 from streaming.records.events import Event, GroupObserved, PartitionsStopped, Stop
 
 _log = logging.getLogger(__name__)
-#: The most bytes that are read from an existing log at the start, and from any log in one call.
+#: The most bytes that are read from the end of an existing log at the start, and from a log in one call.
 BACKLOG_BYTES: Final = 64 * 2**20
 _CHUNK_BYTES: Final = 2**20
 
 
 class LogTail:
-    """Reads bytes appended to a log file, which may be created later; ``within_line``: began in a line."""
+    """Reads the bytes appended to a log file, which may be created later.
+
+    ``within_line``: reading began in the middle of the file, and so probably in the middle of a line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
         self.within_line = False
         if not path.exists():
-            _log.warning("coordinator log %s is not there yet; waiting for it", path)
+            _log.warning("coordinator log %s does not exist yet; waiting for it", path)
         self._open()
 
     def chunks(self) -> Iterator[bytes]:

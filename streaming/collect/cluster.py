@@ -17,7 +17,7 @@ from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
-#: Timeout of the request for the list of topics: the collector publishes nothing while it waits for the list.
+#: Timeout of the request for the list of topics (s), which is short because the collector publishes nothing meanwhile.
 _LIST_SECONDS = 3.0
 #: The number of attempts to list the topics, each with a timeout of ``_TIMEOUT`` seconds.
 _PATIENCE = 6
@@ -35,7 +35,7 @@ _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
 def surely_alive_ms(kafka: KafkaSettings) -> int | None:
-    """Return how long after a commit (ms) a KIP-848 session can't expire; None if the cluster does not answer.
+    """Return for how long (ms) after a commit no KIP-848 session can expire; None if the brokers' limits are unknown.
 
     The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """
@@ -46,9 +46,9 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
             brokers = [ConfigResource(ResourceType.BROKER, str(n)) for n in admin.list_topics(timeout=_TIMEOUT).brokers]
             requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
             configs = [answer_of(request) for request in requests]
-        except KafkaException as error:  # a broker that has died is out of the metadata a moment later
+        except KafkaException as error:  # soon after a broker's death the metadata no longer contains it
             if left == 0:
-                unknown = "what ends KIP-848 sessions is not known, so no such leave is proven from commits"
+                unknown = "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group"
                 _log.info("%s: %s", unknown, error.args[0].str())
         else:
             bounds = [
@@ -61,7 +61,7 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
 
 
 class ClusterTopics:
-    """The cluster's topics, requested from the cluster when a caller needs them."""
+    """The cluster's topics, which are requested when a caller needs them."""
 
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka, self._stop = kafka, stop
@@ -88,7 +88,7 @@ class ClusterTopics:
                 self._request_all()
             if topic_id not in self._names:
                 self._unknown.add(topic_id)
-                _log.warning("topic id %s has no topic any more; the id stands for its name", topic_id)
+                _log.warning("topic id %s: the topic no longer exists; the id is used as its name", topic_id)
         return self._names.get(topic_id, topic_id)
 
     def _request_all(self) -> None:
@@ -105,7 +105,7 @@ class ClusterTopics:
         self._complete = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
-        """Request the topics again; return those of ``wanted`` (None: all) that certainly exist or certainly don't.
+        """Request the topics again; return topics of ``wanted`` (None: all) that certainly exist, or certainly do not.
 
         The list of all topics with their counts is one cheap request; ids and racks are requested only for topics
         that are new or have another count. A topic that does not exist has 0 partitions; a topic that this user may

@@ -1,8 +1,8 @@
 """Detects cluster changes that concern many groups, as ``cluster.observed`` events; uses no client and no clock.
 
-Seen from a single group, a stopped broker, a moved coordinator, a deleted topic and a stopped host look like many
-unrelated rebalances. The collector sees all groups, so it publishes each such change once, with the groups that it
-concerns. :mod:`streaming.monitor.cluster` turns the changes into incidents of the cluster.
+A stopped broker, a moved coordinator, a deleted topic or a stopped host causes rebalances of many groups. The
+collector sees all groups, so it publishes each such change once, with the groups that it concerns.
+:mod:`streaming.monitor.cluster` turns the changes into incidents of the cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from assignors.java import string_hash
 from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterObserved, Event, GroupObserved
 
-#: A host counts as gone if at least this many groups lost all members on it, …
+#: A host counts as gone if at least this many groups lost all their members on the host, …
 _LEAST_GROUPS: Final = 3
 #: … all within this time (ms).
 _WITHIN_MS: Final = 120_000
@@ -30,7 +30,7 @@ def subscribed(data: GroupObserved) -> frozenset[str]:
 
 
 class ClusterSnapshot(NamedTuple):
-    """The cluster's metadata at one moment.
+    """The cluster's metadata at one time.
 
     ``coordinators``: the leader of each partition of ``__consumer_offsets`` (None: no leader), which coordinates the
     groups in it. ``partitions``: counts of the topics that groups subscribe to; 0: the topic does not exist.
@@ -48,7 +48,7 @@ def coordinator_partition(group_id: str, partitions: int) -> int:
 
 
 class ClusterView:
-    """The state of the whole cluster as one collector sees it."""
+    """The cluster's last known state, with which the next snapshot is compared."""
 
     def __init__(self, source: str, brokers: Iterable[int] | None = None) -> None:
         self._source = source

@@ -1,7 +1,8 @@
-"""Pauses in groups' commits around a change of their coordinators; uses no client and no clock.
+"""Measures pauses in groups' commits around a change of their coordinators; uses no client and no clock.
 
-Without a coordinator a group can't commit, even if it does not rebalance. Its pause lasted at most from the last commit
-before to the acknowledgement of the first commit after, and at least until then from when another commit was due.
+Without a coordinator a group can't commit, even if it does not rebalance. The upper bound of the pause is the time from
+the last commit before the change to the acknowledgement of the first commit after the change. The lower bound begins
+when the next commit was due.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,17 +15,17 @@ from streaming.collect.partition_owners import CommitIntervals
 from streaming.collect.rebalances import KnownGroup
 from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Event, GroupPauses
 
-#: A change may begin this long before the collector notices it: session of the broker, interval of the requests; ms.
-_EARLIER_MS: Final = 30_000
-#: A group that has a coordinator again but does not commit for this long has an unknown pause, ms.
-_WAIT_MS: Final = 60_000
+#: The longest time (ms) from a change until the collector notices it: a broker's session and a request interval.
+_MAX_NOTICE_DELAY_MS: Final = 30_000
+#: The time (ms) without a commit after which the pause of a group with a coordinator counts as unknown.
+_COMMIT_TIMEOUT_MS: Final = 60_000
 #: The most groups that an event lists.
 _MOST_GROUPS: Final = 500
 _GroupOf = Callable[[str], KnownGroup | None]
 
 
 class CommitPauses:
-    """Publishes how long groups paused around each change of their coordinators, once they have committed again."""
+    """Publishes the pauses of groups around each change of their coordinators, once the groups commit again."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -34,14 +35,14 @@ class CommitPauses:
         self._open: dict[tuple[str, str], tuple[ClusterChange, int]] = {}
 
     def take(self, data: ClusterObserved) -> None:
-        """Take a published event of the cluster. A change that recurs replaces the earlier one."""
-        self._brokers, until = data.brokers, data.timestamp + _WAIT_MS
+        """Add the changes of a published cluster event. A repeated change replaces the earlier change."""
+        self._brokers, until = data.brokers, data.timestamp + _COMMIT_TIMEOUT_MS
         for change in data.changes:
             if change.kind in ("broker-restart", "coordinator-moved") and change.groups:
                 self._open[change.kind, change.subject] = change, until
 
     def event(self, group_of: _GroupOf, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
-        """Return an event with the pauses that have become known by ``now`` (ms), once for each snapshot."""
+        """Return an event with the pauses that are known at ``now`` (ms), or None; at most one event per snapshot."""
         if not self._open or snapshot is None or snapshot is self._snapshot:
             return None
         self._snapshot, leaders, changes = snapshot, snapshot.coordinators, list[ClusterChange]()
@@ -49,7 +50,7 @@ class CommitPauses:
             groups = {name: group for name in change.groups if (group := group_of(name)) is not None}
             waiting = [name for name, group in groups.items() if _is_awaited(group.commits, change.since)]
             if waiting and (not leaders or None in {leaders[coordinator_partition(n, len(leaders))] for n in waiting}):
-                self._open[key] = change, now + _WAIT_MS
+                self._open[key] = change, now + _COMMIT_TIMEOUT_MS
             elif not waiting or now >= until:
                 del self._open[key]
                 changes.append(structs.replace(change, pauses=_pauses(change, groups)))
@@ -60,12 +61,12 @@ class CommitPauses:
 def _is_awaited(commits: CommitIntervals, since: int) -> bool:
     """Return whether a group committed regularly before a change and has not committed since."""
     last, usual = commits.last, commits.usual_ms
-    return last is not None and usual is not None and since - _EARLIER_MS - usual <= last <= since
+    return last is not None and usual is not None and since - _MAX_NOTICE_DELAY_MS - usual <= last <= since
 
 
 def _pauses(change: ClusterChange, groups: Mapping[str, KnownGroup]) -> GroupPauses:
     resumed = {name: group.commits for name, group in groups.items() if (group.commits.last or 0) > change.since}
-    gaps = {n: c.gap for n, c in resumed.items() if c.gap and c.gap.due >= change.since - _EARLIER_MS}
+    gaps = {n: c.gap for n, c in resumed.items() if c.gap and c.gap.due >= change.since - _MAX_NOTICE_DELAY_MS}
     longest = sorted(gaps, key=lambda name: (-gaps[name].bounds[1], name))
     begins = {name: gaps[name].began if name in gaps else change.since for name in groups}
     return GroupPauses(

@@ -1,4 +1,4 @@
-"""Publishes the partition counts of the topics that groups subscribe to; each group receives each change once.
+"""Publishes partition counts of the topics that groups subscribe to, each change once per group.
 
 The published count of a deleted topic is 0 partitions.
 """
@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 def is_outdated(data: events.GroupObserved, published: Mapping[str, events.TopicMetadata]) -> bool:
     """True if a group's snapshot contradicts the partition counts that were published for the group.
 
-    The snapshot has a topic or a partition that was not published, or no partition of a topic that members subscribe
-    to: the topic may be gone.
+    The snapshot has a topic or partition that was not published, or no partition of a subscribed topic, which may have
+    been deleted.
     """
     topics = subscribed(data)
     if any(topic not in published for topic in topics):
@@ -55,7 +55,7 @@ _TYPES: Final = (_OBSERVED, "group.deleted", "group.rebalancing", "topic.partiti
 
 
 class Published:
-    """The state that a starting collector takes over from the events of earlier collectors.
+    """The state at a collector's start, from the events of earlier collectors.
 
     Attributes:
         counts: group → topic → the topic's last published metadata; deleted groups are left out.
@@ -71,7 +71,7 @@ class Published:
         self.brokers: list[int] | None = None
 
     def take(self, message: Message) -> None:
-        """Take the next record of the membership topic; skip undecodable records, which the stream reports."""
+        """Add the next record of the membership topic; skip undecodable records, which the stream reports."""
         attributes = codec.ce_attributes(message.headers())
         kind = attributes.get("type")
         if kind not in _TYPES or not self._order.accept(message):
@@ -96,7 +96,7 @@ class Published:
 
 
 def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
-    """Return the state from earlier events; read the membership topic once and call ``each`` with every record."""
+    """Return the state from the membership topic, which is read once; ``each`` is called with every record."""
     published = Published(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
         published.take(message)
@@ -105,7 +105,7 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
 
 
 class CountsPublisher:
-    """Adds events with the partition counts that each group has not received (``published``).
+    """Adds events with partition counts that groups have not received; ``published``: the counts by group.
 
     ``every``: seconds between two checks of the topics of all groups.
     """

@@ -1,6 +1,6 @@
 """Infers why a group rebalanced, from the offsets topic alone.
 
-The topic holds no reasons, but a member commits offsets until it leaves. Let S be its session timeout, I the longest
+The topic has no reasons, but a member commits offsets until it leaves. Let S be its session timeout, I the longest
 time between two of its heartbeats, C the time of its last commit and R the time of its removal. A member that
 committed at C had sent a heartbeat after C − I, so its session could not expire before C − I + S:
 
@@ -29,7 +29,7 @@ from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedMember
 
 SOURCE = "offset-commits"
-#: The evidence kind for a removal that may be a crash or a leave.
+#: The evidence kind of a removal that is either a crash or a leave.
 UNSURE = "group.observed"
 #: A member without commits for more than this many session timeouts counts as idle.
 _IDLE_FACTOR = 2
@@ -89,14 +89,14 @@ def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMemb
 
 
 def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
-    """Return the inferred evidence, without evidence about members whose removal the brokers' logs explain."""
+    """Return the inferred evidence about members whose removal the brokers' logs do not explain."""
     removals = (item for item in logged if item.kind in ("member.left", "member.fenced"))
     explained = {member_id for item in removals for member_id in item.member_ids}
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
 
 
 def probing_rebalance(before: GroupObserved, now: GroupObserved) -> list[Evidence]:
-    """Return evidence of a probing rebalance, which the leader of a Streams group scheduled (``AssignmentInfo``)."""
+    """Return evidence of a probing rebalance that a Streams group's leader scheduled (``AssignmentInfo``)."""
     return [
         Evidence(
             source="assignment-info",

@@ -1,4 +1,4 @@
-"""Folds the records of one partition of the offsets topic into events; uses no client and no clock.
+"""Converts the records of one partition of the offsets topic into events; uses no client and no clock.
 
 The coordinator gives all records of one write one timestamp, and a join is up to five records. So consecutive records
 with one timestamp (a *run*) are taken together: each group in the run is published once, as it is after the run, with
@@ -25,7 +25,7 @@ from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObser
 
 
 class CollectedEvent(NamedTuple):
-    """An event, the last record of the run that led to it, and the group's previous snapshot."""
+    """An event with the last record that led to it, and with the group's previous snapshot."""
 
     record: RawRecord
     event: Event
@@ -43,10 +43,10 @@ Outcome = CollectedEvent | RejectedRecord
 
 
 class Fold:
-    """Folds one partition of the offsets topic into events.
+    """Converts one partition's records into events, and keeps the state of its groups.
 
-    A record that can't be used changes nothing, and reading continues. If it was a generation, the next one has no
-    evidence about members that were removed meanwhile.
+    An unusable record is skipped. If it was a generation, the next generation has no evidence about members that were
+    removed in between.
 
     Attributes:
         start: the first offset whose outcomes an earlier collector has not published.
@@ -81,7 +81,7 @@ class Fold:
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
-        """Take the next record; if it ends a run, return the outcomes of that run, else an empty list."""
+        """Add the next record; return the outcomes of the run that it ends, or an empty list."""
         is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
         outcomes = self.settle() if is_run_over else []
         if record.offset >= self.start:
@@ -101,7 +101,7 @@ class Fold:
         return outcomes
 
     def settle(self) -> list[Outcome]:
-        """Return the outcomes of the current run; the caller has found that the log contains no more records of it."""
+        """Return the outcomes of the current run, of which the log has no more records."""
         for group_id, record in self._resumed.items():
             self._add_resumed(self.groups[group_id], record)
         self._resumed = {}

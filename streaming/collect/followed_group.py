@@ -1,4 +1,4 @@
-"""One followed group between two coordinator writes: its state, last snapshot, and evidence for the next snapshot."""
+"""The state of one followed group: its last snapshot, and evidence for the next snapshot."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,10 +12,10 @@ from streaming.collect.evidence import departure_evidence, probing_rebalance, re
 from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence, GroupDeleted, GroupObserved
 
-#: A rebalance up to this long (ms) after a coordinator move may result from the move: twice the default session
-#: timeout.
+#: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
+#: timeouts.
 _MOVE_MS: Final = 90_000
-#: Evidence for the first written generation of a new group whose earlier generations were never written.
+#: Evidence for a new group whose first generations were not written.
 _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
@@ -23,7 +23,7 @@ _CREATED: Final = Evidence(
 _LATE_PARTS = frozenset({"regexes"})
 #: A group with more members than this is large.
 LARGE: Final = 100
-#: The least time between two snapshots of a large group in flux, ms of record time.
+#: The least record time (ms) between two snapshots of a large, rebalancing group.
 COALESCE_MS: Final = 1000
 #: States in which a group with epochs does not rebalance.
 _SETTLED: Final = ("Stable", "Empty")
@@ -70,7 +70,8 @@ class FollowedGroup(CoordinatedGroup):
     """A followed group whose records are in one partition of the offsets topic.
 
     Attributes:
-        published: the last published snapshot; ``published_at``: its record time, ms.
+        published: the last published snapshot.
+        published_at: the record time (ms) of the last published snapshot.
         leader_epoch: the partition leader's epoch at the last snapshot; the leader is the coordinator.
         is_new: True if the group's first record was read, so no generation is missing.
         evidence: evidence about members that were removed since ``published``, while a newer snapshot waits.
@@ -96,9 +97,9 @@ class FollowedGroup(CoordinatedGroup):
         return 0 <= timestamp - self.published_at < COALESCE_MS
 
     def hold(self, record: RawRecord) -> bool:
-        """Delay a snapshot of a large, rebalancing group if it is too early; return True if the snapshot now waits.
+        """Return True if the snapshot of a large, rebalancing group must wait, because the last one is too recent.
 
-        The partition owners change at once, because later commits are compared with the owners.
+        The partition owners are updated at once, because later commits are compared with them.
         """
         group, snapshot = self.modern, self.published
         if self.classic is not None or group is None or len(group.subscriptions) <= LARGE:
@@ -151,8 +152,7 @@ class FollowedGroup(CoordinatedGroup):
     def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
         """Return evidence that another broker became coordinator shortly before this record.
 
-        The time of the move is known from the new leader's first record. If this is that record, the move may be days
-        ago.
+        The new leader's first record has the time of the move. If ``record`` is that record, the move may be days old.
         """
         elapsed_ms = record.timestamp - leader_since
         if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:

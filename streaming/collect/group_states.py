@@ -1,4 +1,4 @@
-"""Lists the rebalancing groups every second, with one ListGroups request per broker.
+"""Requests the rebalancing groups every second, with one ListGroups request per broker.
 
 It uses kafka-python, because librdkafka lists only consumer groups and has no names for the states of KIP-848.
 """
@@ -18,18 +18,18 @@ from streaming.kafka.security import kafka_python
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-#: Seconds between two rounds of ListGroups requests, and before a new client after a failure.
+#: Seconds between two ListGroups requests to a broker, and from a failure to a new client.
 _EVERY_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 5.0
 _TIMEOUT_MS: Final = 5000
 #: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
 _STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
-#: Rounds between two requests for the cluster's brokers; while no group is visible, also for groups in any state.
+#: ListGroups requests between two requests for the cluster's brokers and, while no group is visible, for all groups.
 _LISTS: Final = 15
 
 
 class RebalancingGroups(NamedTuple):
-    """The rebalancing groups in one round of ListGroups; ``complete``: every broker has answered."""
+    """The rebalancing groups in the last ListGroups answers; ``complete``: every broker has answered."""
 
     number: int = 0
     groups: Mapping[str, ListedGroup] = {}
@@ -37,7 +37,7 @@ class RebalancingGroups(NamedTuple):
 
 
 class GroupStates(Closing):
-    """Lists groups in a background thread until it is closed; repeats requests if the cluster doesn't answer."""
+    """Requests rebalancing groups in a background thread; repeats requests while the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
         self._settings, self._is_wanted = settings, is_wanted

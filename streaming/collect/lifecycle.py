@@ -1,4 +1,4 @@
-"""The base class of both collectors: selects groups, reconnects, and ends the collector."""
+"""The base class of both collectors, which selects groups, and waits for the cluster when it does not answer."""
 
 import logging
 import re
@@ -14,9 +14,9 @@ from confluent_kafka import KafkaException
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
 from streaming.collect.counts import CountsPublisher, Published
-from streaming.collect.publisher import Publisher, written
+from streaming.collect.publisher import Publisher, output_topics
 from streaming.kafka.access import refusal, require
-from streaming.kafka.clients import ClusterUnavailable, may_pass, wait_reachable
+from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.kafka.security import Renewal
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[str], bool]:
-    """Return a filter for group ids: the whole id matches a pattern in ``include`` and no pattern in ``exclude``."""
+    """Return a filter that accepts group ids that match a pattern in ``include`` and no pattern in ``exclude``."""
     # DOTALL: group ids may contain line breaks.
     included, excluded = ([re.compile(pattern, re.DOTALL) for pattern in patterns] for patterns in (include, exclude))
 
@@ -42,7 +42,7 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
 
 
 def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
-    """Return the event for a group's rebalance or progress; a group has at most one event per type and millisecond."""
+    """Return the event of a group's rebalance or progress; its id has the group, the time (ms) and the type."""
     kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
     return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
@@ -68,7 +68,7 @@ class MembershipTopicWatch:
 class BaseCollector(ABC):
     """Base class of the collectors of one cluster."""
 
-    #: The method by which the collector sees groups, for its heartbeats.
+    #: The source of the collector's groups, for its heartbeats.
     by: Literal["offsets", "polling"]
 
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
@@ -78,7 +78,7 @@ class BaseCollector(ABC):
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
-        """Collect until ``stop`` is set; once begun, wait whenever the cluster does not answer.
+        """Collect until ``stop`` is set; wait if the cluster stops answering after the start.
 
         Raises NotAllowed if the cluster refuses a request, and ClusterUnavailable if it does not answer at the start.
         """
@@ -94,12 +94,12 @@ class BaseCollector(ABC):
         _log.info("stopped")
 
     def _lasting_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
-        """Return the error to end with; None if the collector can go on as soon as the cluster answers again."""
+        """Return the error that ends the collector; None if the collector only has to wait for the cluster."""
         if isinstance(error, ClusterUnavailable):
             return None if self._begun else error
         problem = error.args[0]
         denied = refusal(problem, self._settings, "collect")
-        if denied is None and self._begun and may_pass(problem):
+        if denied is None and self._begun and is_temporary(problem):
             return None
         return denied or ClusterUnavailable(
             f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {problem.str()}; "
@@ -110,7 +110,7 @@ class BaseCollector(ABC):
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced."""
         settings = self._settings
         self._cluster = require(settings, "collect")
-        ensure_topics(settings, written(settings.topics))
+        ensure_topics(settings, output_topics(settings.topics))
         self._topics = ClusterTopics(settings.kafka, self._stop)
         self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)
         self._membership = MembershipTopicWatch(settings)

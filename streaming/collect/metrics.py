@@ -34,7 +34,7 @@ class LagMetrics(Collector):
             registry.register(self)
 
     def take(self, events: Iterable[object]) -> None:
-        """Take samples of groups and deletions of groups from ``events``; ignore other events."""
+        """Update the lag from the samples and deletions of groups in ``events``; other events are ignored."""
         for data in events:
             if isinstance(data, GroupProgress):
                 self._take_sample(data)
@@ -57,9 +57,11 @@ class LagMetrics(Collector):
         lag = GaugeMetricFamily(f"{name}_lag", "End offset minus committed offset.", labels=_PARTITION)
         offset = GaugeMetricFamily(f"{name}_current_offset", "Committed offset.", labels=_PARTITION)
         age = GaugeMetricFamily(
-            f"{name}_lag_seconds", "Longest time that the oldest message in the lag waits.", labels=_PARTITION
+            f"{name}_lag_seconds",
+            "Upper bound of the age of the oldest message that is not committed.",
+            labels=_PARTITION,
         )
-        total = GaugeMetricFamily(f"{name}_lag_sum", "Lag of a topic's partitions together.", labels=_TOPIC)
+        total = GaugeMetricFamily(f"{name}_lag_sum", "Lag, summed over a topic's partitions.", labels=_TOPIC)
         for key, (committed, end) in islice(self._offsets(), _MOST_PARTITIONS):
             lag.add_metric(key, max(0, end - committed))
             offset.add_metric(key, committed)
@@ -80,7 +82,7 @@ class LagMetrics(Collector):
                         yield (group_id, topic, partition), (committed, end)
 
     def _seconds(self, key: tuple[str, str, str], committed: int, end: int) -> float | None:
-        """Return the longest time (s) that the oldest uncommitted message has waited; None: older than the samples."""
+        """Return the upper bound of the oldest uncommitted message's age (s); None if it is older than all samples."""
         if end <= committed:
             return 0.0
         ends = self._ends[key]
@@ -120,9 +122,11 @@ class CollectMetrics(PublishMetrics):
         self.newer = self._metric(Counter, "newer_records", "Records skipped: of a type or version of a newer Kafka.")
         self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
         self._log_understood = self._metric(
-            Counter, "log_lines_understood", "Lines of coordinator logs that reported something of a group."
+            Counter, "log_lines_understood", "Lines of coordinator logs with a known message about a group."
         )
-        self._log_undated = self._metric(Counter, "log_lines_undated", "Lines of those whose timestamp can't be read.")
+        self._log_undated = self._metric(
+            Counter, "log_lines_undated", "Lines with a known message whose timestamp can't be read."
+        )
         self._logged = LogCounts()
 
     def logged(self, total: LogCounts) -> None:
@@ -139,8 +143,6 @@ class PollMetrics(PublishMetrics):
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__(registry)
         self.descriptions = self._metric(Counter, "answers", "Descriptions of groups received.")
-        self.groups = self._metric(Gauge, "groups", "Groups that are asked about.")
+        self.groups = self._metric(Gauge, "groups", "Groups that are polled.")
         self.unanswered = self._metric(Gauge, "groups_unanswered", "Groups whose coordinator does not answer.")
-        self.overdue = self._metric(
-            Gauge, "overdue_seconds", "How long the group that waits the longest should have been asked about."
-        )
+        self.overdue = self._metric(Gauge, "overdue_seconds", "Longest time by which a group's request is overdue.")

@@ -1,7 +1,8 @@
 """Tracks each partition's owner and offset commits in one group, as evidence of downtime; uses no client and no clock.
 
 Commits are in the same partition of the offsets topic as the group's own records, so their order is exact: a commit
-after the record that assigned a partition is of its new owner. Around a round that moved the partition they prove:
+after the record that assigned a partition is from its new owner. Commits around a round that moved the
+partition prove:
 
 - The owner still had the partition when it sent the last commit with a higher offset than the commit before: a member
   commits before it gives a partition up.
@@ -19,22 +20,22 @@ from msgspec import UNSET
 
 from streaming.records.events import MAX_TIMESTAMP, GroupObserved, Holding, ObservedMember, Stop
 
-#: The only classic assignor under which members keep consuming the partitions that they keep.
+#: The only classic assignor with which members consume their unchanged partitions during a rebalance.
 COOPERATIVE: Final = "cooperative-sticky"
-#: The coordinator may have been unavailable if it has written nothing for this long, ms.
+#: The time (ms) without a record of the coordinator after which it may have been unavailable.
 _SILENCE_MS: Final = 250
-#: This long after an outage the coordinator has handled all requests that waited for it, ms.
+#: The time (ms) after an outage in which the coordinator handles all requests that waited for it.
 _CATCH_UP_MS: Final = 2000
-#: The first progress on a partition is evidence only this long after its first assignment, ms. Later it proves nothing
-#: new: a collector that starts again reads old assignments and sees the first progress of every group since.
+#: The time (ms) after a partition's first assignment in which a commit proves the first consumption. A later commit is
+#: not evidence, because a restarted collector reads old assignments and sees only new commits.
 _NEW_MS: Final = 600_000
 #: The most partitions without an owner whose commits are kept.
 _MOST_FREE: Final = 1000
-#: A group's usual interval between commits is the longest of this many at least, within this time at least (ms).
+#: The least number of intervals, and the least time (ms), from which a group's usual commit interval is computed.
 _LEAST_INTERVALS: Final = 3
 _WINDOW_MS: Final = 30_000
-#: A group with a longer usual interval does not commit regularly; a shorter certain pause is ordinary; a commit may be
-#: acknowledged so long after its time, as followers fetch again after replica.fetch.backoff.ms; ms.
+#: The longest usual interval of regular commits, the shortest pause that counts, and the longest time from a commit to
+#: its acknowledgement (followers fetch again after replica.fetch.backoff.ms); ms.
 _LONGEST_USUAL_MS: Final = 60_000
 _LEAST_PAUSE_MS: Final = 500
 _LATEST_ACK_MS: Final = 1000
@@ -77,7 +78,7 @@ class _Hold:
 
 
 class CommitGap(NamedTuple):
-    """A pause between two commits: its begin, when a commit was due, and the least and the most time it lasted; ms."""
+    """A pause between two commits: its begin, the time when a commit was due, and bounds of its length; ms."""
 
     began: int
     due: int
@@ -108,7 +109,7 @@ class CommitIntervals:
         return None if usual is None or usual > _LONGEST_USUAL_MS else usual
 
     def take(self, at: int) -> None:
-        """Take the time of the next commit. Several commits at one time count once."""
+        """Add the time of the next commit; several commits at the same time count once."""
         if self.last is None or self.last - at > _WINDOW_MS:  # the first one, or the broker's clock was set back
             self.last = self.began = at
         if at > self.last:
@@ -133,7 +134,7 @@ class CoordinatorActivity:
         self._resumed: int | None = None
 
     def wrote(self, at: int) -> None:
-        """Take the time ``at`` (ms) of the coordinator's next record."""
+        """Add the time ``at`` (ms) of the coordinator's next record."""
         if self._last is not None and at <= self._last:
             return
         if self._last is None or at - self._last > _SILENCE_MS:
@@ -174,7 +175,7 @@ class PartitionOwners:
         *,
         sent_after: int | None = None,
     ) -> bool:
-        """Take a commit, or without an offset its removal; return True if it proves that a partition is consumed."""
+        """Add a commit, or its removal (no offset); return True if the commit proves that a partition is consumed."""
         if timestamp is not None:
             self.intervals.take(timestamp)
         held = self._held.get((topic, partition))
@@ -225,7 +226,7 @@ class PartitionOwners:
         return stops
 
     def observe(self, now: GroupObserved) -> None:
-        """Take a new snapshot of the group; tasks, and the shared partitions of share groups, have no owner."""
+        """Update the owners from a new snapshot; tasks, and partitions of share groups, have no owner."""
         number = now.number or 0
         eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
         self._number = number
@@ -242,7 +243,7 @@ class PartitionOwners:
         self._forget()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
-        """Take the assignments of some members between two snapshots of a group with epochs; None: the member left."""
+        """Update some members' assignments between two snapshots of a group with epochs; None: the member left."""
         self._number = epoch
         for member_id, share in assigned.items():
             for place in self._of.get(member_id, set()).difference(_places(share or {})):
@@ -262,7 +263,7 @@ class PartitionOwners:
         self._free[place] = None
 
     def _leave(self, is_gone: Callable[[str], bool]) -> None:
-        """Mark the members in ``is_gone`` as gone, so that later commits for their former partitions are not theirs."""
+        """Mark members as gone, so that later commits for their former partitions count for new owners."""
         for place in self._free:
             held = self._held[place]
             if held.last_owner and is_gone(held.last_owner):
@@ -289,7 +290,7 @@ class PartitionOwners:
             del self._free[place], self._held[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
-        """Return when (ms) the member last committed an offset of a partition; None if never since its assignment."""
+        """Return when (ms) the member last committed; None if it has not committed since its assignment."""
         held = (self._held.get(place) for place in _places(member.assigned))
         own = (hold for hold in held if hold is not None and hold.member_id == member.member_id)
         return max((hold.committed for hold in own if hold.committed is not None), default=None)

@@ -1,4 +1,4 @@
-"""Samples groups' committed offsets and end offsets as events; samples rebalancing groups more often.
+"""Publishes samples of groups' committed and end offsets, more often while a group rebalances.
 
 A group is *in flux* while it rebalances, and for some seconds after each round. Then it is sampled less and less
 often until it has caught up: all records produced before the end of the flux are committed. At rest it is sampled
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _EVERY_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 30.0
 #: A group stays in flux for this long after a round.
-_FLUX_SECONDS: Final = 10.0
+_FLUX_AFTER_ROUND_SECONDS: Final = 10.0
 #: Groups at rest are sampled together: seconds between two batches.
 _BATCH_SECONDS: Final = 5.0
 #: The most partitions in one batch; groups that do not fit are sampled in the next batch.
@@ -50,7 +50,7 @@ def consumed_partitions(group: KnownGroup) -> list[Place]:
 
 @dataclass(slots=True)
 class _Pace:
-    """The times (s) of a group that is in flux, or has not caught up, and the pause between its samples.
+    """The sampling times (s) of a group that is in flux or has not caught up.
 
     ``targets``: the end offsets when the flux ended; None if the group is still in flux.
     """
@@ -77,11 +77,11 @@ class SampleSchedule:
     def touch(self, group_id: str, now: float) -> None:
         """Mark a group as in flux from ``now`` on, so that it is sampled often."""
         pace = self._active.setdefault(group_id, _Pace(now))
-        pace.flux_until, pace.pause, pace.targets = now + _FLUX_SECONDS, _EVERY_SECONDS, None
+        pace.flux_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
         self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
-        """Return the groups to sample now, groups in flux first; ``group_ids`` returns all groups."""
+        """Return the groups that are due, groups in flux first; ``group_ids`` returns all groups."""
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
         if not self._rest or now < self._next_batch:
             return due
@@ -96,7 +96,7 @@ class SampleSchedule:
         return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
 
     def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
-        """Set when the group is sampled next; ``ends``: the end offsets of its partitions."""
+        """Schedule the group's next sample; ``ends``: the end offsets of its partitions."""
         pace = self._active.get(group_id)
         if pace is None:
             if group_id in self._resting:

@@ -30,20 +30,20 @@ from streaming.settings.config import Settings, TopicSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 30.0
-#: A call that takes longer counts as endless, and its producer is replaced. Each replacement doubles this time, until
-#: a batch is written, because the cluster may be slow.
-_ENDLESS_SECONDS = 5.0
-_MOST_ENDLESS_SECONDS = 40.0
-#: A fatal error of librdkafka: the topic has lost this producer's newest records, in an unclean leader election.
+#: The first and the longest timeout of a call (s), after which the producer is replaced. Each replacement doubles the
+#: timeout until a batch is written, because the cluster may be slow.
+_CALL_TIMEOUT_SECONDS = 5.0
+_MAX_CALL_TIMEOUT_SECONDS = 40.0
+#: librdkafka's fatal error after an unclean leader election in which the topic lost this producer's newest records.
 _RECORDS_LOST = "out of order sequence number"
-#: The part of the endless time that is the timeout of librdkafka's own call.
-_TRY_PART = 0.8
+#: The timeout of librdkafka's own call, as a part of that timeout.
+_OWN_TIMEOUT_PART = 0.8
 _REACH_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
 class OutgoingRecord(NamedTuple):
-    """The Kafka record for one outcome: a membership event, or (``dead``) a dead letter."""
+    """The Kafka record of one outcome: a membership event, or (``dead``) a dead letter."""
 
     topic: str
     key: bytes | None
@@ -84,10 +84,10 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
 
 
 class Superseded(OutsideFailure):
-    """Another collector with the same group id has taken over; stop one of them, or give each its own group_id."""
+    """Another collector with the same group id has taken over; stop one, or set another collect.group_id."""
 
 
-def written(topics: TopicSettings) -> tuple[str, ...]:
+def output_topics(topics: TopicSettings) -> tuple[str, ...]:
     """Return the names of the topics that a collector writes."""
     return topics.membership, topics.dead_letters
 
@@ -125,13 +125,13 @@ class Publisher:
     def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
         self._settings, self._group_id, self._stopping = settings, group_id, stopping
         self._cluster = clients.check_reachable(settings.kafka)
-        self._limits = longest_records(describe_topics(settings, written(settings.topics)))
+        self._limits = longest_records(describe_topics(settings, output_topics(settings.topics)))
         self._committed_offsets: Mapping[int, int] | None = None
-        self._endless = _ENDLESS_SECONDS
+        self._call_timeout = _CALL_TIMEOUT_SECONDS
         self._begin()
 
     def _begin(self) -> None:
-        """Use a new producer."""
+        """Replace the producer, which fences any earlier producer."""
         while True:
             self._producer = EventProducer(
                 self._settings,
@@ -150,7 +150,7 @@ class Publisher:
             except _ClientLost as lost:
                 if self._stopping():
                     raise OutsideFailure(f"the cluster does not answer: {lost}") from lost
-                self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
+                self._call_timeout = min(2 * self._call_timeout, _MAX_CALL_TIMEOUT_SECONDS)
             else:
                 return
 
@@ -165,14 +165,14 @@ class Publisher:
         while not self._write(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
-                raise OutsideFailure("the cluster did not take the last batch; it is read again at the next start")
+                raise OutsideFailure("the cluster did not accept the last batch; it is read again at the next start")
             time.sleep(_RETRY_SECONDS)
-            clients.same_cluster(self._settings.kafka, self._cluster)
+            clients.require_same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():
                 self._begin()
                 batch = self._encode(items)
         self._committed_offsets = None if place is None else place.offsets
-        self._endless = _ENDLESS_SECONDS
+        self._call_timeout = _CALL_TIMEOUT_SECONDS
         return batch
 
     def _write(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
@@ -180,12 +180,12 @@ class Publisher:
             return self._try_transaction(batch, place)
         except _ClientLost as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
-            self._endless = min(2 * self._endless, _MOST_ENDLESS_SECONDS)
+            self._call_timeout = min(2 * self._call_timeout, _MAX_CALL_TIMEOUT_SECONDS)
             self._begin()
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
-        """True if a transaction with an unknown result was committed: its offsets are the committed ones."""
+        """Return True if a transaction with an unknown result was committed, according to the committed offsets."""
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
         consumer = confluent_kafka.Consumer(
@@ -206,13 +206,13 @@ class Publisher:
 
     def _limits_changed(self) -> bool:
         try:
-            states = describe_topics(self._settings, written(self._settings.topics))
+            states = describe_topics(self._settings, output_topics(self._settings.topics))
         except (clients.ClusterUnavailable, KafkaException) as error:
-            _log.warning("the topics' limits are not known: %s", error)
+            _log.warning("the topics' limits are unknown: %s", error)
             return False
         gone = [state.name for state in states if not state.exists]
         if gone:
-            _log.warning("no topic %s: waiting until `rebalance-monitor topics --create` makes it", ", ".join(gone))
+            _log.warning("no topic %s: waiting until `rebalance-monitor topics --create` creates it", ", ".join(gone))
             return False
         limits = longest_records(states)
         changed, self._limits = limits != self._limits, limits
@@ -225,8 +225,8 @@ class Publisher:
             for record in batch:
                 self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
-                arguments = (place.partitions(), place.group, _TRY_PART * self._endless)
-                _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._endless)
+                arguments = (place.partitions(), place.group, _OWN_TIMEOUT_PART * self._call_timeout)
+                _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._call_timeout)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client, seconds: client.commit_transaction(seconds))
         except (KafkaException, NotDelivered, clients.ClusterUnavailable, SystemError) as error:
@@ -241,7 +241,7 @@ class Publisher:
                     self._begin()
                     return False
                 if not problem.txn_requires_abort():
-                    raise OutsideFailure(f"the cluster refuses what was collected: {problem.str()}") from error
+                    raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error
             # The client has no metadata; after a restart of the only broker it may never receive metadata.
             has_no_metadata = isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._is_reachable():
@@ -252,12 +252,12 @@ class Publisher:
         return True
 
     def _retry(self, call: Callable[[confluent_kafka.Producer, float], object]) -> None:
-        """Call ``call`` with the client and a timeout (s); repeat it while the cluster does not answer."""
+        """Call ``call`` with the client and a timeout (s); repeat the call while the cluster does not answer."""
         client = self._producer.client
         tries = 0
         while True:
             try:
-                _call_with_timeout(lambda: call(client, _TRY_PART * self._endless), self._endless)
+                _call_with_timeout(lambda: call(client, _OWN_TIMEOUT_PART * self._call_timeout), self._call_timeout)
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
@@ -289,4 +289,4 @@ class Publisher:
         if problem.fatal() and _RECORDS_LOST in problem.str():
             raise _ClientLost(problem.str()) from error
         if problem.fatal():
-            raise OutsideFailure(f"the cluster refuses what was collected: {problem.str()}") from error
+            raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error

@@ -27,23 +27,23 @@ PREPARING, COMPLETING = REBALANCING_STATES[:2]
 #: States in which a group with epochs does not rebalance.
 _SETTLED: Final = ("Stable", "Empty", None)
 LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
-#: A shorter rebalance is not published, and this is the least time between two events of one group; ms.
-_EVERY_MS: Final = 1000
-#: A rebalance is over once its group is missing in this many ListGroups responses in a row.
-_MISSED: Final = 2
+#: The least length of a published rebalance, and the least time between two events of a group; ms.
+_MIN_INTERVAL_MS: Final = 1000
+#: The number of consecutive ListGroups responses without a group after which its rebalance is over.
+_MAX_MISSED_LISTS: Final = 2
 _JOINED: Final = (ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED)
 _ENDS: Final = (MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED)
 
 
 class ListedGroup(NamedTuple):
-    """A group in the ListGroups response: its state, and its members if the coordinator described the group."""
+    """A listed group: its state, and its member ids if the coordinator described the group."""
 
     state: str
     members: frozenset[str] | None = None
 
 
 class KnownGroup(NamedTuple):
-    """A group's last snapshot, each member's last commit (ms), the committed offsets by partition, and commit times."""
+    """A group's last snapshot, each member's last commit (ms), committed offsets by partition, and commit intervals."""
 
     snapshot: GroupObserved
     last_commit: Callable[[ObservedMember], int | None] = lambda _: None
@@ -80,11 +80,11 @@ class _Rebalance:
 
 
 class Rebalances:
-    """The rebalances in progress; ``published``: earlier ones without a published end, by group."""
+    """Tracks the rebalances in progress; ``published``: rebalances without a published end, by group."""
 
     def __init__(self, published: Mapping[str, GroupRebalancing] | None = None) -> None:
         self._open: dict[str, _Rebalance] = {}
-        #: When each member of a group with epochs began to give partitions up, ms.
+        #: When each member of a group with epochs began to revoke partitions (ms).
         self._revoking: dict[str, dict[str, int]] = {}
         for group_id, event in (published or {}).items():
             self._open[group_id] = _Rebalance(
@@ -96,7 +96,7 @@ class Rebalances:
         return self._open.keys()
 
     def log(self, event: CoordinatorEvent, now: int) -> None:
-        """Take the next event of the coordinator's log, which was read at ``now`` (ms)."""
+        """Add the next event of the coordinator's log, which was read at ``now`` (ms)."""
         rebalance = self._open.get(event.group_id)
         if event.kind is MessageKind.PREPARING:
             self._prepare(event, now)
@@ -114,7 +114,7 @@ class Rebalances:
             if rebalance.published is None:
                 self._forget(event.group_id)
             elif event.kind is MessageKind.GROUP_UNLOADED:  # another broker's log has the rest
-                rebalance.missed = _MISSED
+                rebalance.missed = _MAX_MISSED_LISTS
 
     def _prepare(self, event: CoordinatorEvent, now: int) -> None:
         # A line is read soon after it was written.
@@ -133,7 +133,7 @@ class Rebalances:
             rebalance.gone.update(event.member_ids)
 
     def listed(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
-        """Take the groups that rebalance at ``now`` (ms) by ListGroups; ``complete``: no other group rebalances."""
+        """Update the rebalancing groups from ListGroups at ``now`` (ms); ``complete``: no other group rebalances."""
         for group_id, listed in groups.items():
             rebalance = self._open.get(group_id)
             if rebalance is None:
@@ -143,10 +143,10 @@ class Rebalances:
         for group_id, rebalance in self._open.items() if complete else ():
             if group_id not in groups and rebalance.source != RECORDS:
                 rebalance.missed += 1
-                rebalance.in_log = rebalance.in_log and rebalance.missed < _MISSED
+                rebalance.in_log = rebalance.in_log and rebalance.missed < _MAX_MISSED_LISTS
 
     def observed(self, data: object) -> None:
-        """Take a published snapshot or deletion of a group; a new generation ends a classic group's rebalance."""
+        """Update the rebalances from a published event; a new generation ends a classic group's rebalance."""
         if isinstance(data, GroupDeleted):
             self._forget(data.group_id)
         elif isinstance(data, GroupObserved) and data.counts_epochs:
@@ -166,7 +166,7 @@ class Rebalances:
             del self._revoking[data.group_id]
         if data.state in _SETTLED:
             if rebalance is not None:
-                rebalance.state, rebalance.missed, rebalance.source = data.state, _MISSED, ADMIN
+                rebalance.state, rebalance.missed, rebalance.source = data.state, _MAX_MISSED_LISTS, ADMIN
         elif not data.polled:
             if rebalance is None or rebalance.source != RECORDS:
                 published = None if rebalance is None else rebalance.published
@@ -180,14 +180,14 @@ class Rebalances:
         events = []
         for group_id, rebalance in [*self._open.items()]:
             published = rebalance.published
-            if rebalance.missed >= _MISSED and not rebalance.in_log:
+            if rebalance.missed >= _MAX_MISSED_LISTS and not rebalance.in_log:
                 self._forget(group_id)
                 if published is not None:
                     state = rebalance.state if rebalance.state in _SETTLED else None
                     changes: dict[str, Any] = {"awaited": [], "until": {}, "state": state, "ended": True}
                     events.append(structs.replace(published, timestamp=now, **changes))
                 continue
-            if now - (rebalance.seen if published is None else published.timestamp) < _EVERY_MS:
+            if now - (rebalance.seen if published is None else published.timestamp) < _MIN_INTERVAL_MS:
                 continue
             if published is None and rebalance.missed:
                 continue  # most likely over already
@@ -252,7 +252,7 @@ def _is_late(member: ObservedMember, epoch: int | None) -> bool:
 
 
 def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int]) -> dict[str, int]:
-    """Return when the coordinator removes each member (ms); a classic group waits for its members' longest timeout."""
+    """Return when (ms) the coordinator removes each awaited member; a classic group waits for the longest timeout."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {

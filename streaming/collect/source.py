@@ -27,17 +27,20 @@ from streaming.settings.connection import KafkaSettings
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
 _BATCH = 2000
-#: This long after the end of a partition was reached, all records of one millisecond are in the log.
+#: Seconds at the end of a partition after which the log has all records of the last millisecond.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
-#: Seconds between two requests that check whether the cluster answers, while no records arrive.
+#: Seconds between two checks that the cluster answers, while no records arrive.
 _LOOK_SECONDS = 2.0
-#: Metadata of the committed offset of a partition with snapshots that wait to be published.
+#: The metadata of a committed offset if snapshots of its partition wait to be published.
 _HELD = "held"
 
 
 class ResumePoint(NamedTuple):
-    """The next offset of each partition, for the consumer ``group``; ``held``: where snapshots wait."""
+    """The next offset of each partition, for the consumer group ``group``.
+
+    ``held``: partitions with snapshots that wait to be published.
+    """
 
     offsets: Mapping[int, int]
     group: Any
@@ -74,7 +77,7 @@ class OffsetsBatch(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    """One partition: its fold, the offset after its last record, and the time (s) since which its end is reached.
+    """One partition: its fold, its next offset, and the time (s) since which its end is reached.
 
     ``reached`` is the offset from which reading continues; it also skips the control records of transactions.
     """
@@ -92,7 +95,7 @@ class _Partition:
         return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
-        """Take the next record; if it ends a run, return the outcomes of that run."""
+        """Add the next record; return the outcomes of the run that it ends, or an empty list."""
         number, offset, leader_epoch = message.partition() or 0, message.offset() or 0, message.leader_epoch()
         if offset < self.reached:  # librdkafka has detected lost records, and reads the partition again
             _log.warning(
@@ -229,9 +232,9 @@ class OffsetsTopic:
         )
 
     def _unless_stuck(self, now: float) -> None:
-        """Replace a client that received nothing for ``STALL_SECONDS`` although leaders have more records.
+        """Replace a client that received no records for ``STALL_SECONDS`` although leaders have more records.
 
-        librdkafka may lose all its brokers at once and stay silent: see :mod:`streaming.kafka.metadata`.
+        librdkafka may lose all its brokers at once (:mod:`streaming.kafka.metadata`).
         """
         answer = self._watch.look(now)
         if (news := self._contact.news(self._watch.trouble)) is not None:
@@ -243,7 +246,7 @@ class OffsetsTopic:
         if self._short_since is None or now - short_since < metadata.STALL_SECONDS:
             return
         self._short_since = None
-        _log.warning("%s: nothing arrives although there is more: a new client", OFFSETS_TOPIC)
+        _log.warning("%s: no record arrives, though it has more: using a new client", OFFSETS_TOPIC)
         self._consumer.close()
         self._consumer = self._connect()
         self._consumer.assign(

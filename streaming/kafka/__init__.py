@@ -1,1 +1,1 @@
-"""Access to Kafka: clients and their settings, topics, the producer, and an embedded broker with its jars."""
+"""Access to Kafka: clients, their properties, readers and producers of topics, and an embedded broker for the demo."""

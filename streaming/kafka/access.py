@@ -15,10 +15,10 @@ COMPONENTS: Final = ("collect", "stream", "serve")
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
-#: The operation that reads a topic's cleanup policy and its limit for records.
+#: The operation that reads a topic's cleanup policy and max.message.bytes.
 _CONFIGS: Final = "DescribeConfigs"
-_ANSWER_SECONDS: Final = 10.0
-_REFUSED: Final = "_AUTHORIZATION_FAILED"
+_REQUEST_TIMEOUT_SECONDS: Final = 10.0
+_DENIED_ERRORS_END: Final = "_AUTHORIZATION_FAILED"
 
 
 class NotAllowed(OutsideFailure):
@@ -34,7 +34,7 @@ class Permission(NamedTuple):
 
 
 def optional_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
-    """Return the permissions that a component can work without, after a warning (heartbeats, episodes, incidents)."""
+    """Return the optional permissions of a component (heartbeats, episodes, incidents), which it can work without."""
     topics = settings.topics
     by_component = {
         "collect": {topics.signs: _WRITE},
@@ -46,13 +46,13 @@ def optional_permissions(component: str, settings: Settings) -> tuple[Permission
     return tuple(Permission(operation, topic) for topic, operation in by_component.get(component, {}).items())
 
 
-def written(settings: Settings) -> tuple[str, ...]:
-    """Return the topics that the stream writes to: timer events go to the first topic, outputs to the other topics."""
+def stream_topics(settings: Settings) -> tuple[str, ...]:
+    """Return the topics that the stream writes to: the membership topic, for timer events, and its output topics."""
     topics = settings.topics
     return (*topics.names, topics.episodes, topics.incidents) if settings.stream.episodes else topics.names
 
 
-def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
+def required_permissions(component: str, settings: Settings) -> tuple[Permission, ...]:
     """Return exactly the permissions that a component requires; Read and Write imply Describe."""
     topics, collector = settings.topics, settings.collector_id
     polling = settings.collect.by == "polling"
@@ -61,7 +61,7 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
         "collect": {**seen, topics.membership: (_READ, _WRITE, _CONFIGS), topics.dead_letters: (_WRITE, _CONFIGS)},
         "stream": {
             topics.membership: (_READ, _WRITE, _CONFIGS),
-            **dict.fromkeys(written(settings)[1:], (_WRITE, _CONFIGS)),
+            **dict.fromkeys(stream_topics(settings)[1:], (_WRITE, _CONFIGS)),
             topics.ticks: (_READ, _WRITE),
         },
         "serve": dict.fromkeys((topics.diffs, topics.assignments), (_READ,)),
@@ -88,16 +88,16 @@ def needs(component: str, settings: Settings) -> tuple[Permission, ...]:
 def missing(settings: Settings, component: str) -> Iterator[str]:
     """Return one line for each required ACL that the component lacks, with the command that grants the ACL.
 
-    Resources that do not exist yet, and transactional ids, are skipped: the cluster does not report them.
+    Resources that do not exist, and transactional ids, are skipped: the cluster does not report their permissions.
     """
-    return _lacking(settings, needs(component, settings), f"which {component} must")
+    return _lacking(settings, required_permissions(component, settings), f"which {component} must")
 
 
-def missed(settings: Settings, component: str) -> Iterator[str]:
+def missing_optional(settings: Settings, component: str) -> Iterator[str]:
     """Return one line for each optional ACL that the component lacks, with the command that grants the ACL."""
     for permission in optional_permissions(component, settings):
         what = "heartbeats" if permission.name == settings.topics.signs else permission.name.rpartition(".")[2]
-        yield from _lacking(settings, [permission], f"which {component} needs for {what}, and goes on without")
+        yield from _lacking(settings, [permission], f"which {component} uses for {what}; it continues without them")
 
 
 def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) -> Iterator[str]:
@@ -119,12 +119,12 @@ def require(settings: Settings, component: str) -> str:
 def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed | None:
     """Return the missing ACL behind a running component's authorization error; None for other errors."""
     kind = error.name()
-    if not kind.endswith(_REFUSED):
+    if not kind.endswith(_DENIED_ERRORS_END):
         return None
     for line in missing(settings, component):
         return NotAllowed(line)
-    resource = kind.removesuffix(_REFUSED).lower().replace("_", "-")
-    for permission in needs(component, settings):
+    resource = kind.removesuffix(_DENIED_ERRORS_END).lower().replace("_", "-")
+    for permission in required_permissions(component, settings):
         if permission.resource == resource != "topic":
             return NotAllowed(denied(settings.kafka, permission, f"which {component} must"))
     return NotAllowed(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
@@ -135,7 +135,7 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     topics = TopicCollection([name for name, resource in resources if resource == "topic"])
     groups = [name for name, resource in resources if resource == "group"]
-    options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _ANSWER_SECONDS}
+    options: dict[str, Any] = {"include_authorized_operations": True, "request_timeout": _REQUEST_TIMEOUT_SECONDS}
     answers = {"topic": admin.describe_topics(topics, **options)}
     if groups:
         answers["group"] = admin.describe_consumer_groups(groups, **options)
@@ -144,7 +144,7 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
         try:
             operations = answer_of(answer).authorized_operations
         except KafkaException as error:
-            if error.args[0].name().endswith(_REFUSED):
+            if error.args[0].name().endswith(_DENIED_ERRORS_END):
                 allowed[name, resource] = set()
             continue
         if operations is not None:
@@ -167,7 +167,7 @@ def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
 
 
 def _who(settings: KafkaSettings) -> tuple[str, str]:
-    """Return the user's name for messages, and its Kafka principal."""
+    """Return the user for messages, and the user's Kafka principal."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":

@@ -1,4 +1,4 @@
-"""Readers that read one topic in a background thread, for programs that can work without the topic."""
+"""Readers of one topic in a background thread, for programs that can work without the topic."""
 
 import logging
 import queue
@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.5
 #: Seconds before the next attempt to read the topic.
-AGAIN_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 10.0
 #: Seconds that the thread may take to end at the end of the ``with`` block.
-_END_SECONDS: Final = 5.0
+_JOIN_TIMEOUT_SECONDS: Final = 5.0
 
 
 class BackgroundReader(ABC):
-    """Reads a topic during its ``with`` block, and starts again 10 s after a failure.
+    """Reads a topic during the ``with`` block, and starts again 10 s after a failure.
 
     For the log: ``what`` is the kind of records ("heartbeats are read"), ``without`` the consequence of not reading.
     """
@@ -46,7 +46,7 @@ class BackgroundReader(ABC):
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
         if self._thread.ident is not None:
-            self._thread.join(_END_SECONDS)
+            self._thread.join(_JOIN_TIMEOUT_SECONDS)
 
     @abstractmethod
     def read(self) -> None:
@@ -63,7 +63,7 @@ class BackgroundReader(ABC):
             except Exception as error:  # noqa: BLE001 - a thread that ended unnoticed would leave old data that looks fresh
                 self.mark_unreadable()
                 self.log_trouble(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
-                self.stopping.wait(AGAIN_SECONDS)
+                self.stopping.wait(RETRY_SECONDS)
 
     def log_trouble(self, trouble: str | None) -> None:
         """Log once why the topic can't be read, or (None) that the topic is read."""
@@ -76,26 +76,26 @@ class BackgroundReader(ABC):
         self._reported = trouble
 
     def log_malformed(self, problem: str) -> None:
-        """Log the first malformed record, and no further ones because there may be many."""
+        """Log only the first malformed record, because there may be many."""
         if not self._has_malformed:
             self._has_malformed = True
             _log.warning("topic %s: %s", self.topic, printable(problem))
 
 
-_BATCH: Final = 500
-#: The most batches that are kept; reading pauses while this many batches wait.
-_WAITING: Final = 4
+_BATCH_RECORDS: Final = 500
+#: The most batches that are queued; reading pauses while this many batches wait.
+_MAX_WAITING_BATCHES: Final = 4
 
 
 class TopicBatch(NamedTuple):
-    """Some records of a topic, and the topic's id, which changes when the topic is created again."""
+    """A batch of a topic's records, with the topic's id, which changes when the topic is created again."""
 
     topic_id: str
     messages: list[Message]
 
 
 class BufferedTopicReader(BackgroundReader):
-    """Reads a topic from ``positions`` or its beginning, and keeps a few batches, which any other thread takes."""
+    """Reads a topic from ``positions`` or its beginning, and queues a few batches for another thread."""
 
     def __init__(
         self, settings: KafkaSettings, topic: str, what: str, *, positions: Mapping[Place, int], topic_id: str | None
@@ -104,7 +104,7 @@ class BufferedTopicReader(BackgroundReader):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[TopicBatch] = queue.Queue(_WAITING)
+        self._batches: queue.Queue[TopicBatch] = queue.Queue(_MAX_WAITING_BATCHES)
         self._at_end = False
 
     def take(self) -> TopicBatch | None:
@@ -134,7 +134,7 @@ class BufferedTopicReader(BackgroundReader):
             properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 4096},
         ) as reader:
             while not self.stopping.is_set():
-                messages = reader.poll(POLL_SECONDS, _BATCH)
+                messages = reader.poll(POLL_SECONDS, _BATCH_RECORDS)
                 if reader.ids and (messages or reader.ids != self._ids):
                     self._hand_over(TopicBatch(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids

@@ -32,8 +32,8 @@ class EmbeddedBroker:
     """A one-node KRaft cluster on 127.0.0.1, as a context manager.
 
     The broker ends when this process ends, for whatever reason. Ctrl-C in the terminal does not reach the broker.
-    ``port``: None for any free port, which a restart keeps. ``data_dir`` is kept, and is used again if it has a
-    broker's data; None means a temporary folder.
+    ``port``: None for a free port, which a restart keeps. ``data_dir``: the folder of the broker's data, which is used
+    again if it exists; None for a temporary folder.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EmbeddedBroker:
         if not self._own_dir:
             self.stop()
             return
-        self.kill()  # the data is deleted, so the broker need not shut down cleanly
+        self.kill()  # the data is deleted, so no clean shutdown is needed
         if self._data_dir is not None:
             shutil.rmtree(self._data_dir, ignore_errors=True)
             self._data_dir = None
@@ -209,6 +209,6 @@ class EmbeddedBroker:
         exceptions = [line for line in lines if _EXCEPTION.match(line)]
         # The last cause is the deepest and the most specific: "Caused by: …ConfigException: …".
         causes = [line for line in exceptions if line.startswith("Caused by")]
-        reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0].strip()
+        reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["its log has no message"])[0].strip()
         ended = f"the broker ended with status {process.poll()} while starting"
         raise OutsideFailure(f"{ended}: {reason}; see {self.log_path}")

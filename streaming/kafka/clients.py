@@ -1,4 +1,4 @@
-"""Properties of the Kafka clients, and checks that the cluster answers and is still the same cluster.
+"""Properties of the Kafka clients, and checks that the expected cluster answers.
 
 Each client has its own names for the same settings (librdkafka ``bootstrap.servers``, Spark
 ``kafka.bootstrap.servers``); no other module of this project contains those names.
@@ -29,18 +29,18 @@ _log = logging.getLogger(__name__)
 
 #: The client id of this program, for the brokers' logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
-#: How long a cluster may take to answer at the start: errors are reported within 15 s, start-up included.
+#: Seconds in which a cluster must answer at the start, so that an error is reported within 15 s.
 REACH_TIMEOUT_SECONDS = 8.0
 #: While waiting for an unavailable cluster: the timeout of one request, and the pause between two requests (s).
-_LOOK_SECONDS = 5.0
-_AGAIN_SECONDS = 0.2
-_QUIET_SECONDS = 60.0
+_PROBE_TIMEOUT_SECONDS = 5.0
+_RETRY_SECONDS = 0.2
+_REPEAT_AFTER_SECONDS = 60.0
 #: The errors that a broker returns while no coordinator is ready for a group.
 _NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 #: The errors of librdkafka itself while it has no connection to a broker, or no answer.
 _NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD"})
-_REMEMBERED_TEXTS = 1000
-_VARYING = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
+_MAX_REMEMBERED_TEXTS = 1000
+_VARYING_PARTS = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
 
 
 class ClusterUnavailable(OutsideFailure):
@@ -48,19 +48,19 @@ class ClusterUnavailable(OutsideFailure):
 
 
 class OncePerMinute(logging.Filter):
-    """A log filter that passes the same text once per minute: librdkafka logs each failed connection repeatedly."""
+    """A log filter that passes each text once per minute, because librdkafka logs a failed connection repeatedly."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last_logged: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True if the text of the log record was not logged within the last minute."""
-        # Texts that differ only in the failure's age or in the client are the same text.
-        text = _VARYING.sub("", record.getMessage())
-        if record.created - self._last_logged.get(text, -_QUIET_SECONDS) < _QUIET_SECONDS:
+        """Return True if the record's text was not logged within the last minute."""
+        # Texts that differ only in the failure's age or in the client count as the same text.
+        text = _VARYING_PARTS.sub("", record.getMessage())
+        if record.created - self._last_logged.get(text, -_REPEAT_AFTER_SECONDS) < _REPEAT_AFTER_SECONDS:
             return False
-        if len(self._last_logged) > _REMEMBERED_TEXTS:
+        if len(self._last_logged) > _MAX_REMEMBERED_TEXTS:
             self._last_logged.clear()
         self._last_logged[text] = record.created
         return True
@@ -134,7 +134,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
         if time.monotonic() > by:
             down = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - librdkafka's public constant
             reason = next((event.str() for event in errors if event.code() != down), None)
-            if reason is None and (open_port := _open(settings.bootstrap_servers)):
+            if reason is None and (open_port := _first_open_server(settings.bootstrap_servers)):
                 # Neither a TLS listener nor a paused broker answers a client without TLS, and no error is logged.
                 raise ClusterUnavailable(
                     f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
@@ -143,8 +143,8 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
             raise ClusterUnavailable(security.silent(reason or last.str(), settings, timeout))
 
 
-def may_pass(error: KafkaError) -> bool:
-    """True if the same request may succeed later: no broker or no coordinator has answered it."""
+def is_temporary(error: KafkaError) -> bool:
+    """True if a repeated request may succeed, because no broker or no coordinator has answered."""
     return error.retriable() or error.name() in _NO_ANSWER | _NO_COORDINATOR
 
 
@@ -160,30 +160,30 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
     return future.result()
 
 
-def same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Raise OutsideFailure if a cluster with another id answers; return if no cluster answers."""
+def require_same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
+    """Raise OutsideFailure if a cluster with another id answers; a cluster that does not answer is no error."""
     try:
         current = check_reachable(settings)
     except ClusterUnavailable:
         return
     if current != cluster_id:
         raise OutsideFailure(
-            f"cluster {settings.bootstrap_servers}: another cluster answers now ({current}, before {cluster_id}); "
-            "each has a checkpoint and a history of its own, start again for this one"
+            f"cluster {settings.bootstrap_servers}: another cluster answers now (id {current}, before {cluster_id}); "
+            "restart with the checkpoint and the history of this cluster"
         )
 
 
 def wait_reachable(settings: KafkaSettings, stop: threading.Event) -> bool:
     """Wait until the cluster answers and return True; return False if ``stop`` is set first."""
-    while not stop.wait(_AGAIN_SECONDS):
+    while not stop.wait(_RETRY_SECONDS):
         with suppress(ClusterUnavailable):
-            check_reachable(settings, timeout=_LOOK_SECONDS)
+            check_reachable(settings, timeout=_PROBE_TIMEOUT_SECONDS)
             return True
     return False
 
 
-def _open(servers: str) -> str | None:
-    """Return the first of the servers that accepts connections; None if no server does."""
+def _first_open_server(servers: str) -> str | None:
+    """Return the first server that accepts connections; None if no server accepts them."""
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=1):
@@ -205,7 +205,7 @@ def committed_offsets(
             if error.args[0].name() not in _NO_COORDINATOR or stopping():
                 raise
             _log.warning("committed offsets: %s; trying again", error.args[0].str())
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
 class Closing(ABC):

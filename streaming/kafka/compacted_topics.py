@@ -17,9 +17,9 @@ from streaming.records.episodes import Episode, EpisodeRecord, Incident, Inciden
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
 
-_AT_ONCE: Final = 1000
+_MAX_POLL_RECORDS: Final = 1000
 #: A number with this many digits is not an episode's or incident's number.
-_DIGITS: Final = 20
+_MAX_DIGITS: Final = 20
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
@@ -107,17 +107,17 @@ def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iter
 
 def _read(settings: Settings, topics: Sequence[str], **options: Any) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    reads = _reads(settings, topics, from_beginning=True, exit_at_end=True, **options)
+    reads = _read_changes(settings, topics, from_beginning=True, exit_at_end=True, **options)
     return next(reads, [[] for _ in topics])
 
 
 def _follow(settings: Settings, topic: str, **options: Any) -> Iterator[Any]:
     """Yield the newest record of each key once the topic is read to its end, then each newer record."""
-    for (records,) in _reads(settings, [topic], **options):
+    for (records,) in _read_changes(settings, [topic], **options):
         yield from records
 
 
-def _reads(
+def _read_changes(
     settings: Settings,
     topics: Sequence[str],
     *,
@@ -136,7 +136,7 @@ def _reads(
                 yield [list(records.take(on_malformed)) for records in newest.values()]
                 if exit_at_end:
                     return
-            messages = reader.poll(0.1, _AT_ONCE)
+            messages = reader.poll(0.1, _MAX_POLL_RECORDS)
             each(len(messages))
             for message in messages:
                 newest[message.topic() or ""].add(message)
@@ -192,7 +192,7 @@ class _NewestRecords:
 def _order(key: bytes) -> tuple[bytes, int]:
     """Return a sort key by which records are ordered by group and number."""
     group, _, number = key.rpartition(b"/")
-    return (group, int(number)) if number.isdigit() and len(number) < _DIGITS else (key, 0)
+    return (group, int(number)) if number.isdigit() and len(number) < _MAX_DIGITS else (key, 0)
 
 
 def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
@@ -216,7 +216,7 @@ def _incident(key: bytes, value: bytes, _written: int) -> IncidentRecord:
 
 def _require_key(key: bytes, group_id: str, number: int) -> None:
     if episode_records.of_key(key) != (group_id, number):
-        raise MalformedEpisode(f"key: {key!r} is not that of the value")
+        raise MalformedEpisode(f"key: {key!r} does not match the value")
 
 
 class EpisodeReader(Closing):
@@ -249,7 +249,7 @@ class EpisodeReader(Closing):
 
     def poll(self, timeout: float) -> list[EpisodeRecord]:
         """Return the changed episodes, or an empty list after ``timeout`` seconds; deleted episodes are left out."""
-        messages = self._reader.poll(timeout, _AT_ONCE)
+        messages = self._reader.poll(timeout, _MAX_POLL_RECORDS)
         if self._reader.ids != self._ids:  # the topic was created again, so its episodes are written again
             self._order, self._ids = RecordOrder(), self._reader.ids
         return [record for message in messages for record in self._records(message)]

@@ -56,8 +56,8 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
                 producer.flush(_FLUSH_SECONDS)
                 source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
                 raise BadInput(
-                    f"{letter.partition}:{letter.offset}: only a part of the record; the whole one is at {source}; "
-                    f"{sent} sent before it"
+                    f"{letter.partition}:{letter.offset}: has only a part of its record; the complete record is at "
+                    f"{source}; {sent} records were sent before it"
                 )
             producer.send_record(topic, letter.key, letter.value, letter.headers)
             sent += 1
@@ -73,7 +73,7 @@ def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
     by_place = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
     for place in places:
         if place not in by_place:
-            raise BadInput(f"{place!r}: no dead letter there; `dlt list` shows PARTITION:OFFSET of each")
+            raise BadInput(f"{place!r}: no dead letter at this offset; `dlt list` shows PARTITION:OFFSET of each")
     return [by_place[place] for place in places]
 
 

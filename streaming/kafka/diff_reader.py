@@ -19,7 +19,7 @@ from streaming.records import codec
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 
-#: The most ids that are kept. A repeated batch of Spark follows the first one closely.
+#: The most ids that are remembered: when Spark repeats a batch, its diffs soon follow the first copies.
 REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)

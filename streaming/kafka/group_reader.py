@@ -50,7 +50,7 @@ def read_live(
 
 
 def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
-    """Keep a record of the group; of consecutive snapshots keep only the last, because snapshots are long."""
+    """Append a record of the group; a snapshot replaces a snapshot directly before it, because snapshots are long."""
     attributes = codec.ce_attributes(message.headers())
     kind = attributes.get("type")
     if kind == _SNAPSHOT and records and records[-1][1].get("type") == _SNAPSHOT:
@@ -83,7 +83,7 @@ def read_change(
 def read_rounds(
     settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
-    """Return the rounds of each episode, in order, as far as the diff topic still has them."""
+    """Return the diffs of each episode's rounds, in order; diffs that were deleted from the topic are left out."""
     ids = {diff_id for episode in episodes for diff_id in episode.rounds}
     diffs: dict[str, Diff] = {}
     groups = {episode.group_id for episode in episodes}
@@ -100,7 +100,7 @@ def read_rounds(
 def replay_sinks(settings: Settings, listing: ListedMembers | None = None) -> Sinks:
     """Return the sinks of a replay's outputs: topic names, size limits and thresholds, as in the Spark job.
 
-    ``listing``: which members diffs list; None: as in the settings. A diff that is too large for its topic is
+    ``listing``: the members that diffs list; None: as in the settings. A diff that is too large for its topic is
     left out, as in the Spark job.
     """
     topics = settings.topics

@@ -1,4 +1,4 @@
-"""Heartbeats of the monitor's components: every component writes heartbeats, and programs that show data track them.
+"""Writes and tracks the heartbeats of the monitor's components.
 
 If a heartbeat can't be written, the component logs a warning and continues.
 """
@@ -28,13 +28,13 @@ from streaming.settings.config import Settings
 _log = logging.getLogger(__name__)
 
 #: Seconds between two checks that the topic exists.
-_LOOK_SECONDS: Final = 2.0
+_TOPIC_CHECK_SECONDS: Final = 2.0
 #: Seconds between two attempts to create the topic, and the timeout of an attempt.
-_MAKE_EVERY_SECONDS: Final = 30.0
-_MAKE_SECONDS: Final = 5.0
+_CREATE_INTERVAL_SECONDS: Final = 30.0
+_CREATE_TIMEOUT_SECONDS: Final = 5.0
 #: Timeout for the delivery of the last heartbeat (s).
-_LAST_SECONDS: Final = 2.0
-_WITHOUT: Final = "without heartbeats it is not noticed when this component stops"
+_LAST_DELIVERY_SECONDS: Final = 2.0
+_CONSEQUENCE: Final = "without heartbeats it is not noticed when this component stops"
 
 
 class HeartbeatWriter:
@@ -50,7 +50,7 @@ class HeartbeatWriter:
         self._exists = False
         self._tried = float("-inf")
         self._next = float("-inf")
-        self._watch = IdentityWatch(settings.kafka, [self._topic], every=_LOOK_SECONDS)
+        self._watch = IdentityWatch(settings.kafka, [self._topic], every=_TOPIC_CHECK_SECONDS)
         # A heartbeat that is not delivered in time is replaced by the next ones.
         self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_SECONDS * 1000)})
         now = time.time_ns() // 1_000_000
@@ -61,8 +61,8 @@ class HeartbeatWriter:
     def write(self, *, up_to: float | None, positions: Mapping[int, int] | None = None) -> None:
         """Write a heartbeat if one is due, without waiting for its delivery.
 
-        ``up_to``: the component has processed all events before this time (seconds since the epoch); None: not further
-        than in the last heartbeat. ``positions``: the next offset of each partition that the component reads.
+        ``up_to``: the component has processed all events before this time (seconds since the epoch); None: the same
+        time as in the last heartbeat. ``positions``: the next offset of each partition that the component reads.
         """
         now = time.monotonic()
         if now < self._next or not self._topic_exists(now):
@@ -74,7 +74,7 @@ class HeartbeatWriter:
         """Write the last heartbeat of a component that ends in order; wait up to 2 s for its delivery."""
         if self._exists:
             self._send("stopped", None, positions)
-            self._producer.client.flush(_LAST_SECONDS)
+            self._producer.client.flush(_LAST_DELIVERY_SECONDS)
 
     def _send(
         self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None
@@ -94,12 +94,12 @@ class HeartbeatWriter:
         self._exists = topics.get(self._topic) is not None
         if self._topic not in topics:
             self._log_denied()
-        elif not self._exists and now - self._tried >= _MAKE_EVERY_SECONDS:
+        elif not self._exists and now - self._tried >= _CREATE_INTERVAL_SECONDS:
             self._tried = now
             try:
-                create_topics(self._settings, [self._topic], _MAKE_SECONDS)
+                create_topics(self._settings, [self._topic], _CREATE_TIMEOUT_SECONDS)
             except (MonitorError, KafkaException) as error:
-                self._log_trouble(f"{error}; {_WITHOUT}")
+                self._log_trouble(f"{error}; {_CONSEQUENCE}")
         return self._exists
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
@@ -110,7 +110,7 @@ class HeartbeatWriter:
         # Other errors are not logged here: the component itself reports a cluster that does not answer.
 
     def _log_denied(self) -> None:
-        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _WITHOUT))
+        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _CONSEQUENCE))
 
     def _log_trouble(self, trouble: str | None) -> None:
         if trouble == self._reported:
@@ -125,7 +125,7 @@ class HeartbeatWriter:
 class _Observation(NamedTuple):
     """The state of the heartbeat tracker; it is replaced as a whole, so that other threads see a consistent state.
 
-    ``contact``: the time (monotonic clock) since which the topic is read to its end; None while it is not.
+    ``contact``: since when the topic is read to its end (monotonic clock); None while it is not read to its end.
     ``silent_since``: when the cluster last answered (s since the epoch); None while it answers.
     """
 
@@ -136,9 +136,9 @@ class _Observation(NamedTuple):
 
 
 _BATCH: Final = 1000
-#: The longest time that freshness stays undetermined at the start, while the topic can't be read.
-_OPEN_SECONDS: Final = 15.0
-#: Records that arrive within this time (s) after the cluster answers again may be older.
+#: Seconds after the start for which freshness stays undetermined while the topic can't be read.
+_UNDETERMINED_SECONDS: Final = 15.0
+#: Seconds after the cluster answers again in which records that were written before may arrive.
 _SETTLE_SECONDS: Final = 3.0
 #: The most components that are tracked, so that records of other programs can't fill the memory.
 MOST_COMPONENTS: Final = 1000
@@ -158,12 +158,12 @@ class HeartbeatTracker(BackgroundReader):
         self._began = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
-        """Return the data's freshness at ``now`` (seconds of the monotonic clock); any thread may call this."""
+        """Return how fresh the components' data is at ``now`` (s, monotonic clock); any thread may call this method."""
         view = self._view
         if view.unreadable:
             return Freshness()
         if view.contact is None and view.silent_since is None:
-            return Freshness(is_known=now - self._began > _OPEN_SECONDS)
+            return Freshness(is_known=now - self._began > _UNDETERMINED_SECONDS)
         contact = now if view.contact is None else view.contact
         freshness = heartbeat_rules.compute_freshness(view.last.values(), now, contact, self._limits)
         if view.silent_since is None:
@@ -199,7 +199,7 @@ class HeartbeatTracker(BackgroundReader):
         if contact is None and reader.at_end:
             contact = time.monotonic()
             if not self._view.last:
-                _log.info("topic %s: no heartbeat yet, of no component", self.topic)
+                _log.info("topic %s: no component has written a heartbeat yet", self.topic)
         self._view = self._view._replace(contact=contact, silent_since=None, unreadable=False)
         self.log_trouble(None)
 
@@ -233,9 +233,9 @@ class HeartbeatTracker(BackgroundReader):
 
 
 #: The number of missed heartbeats after which a component counts as stopped.
-_MISSED: Final = 2
+_MISSED_HEARTBEATS: Final = 2
 #: A component whose last heartbeat is this many intervals old is not waited for.
-_LONG_GONE: Final = 20
+_GONE_AFTER_INTERVALS: Final = 20
 _CHECK_POLL_SECONDS: Final = 0.2
 _CHECK_BATCH: Final = 500
 
@@ -243,26 +243,26 @@ _CHECK_BATCH: Final = 500
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """Return once it is certain that no collector with this id is running; raise OutsideFailure if one is.
 
-    The last heartbeat of a crashed collector is "running". A collector counts as running only if another heartbeat
-    follows, so that no two clocks are compared.
+    A crashed collector's last heartbeat also has the state "running". So a collector counts as running only if another
+    heartbeat follows; no clocks of different hosts are compared.
     """
     key = f"collector/{settings.collector_id}"
     last, age = last_heartbeat(settings, key)
-    if last is None or last.state == "stopped" or age > _LONG_GONE * last.every_ms / 1000:
+    if last is None or last.state == "stopped" or age > _GONE_AFTER_INTERVALS * last.every_ms / 1000:
         return
     with TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False) as reader:
-        newest, by = None, time.monotonic() + _MISSED * last.every_ms / 1000
+        newest, by = None, time.monotonic() + _MISSED_HEARTBEATS * last.every_ms / 1000
         while newest is None and time.monotonic() < by and not stop.is_set():
             newest, _ = _newest_heartbeat(reader, key, RecordOrder())
     if newest is not None and newest.state == "running":
         raise OutsideFailure(
-            f"collector {settings.collector_id} is running on this cluster and would be ended: stop it, or "
+            f"collector {settings.collector_id} is running on this cluster, and this start would end it: stop it, or "
             "start with --take-over, or use another --topic-prefix or collect.group_id"
         )
 
 
 def last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | None, float]:
-    """Return the newest heartbeat of a component and its age in s (brokers' clocks); None if it never wrote one."""
+    """Return a component's newest heartbeat (None: there is none) and its age in seconds by the brokers' clocks."""
     topic, order = settings.topics.signs, RecordOrder()
     last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
     if identify(settings.kafka, [topic]).get(topic) is not None:
@@ -275,7 +275,7 @@ def last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | N
 def _newest_heartbeat(
     reader: TopicReader, key: str, order: RecordOrder, last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
 ) -> tuple[ComponentHeartbeat | None, float]:
-    """Return a component's newest heartbeat in the next records, or ``last``, with its age in s (brokers' clocks)."""
+    """Return a component's newest heartbeat in the next records, with its age in seconds, or ``last``."""
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):

@@ -1,7 +1,7 @@
 """Downloads Maven artifacts with their dependencies into the user's cache, and finds the Java that runs them.
 
 The Ivy inside pyspark downloads the artifacts, so only Java is needed. A finished set is one folder under ``jars/``,
-put in place by one rename. Ivy's own cache keeps each finished file, so that an interrupted download continues.
+put in place by one rename. Ivy's own cache keeps each finished file, so that a new attempt continues the download.
 """
 
 import fcntl
@@ -23,9 +23,9 @@ from xml.sax.saxutils import quoteattr
 from assignors.errors import OutsideFailure
 from streaming.process.plain import printable
 
-#: The environment variable for a folder of jars, for hosts without a repository: the jars, or one subfolder per set.
+#: Environment variable with a folder of jars, for hosts without a repository; it may have one subfolder per set.
 JARS_VARIABLE = "KAFKA_JARS"
-#: The environment variable for a repository in place of Maven Central, as in Spark.
+#: Environment variable with the address of a repository to use in place of Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
 Tell = Callable[[str], None]
@@ -85,12 +85,12 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell
         return _from_folder(Path(folder).expanduser(), artifacts)
     key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
     done = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
-    made_once(done, lambda: _download(artifacts, done, transitive=transitive, progress=progress or (lambda _: None)))
+    create_once(done, lambda: _download(artifacts, done, transitive=transitive, progress=progress or (lambda _: None)))
     return sorted(done.glob("*.jar"))
 
 
-def made_once(path: Path, make: Callable[[], None]) -> None:
-    """Call ``make`` if ``path`` does not exist; of several processes one makes the path, and the others wait."""
+def create_once(path: Path, make: Callable[[], None]) -> None:
+    """Call ``make`` to create ``path`` if it does not exist; concurrent processes wait for the first one."""
     if not path.exists():
         with locked(path.with_name(f".{path.name}.lock")):
             if not path.exists():
@@ -118,7 +118,7 @@ def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool, 
         _run_ivy(work, names, progress)
         missing = [coordinate.file for coordinate in artifacts if not (work / "lib" / coordinate.file).is_file()]
         if missing:
-            raise DownloadFailed(f"fetching {names} failed: the repository gave no {', '.join(missing)}")
+            raise DownloadFailed(f"fetching {names} failed: the repository has no {', '.join(missing)}")
         (work / "lib").rename(done)
     progress("")
 
@@ -216,7 +216,7 @@ def java() -> tuple[Path, int]:
     return Path(path), major
 
 
-#: The environment variable for the folder in which downloads are kept.
+#: Environment variable with the path of the cache folder.
 CACHE_VARIABLE = "REBALANCE_MONITOR_CACHE"
 
 

@@ -16,13 +16,13 @@ from streaming.records import codec
 from streaming.records.events import GroupProgress
 from streaming.settings.config import Settings
 
-#: A start reads the events of the last hour: 120,000 samples, if 2,000 groups are at rest.
+#: The age of the oldest events that a start reads (ms): 120,000 samples for 2,000 stable groups.
 _START_MS: Final = 3_600_000
-#: A group whose newest sample is older is dropped.
+#: The age of a newest sample (ms) after which its group is dropped.
 _KEPT_MS: Final = 6 * 3_600_000
-#: The most samples that are kept per group: six hours at rest.
+#: The most samples per group: six hours of a stable group.
 _MOST_SAMPLES: Final = 360
-#: Added to twice the sampling interval: the newest sample of each group at rest is not older than the sum.
+#: Added to twice the sampling interval (ms): the newest sample of a stable group is not older than the sum.
 _MORE_MS: Final = 30_000
 _BATCH: Final = 500
 _PROGRESS: Final = b"group.progress"
@@ -42,7 +42,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
     samples: tuple[tuple[int, int | None], ...] = ()
 
     def add(self, sample: GroupProgress) -> "GroupLag":
-        """Return the lag with one more sample; a sample that is not newer than the last one changes nothing."""
+        """Return the lag with one more sample; a sample that is not newer than the last sample is ignored."""
         if sample.timestamp <= self.timestamp:
             return self
         partitions = {
@@ -61,7 +61,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
 
 
 class LagReader(BackgroundReader):
-    """Keeps the lag of every group over the last hours: ``with LagReader(settings) as reader: reader.groups``."""
+    """Tracks the lag of every group over the last hours: ``with LagReader(settings) as reader: reader.groups``."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.topics.membership, "lags")
@@ -87,7 +87,7 @@ class LagReader(BackgroundReader):
                 self.log_trouble(None)
 
     def mark_unreadable(self) -> None:
-        """Keep the lags, because every lag has the time of its sample."""
+        """Do nothing: readers of the lag see how old the last samples are."""
 
 
 def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
@@ -116,7 +116,7 @@ def _add(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, Grou
 
 
 def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
-    """Return each partition's first offset written at ``timestamp`` (ms) or later, without partitions lacking one."""
+    """Return each partition's first offset at or after ``timestamp`` (ms), as far as there is such a record."""
     topic = settings.topics.membership
     identity = identify(settings.kafka, [topic]).get(topic)
     places = [(topic, number) for number in range(identity.partitions if identity is not None else 0)]

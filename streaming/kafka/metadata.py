@@ -1,4 +1,4 @@
-"""Requests metadata of topics: their ids, partitions and leaders, and the first and end offsets of partitions.
+"""Requests topics' ids, partitions and leaders, and the first and end offsets of partitions.
 
 A topic that was deleted and created again has another id.
 """
@@ -19,7 +19,7 @@ from streaming.settings.connection import KafkaSettings
 #: Seconds between two requests for the description of topics.
 LOOK_SECONDS: Final = 0.25
 #: Timeout of a request (s); without an answer the cluster counts as unavailable.
-_ANSWER_SECONDS: Final = 5.0
+_REQUEST_TIMEOUT_SECONDS: Final = 5.0
 
 
 class Identity(NamedTuple):
@@ -36,7 +36,7 @@ class Contact:
         self._away = False
 
     def news(self, trouble: str | None) -> str | None:
-        """Return a log line if the cluster stopped or resumed answering, else None; ``trouble``: why it is silent."""
+        """Return a log line if the cluster stopped or resumed answering, else None; ``trouble``: the error."""
         if self._away == (trouble is not None):
             return None
         self._away = trouble is not None
@@ -59,7 +59,7 @@ class IdentityWatch:
         self._next = float("-inf")
         self._requests: dict[str, Future[Any]] = {}
         self._settings = settings
-        self._admin = kafka_admin.AdminClient(confluent_config(settings))  # kept: a deleted client receives no answers
+        self._admin = kafka_admin.AdminClient(confluent_config(settings))  # a deleted client receives no answers
 
     def look(self, now: float) -> Mapping[str, Identity | None] | None:
         """Return an answer that arrived since the last call, or None; send the next request when it is due.
@@ -67,12 +67,12 @@ class IdentityWatch:
         A topic that does not exist maps to None. A topic that this user may not describe is left out.
         """
         answer = self._answer()
-        if self._requests and now > self._next + 2 * _ANSWER_SECONDS:
+        if self._requests and now > self._next + 2 * _REQUEST_TIMEOUT_SECONDS:
             self._renew("no answer")
         if not self._requests and now >= self._next:
             self._next = now + self._every
             topics = TopicCollection(list(self.topics))
-            self._requests = self._admin.describe_topics(topics, request_timeout=_ANSWER_SECONDS)
+            self._requests = self._admin.describe_topics(topics, request_timeout=_REQUEST_TIMEOUT_SECONDS)
         return answer
 
     def _renew(self, trouble: str) -> None:
@@ -112,20 +112,20 @@ class IdentityWatch:
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
     """Return the id and partition count of each topic (None: the topic does not exist); blocks."""
     watch = IdentityWatch(settings, topics)
-    by = time.monotonic() + 2 * _ANSWER_SECONDS
+    by = time.monotonic() + 2 * _REQUEST_TIMEOUT_SECONDS
     while (identities := watch.look(time.monotonic())) is None:
         if time.monotonic() > by:
             raise ClusterUnavailable(
-                f"bootstrap_servers {settings.bootstrap_servers}: does not describe its topics "
+                f"bootstrap_servers {settings.bootstrap_servers}: no broker describes its topics "
                 f"({watch.trouble or 'no answer'})"
             )
         time.sleep(0.01)
     return dict(identities)
 
 
-#: A topic that was just created, or whose leader moves, has no leader for a moment.
+#: Seconds to wait for partitions without a leader, such as those of a new topic.
 _PATIENCE_SECONDS: Final = 10.0
-_AGAIN_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 0.1
 
 _LATEST: Final = OffsetSpec.latest()
 #: A topic and the number of a partition.
@@ -149,11 +149,11 @@ def bounds(
         if request.refused or time.monotonic() >= by:
             names = ", ".join(sorted({topic for topic, _ in places}))
             raise ClusterUnavailable(f"topic {names}: no broker returns its partitions' ends: {request.trouble}")
-        time.sleep(_AGAIN_SECONDS)
+        time.sleep(_RETRY_SECONDS)
 
 
 class OffsetRequest:
-    """Sends one ListOffsets request at a time for many partitions, to each of their leaders.
+    """Requests offsets of many partitions by ListOffsets, one request at a time.
 
     ``committed``: end offsets do not include records of open transactions.
 
@@ -173,7 +173,7 @@ class OffsetRequest:
 
     @property
     def is_pending(self) -> bool:
-        """True if an answer to the last request was not taken yet."""
+        """True if the answer to the last request is outstanding or was not read yet."""
         return bool(self._pending)
 
     def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST) -> None:
@@ -184,11 +184,11 @@ class OffsetRequest:
         self._pending = self._admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=self._level,
-            request_timeout=_ANSWER_SECONDS,
+            request_timeout=_REQUEST_TIMEOUT_SECONDS,
         )
 
     def wait(self, places: Collection[Place], spec: OffsetSpec = _LATEST) -> dict[Place, int]:
-        """Return the offsets of the partitions whose leader answers, as :meth:`send` requests them; blocks."""
+        """Send a request, and wait for its answer; partitions whose leader does not answer are left out."""
         if not places:
             return {}
         if self._admin is None:
@@ -196,7 +196,7 @@ class OffsetRequest:
             # The first request of a client without a connection to a broker waits for three seconds one time in five
             # (12 of 60, librdkafka 2.16); after a metadata request it never waited (0 of 120).
             with suppress(KafkaException):
-                self._admin.list_topics(next(iter(places))[0], timeout=_ANSWER_SECONDS)
+                self._admin.list_topics(next(iter(places))[0], timeout=_REQUEST_TIMEOUT_SECONDS)
         self.send(places, time.monotonic(), spec)
         while (offsets := self.take(time.monotonic())) is None:
             time.sleep(0.01)
@@ -205,7 +205,7 @@ class OffsetRequest:
     def take(self, now: float) -> dict[Place, int] | None:
         """Return the offsets that leaders returned; None while answers are outstanding and not timed out."""
         if not all(future.done() for future in self._pending.values()):
-            if now <= self._sent_at + 2 * _ANSWER_SECONDS:
+            if now <= self._sent_at + 2 * _REQUEST_TIMEOUT_SECONDS:
                 return None
             self._pending = {}
             return {}
@@ -229,17 +229,16 @@ class OffsetRequest:
 
 
 #: Seconds between two requests for end offsets.
-_EVERY_SECONDS: Final = 1.0
-#: Age in seconds up to which an answer counts as current.
-_CURRENT_SECONDS: Final = 5.0
+_OFFSETS_INTERVAL_SECONDS: Final = 1.0
+#: Age in seconds up to which an answer is current.
+_CURRENT_WITHIN_SECONDS: Final = 5.0
 
 
 class EndOffsets:
     """The end offset of each partition as of the last answer; never waits for an answer.
 
-    ``Consumer.get_watermark_offsets(cached=True)`` would return the same without a request, but it waits for
-    librdkafka's lock while it holds Python's interpreter lock: the whole process stops while librdkafka
-    holds it.
+    ``Consumer.get_watermark_offsets(cached=True)`` needs no request, but it waits for librdkafka's lock while it holds
+    Python's interpreter lock. So the whole process stops for as long as librdkafka holds the lock.
     """
 
     def __init__(self, settings: KafkaSettings, places: Iterable[Place]) -> None:
@@ -251,7 +250,7 @@ class EndOffsets:
 
     def look(self, now: float) -> Mapping[Place, int]:
         """Return the end offsets as of the last answer; send the next request when it is due."""
-        if self.places and not self._request.is_pending and now >= self._requested_at + _EVERY_SECONDS:
+        if self.places and not self._request.is_pending and now >= self._requested_at + _OFFSETS_INTERVAL_SECONDS:
             self._requested_at = now
             self._request.send(self.places, now)
         if self._request.is_pending and (answer := self._request.take(now)) is not None:
@@ -260,9 +259,9 @@ class EndOffsets:
         return self._ends
 
     def are_current(self, now: float) -> bool:
-        """True if the leader of every partition has answered within the last ``_CURRENT_SECONDS``."""
+        """True if the leader of every partition has answered within the last ``_CURRENT_WITHIN_SECONDS``."""
         oldest = min((self._answered.get(place, float("-inf")) for place in self.places), default=now)
-        return now - oldest <= _CURRENT_SECONDS
+        return now - oldest <= _CURRENT_WITHIN_SECONDS
 
 
 #: Seconds without a record after which the end offsets are requested.
@@ -284,10 +283,9 @@ class Stall:
         self._last_look: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
-        """Return the bounds of partitions whose position has not moved for ``STALL_SECONDS`` and is not their end.
+        """Return the bounds of partitions without progress for ``STALL_SECONDS``, with unread or lost records.
 
-        A partition with unread records counts only while no partition is read: a client reads one partition after the
-        other.
+        Partitions with unread records count only if no partition was read: a client reads them one after another.
         """
         if self._last_look is not None and now - self._last_look < STALL_SECONDS:
             return {}

@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens: by the client credentials grant (RFC 6749, 4.4) for kafka-python, and AWS's for both clients.
+"""Requests OAUTHBEARER tokens: from a token endpoint (RFC 6749, 4.4) for kafka-python, and AWS tokens for all clients.
 
 librdkafka itself requests tokens by the grant; the Java clients request all tokens themselves.
 """

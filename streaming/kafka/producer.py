@@ -22,7 +22,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
 _METADATA_SECONDS = 30.0
-#: A client that delivers nothing for this long may have lost its brokers, and is replaced.
+#: Seconds without a delivery after which a client may have lost its brokers, and is replaced.
 LATE_SECONDS = 10.0
 _DENIED = "TOPIC_AUTHORIZATION_FAILED"
 #: Advice when a broker refuses a record's timestamp: by default, a timestamp more than an hour ahead of the broker's
@@ -61,9 +61,9 @@ class ReplaceableProducer:
 
 
 class EventProducer:
-    """Sends membership events; as a context manager it flushes at the end.
+    """Sends membership events; the end of its ``with`` block flushes them.
 
-    ``extra``: further librdkafka properties. ``component``: its name in the message about a missing ACL.
+    ``extra``: further librdkafka properties. ``component``: the user of the producer, for messages about a missing ACL.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EventProducer:
             self.flush()
 
     def _partitions(self, topic: str) -> int:
-        """Return the topic's partition count; request it again every half minute, because topics may grow."""
+        """Return the topic's partition count, which is requested again every half minute, because it may grow."""
         count, requested_at = self._counts.get(topic, (0, 0.0))
         now = time.monotonic()
         if count and now - requested_at < _METADATA_SECONDS:
@@ -146,7 +146,7 @@ class EventProducer:
         if metadata.error is not None:
             if metadata.error.name() == _DENIED:
                 raise self._not_allowed(topic)
-            raise NotDelivered(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` makes it")
+            raise NotDelivered(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` creates it")
         self._counts[topic] = (len(metadata.partitions), now)
         return len(metadata.partitions)
 

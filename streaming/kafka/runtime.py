@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import Tell, cache_dir, fetch, java, kafka_coordinates, made_once, say
+from streaming.kafka.jars import Tell, cache_dir, create_once, fetch, java, kafka_coordinates, say
 from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
@@ -58,14 +58,14 @@ class Runtime:
 
 
 def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
-    """Return the runtime of a Kafka version; the first call prepares it, or raises OutsideFailure."""
+    """Return the runtime of a Kafka version, and prepare it if necessary; raises OutsideFailure if that fails."""
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
     # The archive is valid only for exactly this Java and this class path.
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
-    made_once(home, lambda: _make(jars, home, progress or (lambda _: None)))
+    create_once(home, lambda: _make(jars, home, progress or (lambda _: None)))
     return Runtime(jars, home)
 
 
@@ -111,7 +111,7 @@ def server_properties(
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(storage),
-        # With one broker there are no other replicas; few partitions of internal topics make the start fast.
+        # One broker allows one replica; few partitions of internal topics make the start fast.
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.replication.factor": "1",
@@ -126,7 +126,7 @@ def server_properties(
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.min.heartbeat.interval.ms": "100",
-        # After a crash the controller lets the same broker in again only when its old session has expired.
+        # After a crash, the controller registers the same broker again only when its old session has expired.
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
         **(extra or {}),

@@ -1,4 +1,4 @@
-"""The clients' security properties, the detection of changed credential files, and the causes of refused connections.
+"""Security properties of the clients, detection of changed credential files, and causes of refused connections.
 
 librdkafka's error codes don't distinguish a wrong password from an unknown mechanism, nor an untrusted certificate
 from the wrong kind of listener. Its error texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``).
@@ -162,7 +162,7 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
-    """Return the properties of the Java clients' token handler, by its name in Kafka 3.9 (Spark 4.0) and 4.x."""
+    """Return the properties with which Java clients request OAUTHBEARER tokens (class name of Kafka 3.9 and 4.x)."""
     extensions = (settings.sasl_oauthbearer_extensions or "").split(",")
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
@@ -204,9 +204,9 @@ LOOK_SECONDS: Final = 2.0
 
 
 class Renewal:
-    """Detects changed credential files: clients read these files only when they are created, and must be replaced.
+    """Detects changed credential files. Clients read these files only when they are created, so they must be replaced.
 
-    The clients themselves renew only tokens of OAUTHBEARER.
+    The clients themselves renew OAUTHBEARER tokens.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -266,7 +266,7 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 
 def silent(text: str, settings: KafkaSettings, seconds: float) -> str:
-    """Return a text that names the address that does not answer: the token endpoint or the bootstrap servers."""
+    """Return a message about the address that does not answer: the token endpoint or the bootstrap servers."""
     address = f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
     if _TOKENLESS in text.lower():
         address = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
@@ -290,7 +290,7 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 def _unknown_authority(name: str, settings: KafkaSettings) -> str:
     trusted = settings.files.get(name, "the system's authorities")
     remedy = f"set kafka.{name} to the PEM of the authority that signed it"
-    return f"its certificate is not vouched for by {trusted}; {remedy}"
+    return f"its certificate is not signed by {trusted}; {remedy}"
 
 
 def _certificate(text: str, _: str, settings: KafkaSettings) -> str:
@@ -322,10 +322,10 @@ _IS: Final = "kafka.security_protocol is {protocol}"
 _NOT_ENCRYPTED: Final = (
     f"the listener is not encrypted; {_IS}, set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
 )
-_HANGS_UP: Final = f"hangs up on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
+_HANGS_UP: Final = f"closes the connection on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
 _MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
-#: Words in librdkafka's text, and the cause to report. The first match decides; the most specific ones come first.
+#: Words in librdkafka's error text, and the message to report. The first match decides.
 _REASONS: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
     (("ssl", "verify failed"), _certificate),
     (("ssl", "certificate"), _certificate),

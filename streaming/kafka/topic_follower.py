@@ -1,4 +1,4 @@
-"""Handles every record of some topics once it is published, with committed offsets, so that restarts lose nothing."""
+"""Handles every new record of some topics, and commits offsets, so that a restart skips no record."""
 
 import logging
 import threading
@@ -20,8 +20,7 @@ _TIMEOUT_SECONDS: Final = 10.0
 _Answer = TypeVar("_Answer")
 #: Errors that a later attempt can't resolve.
 _DENIED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_AUTHENTICATION"})
-#: Errors after which the member has lost its place in the group: it rejoins at the next poll, and gets partitions
-#: again.
+#: Errors of a consumer that is no longer a member of its group: it rejoins at the next poll.
 _NO_MEMBER: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"})
 
 
@@ -30,7 +29,7 @@ class Stopped(Exception):  # noqa: N818 - not an error: the process ends
 
 
 class TopicFollower:
-    """A consumer of topics, which starts at their ends if its group has no committed offsets, until ``stop`` is set."""
+    """Consumes topics until ``stop`` is set; without committed offsets it starts at the topics' ends."""
 
     def __init__(self, settings: KafkaSettings, group_id: str, topics: Sequence[str], stop: threading.Event) -> None:
         self._settings, self._group_id, self._topics, self._stop = settings, group_id, list(topics), stop
@@ -94,7 +93,7 @@ class TopicFollower:
             _log.warning("%s: not committed, its records are handled again: %s", self._group_id, error.args[0].str())
 
     def _repeat(self, request: Callable[[], _Answer]) -> _Answer:
-        """Repeat a request until the cluster answers; raise Stopped, or an error that time does not resolve."""
+        """Repeat a request until the cluster answers; raises Stopped, or an error that a repetition can't resolve."""
         while True:
             try:
                 return request()
@@ -108,7 +107,7 @@ class TopicFollower:
                 raise Stopped
 
     def wait(self, seconds: float) -> None:
-        """Wait while a record is handled, or raise Stopped; the paused consumer stays in its group."""
+        """Wait while a record is handled; the consumer stays in its group. Raises Stopped if ``stop`` is set."""
         self._consumer.pause(self._consumer.assignment())
         by = time.monotonic() + seconds
         while time.monotonic() < by:

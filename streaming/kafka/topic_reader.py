@@ -98,7 +98,7 @@ class TopicReader(Closing):
                 raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of the topic needs"))
             identity = identities[topic]
             if identity is None and not wait:
-                raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` makes it")
+                raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` creates it")
             if identity is None:
                 self.missing.add(topic)
                 log.warning("topic %s does not exist yet: waiting for it", topic)
@@ -124,7 +124,7 @@ class TopicReader(Closing):
             if max(start, low) < high:
                 self._unread.add(place)
         for topic in self.missing & there.keys():
-            log.warning("topic %s is there: it is read from its beginning", topic)
+            log.warning("topic %s exists now: it is read from its beginning", topic)
         self._identities |= there
         self.missing -= there.keys()
         if new:
@@ -160,7 +160,7 @@ class TopicReader(Closing):
         return sum(max(0, lag) for lag in lags)
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
-        """Return up to ``most`` records; wait up to ``timeout`` seconds for the first record only."""
+        """Return up to ``most`` records; ``timeout``: seconds to wait for the first record."""
         self._look()
         first = self._consumer.poll(timeout)
         if first is None:
@@ -226,11 +226,11 @@ class TopicReader(Closing):
             if topic not in ids or (identity is not None and identity.topic_id == ids[topic]):
                 continue
             if not self._follow:
-                what = "was deleted" if identity is None else "was deleted and made again"
+                what = "was deleted" if identity is None else "was deleted and created again"
                 raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
             if identity is None:
                 self.missing.add(topic)
-                log.warning("topic %s was deleted: waiting until it is made again", topic)
+                log.warning("topic %s was deleted: waiting until it is created again", topic)
             else:
                 _warn_recreated(topic)
             del self._identities[topic]
@@ -246,7 +246,7 @@ class TopicReader(Closing):
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     def _replace_stalled_client(self) -> None:
-        """Replace a client that reads no records; read partitions that lost records from their beginning again."""
+        """Replace a client that has stopped reading; read partitions that have lost records from their beginning."""
         stalled = self._stall.look(self._positions, time.monotonic())
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:
@@ -255,7 +255,7 @@ class TopicReader(Closing):
                 if low < high:
                     self._unread.add(place)
             else:
-                log.warning("topic %s partition %d: nothing arrives although there is more: a new client", *place)
+                log.warning("topic %s partition %d: no record arrives, though it has more: using a new client", *place)
         if stalled:
             self._reconnect()
 
@@ -265,11 +265,11 @@ class TopicReader(Closing):
 
 
 def _warn_cut(place: Place, end: int, position: int) -> None:
-    log.warning("topic %s partition %d: ends at %d, before %d: read again", *place, end, position)
+    log.warning("topic %s partition %d: ends at offset %d, before position %d: reading it again", *place, end, position)
 
 
 def _warn_recreated(topic: str) -> None:
-    log.warning("topic %s was deleted and made again: it is read from its beginning", topic)
+    log.warning("topic %s was deleted and created again: it is read from its beginning", topic)
 
 
 class RecordOrder:
@@ -283,7 +283,7 @@ class RecordOrder:
         self._newest: dict[bytes | None, tuple[int, int]] = {}
 
     def accept(self, message: Message) -> bool:
-        """Take the next record; return False if a newer record of its key came before, else True."""
+        """Add the next record; return False if a newer record of its key was added before, else True."""
         key, partition, written_ms = message.key(), message.partition() or 0, message.timestamp()[1]
         last_partition, newest_ms = self._newest.get(key, (partition, written_ms))
         if last_partition != partition and written_ms < newest_ms:

@@ -26,13 +26,13 @@ _TICKS_MS = 3_600_000
 _DAY_MS = 86_400_000
 #: Every episode and incident has its own key, so compaction alone would keep all episodes and incidents.
 _COMPACT_DELETE = "compact,delete"
-#: Compaction works on closed segments, so that a start reads few old records. Managed clusters allow no shorter time.
+#: Only closed segments are compacted, so short segments leave few old records. Managed clusters allow no shorter time.
 _SIGNS_SEGMENT_MS = 6 * 3_600_000
 _DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
 class MonitorTopic(Struct, rename="camel"):
-    """One of the monitor's topics: its required cleanup policy, and its configuration (None: it does not exist)."""
+    """One of the monitor's topics; fields of its configuration are None if the topic does not exist."""
 
     name: str
     holds: str
@@ -68,26 +68,26 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
-        MonitorTopic(settings.episodes, "rounds that belong together, as episodes", _COMPACT_DELETE),
-        MonitorTopic(settings.incidents, "what somebody should look at", _COMPACT_DELETE),
+        MonitorTopic(settings.episodes, "episodes of consecutive rebalance rounds", _COMPACT_DELETE),
+        MonitorTopic(settings.incidents, "incidents: conditions that need attention", _COMPACT_DELETE),
         MonitorTopic(settings.signs, "last heartbeat of each component", "compact"),
     ]
 
 
 def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> list[MonitorTopic]:
-    """Return the topics named in ``only`` (None: the four topics that records are in), as the cluster has them."""
+    """Return the topics named in ``only``; None: those of membership, diffs, assignments and dead letters."""
     check_reachable(settings.kafka)
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     return _describe(admin, settings, only, REACH_TIMEOUT_SECONDS)
 
 
 def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
-    """Return the longest record (bytes) that both the topic and producers accept, by topic."""
+    """Return the size limit of a record (bytes) by topic, which both the topic and the producers respect."""
     return {state.name: min(state.max_message_bytes or MAX_RECORD_BYTES, LONGEST_RECORD_BYTES) for state in states}
 
 
 def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partitions: dict[str, int]) -> Sinks:
-    """Return the sinks of the stream's outputs by the settings; ``partitions``: partition counts by topic."""
+    """Return the sinks of the stream's outputs, from the settings; ``partitions``: partition counts by topic."""
     topics, stream = settings.topics, settings.stream
     return Sinks(
         *topics.names,
@@ -106,7 +106,7 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
 def ensure_topics(
     settings: Settings, only: Iterable[str] | None = None, *, timeout: float = _CREATE_SECONDS
 ) -> list[MonitorTopic]:
-    """Create missing topics among ``only`` (None: the four topics that records are in); return all once they exist.
+    """Create missing topics among ``only`` (None: as in :func:`describe_topics`); return the topics once all exist.
 
     Raises BadInput if a topic exists with another cleanup policy; the message has the command that corrects it. Raises
     OutsideFailure if the cluster refuses the request, or takes longer than ``timeout`` seconds.
@@ -122,7 +122,7 @@ def ensure_topics(
         create_topics(settings, missing, timeout)
         # A topic that this user may not describe looks as if it did not exist.
         for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
-            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "or to see that it exists"))
+            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "as the topic looks missing"))
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
@@ -149,7 +149,7 @@ def _describe(
                 state.max_message_bytes = int(config["max.message.bytes"].value)
             states.append(state)
     except KafkaException as error:
-        raise clients.ClusterUnavailable(f"the cluster does not describe its topics: {error.args[0].str()}") from error
+        raise clients.ClusterUnavailable(f"no broker describes the monitor's topics: {error.args[0].str()}") from error
     return states
 
 
@@ -191,7 +191,7 @@ def create_topics(settings: Settings, names: Iterable[str], timeout: float) -> N
 
 
 def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> None:
-    """Create the topics that do not exist."""
+    """Create topics; topics that exist already are left unchanged."""
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():

@@ -1,14 +1,14 @@
 """The listener: applications report their consumers' joins, assignments, revocations and leaves to the monitor.
 
-Three lines in the application, before it makes its consumer as ever (confluent-kafka or kafka-python)::
+Add three lines before the application creates its consumer (confluent-kafka or kafka-python) as usual::
 
     from streaming.listener import Listener
 
     listener = Listener("monitor-kafka:9092")
     Consumer = listener.wrap(Consumer)
 
-The consumer's callbacks queue events and return; the listener's own thread sends them to the monitor's cluster,
-which may be another one, or unavailable. The application never sees its errors.
+The consumer's callbacks queue events and return. A thread of the listener sends the events to the monitor's cluster,
+which may be unavailable, or another cluster than the application's. The listener raises no errors in the application.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Consumers of confluent-kafka: their rebalance callbacks and group metadata."""
+"""Reports consumers of confluent-kafka, from their rebalance callbacks and group metadata."""
 
 import socket
 import struct
@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streaming.listener.listener import Reporting, reporter
-from streaming.listener.membership import configured
+from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 
 _Callback = Callable[[Any, list[Any]], object]
 
 
 class ConfluentReporting(Reporting):
-    """Reports consumers of the class that comes after this one."""
+    """Mixin for confluent-kafka's consumer classes: reports assignments, revocations and leaves."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._reporter = reporter(self._outbox, lambda: about({**(args[0] if args else {}), **kwargs}), self._where)
+        self._reporter = reporter(
+            self._outbox, lambda: read_configuration({**(args[0] if args else {}), **kwargs}), self._where
+        )
 
     def subscribe(
         self,
@@ -26,7 +28,7 @@ class ConfluentReporting(Reporting):
         on_revoke: _Callback | None = None,
         on_lost: _Callback | None = None,
     ) -> None:
-        """Subscribe, with callbacks that also report."""
+        """Subscribe to topics, with callbacks that also report to the monitor."""
         if self._reporter is not None:
             on_lost = _chained(on_lost or on_revoke, self._reporter.lost)  # without on_lost, the client calls on_revoke
             on_assign = _chained(on_assign, self._reporter.assigned)
@@ -35,7 +37,7 @@ class ConfluentReporting(Reporting):
         callbacks = {name: callback for name, callback in callbacks.items() if callback is not None}
         super().subscribe(topics, **callbacks)  # type: ignore[misc] # of the class that comes after this one
         if self._reporter is not None:
-            # The topics of a pattern are not known.
+            # The client does not return the topics that a pattern matches.
             self._reporter.subscribed([] if any(name.startswith("^") for name in topics) else topics)
 
     def __exit__(self, *_: object) -> None:
@@ -47,7 +49,7 @@ class ConfluentReporting(Reporting):
 
 
 def _chained(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Callback:
-    """Return a callback that calls the application's, if any, and then ours, even after an error."""
+    """Return a callback that calls the application's callback, if any, and then ``report``, even after an error."""
 
     def both(consumer: Any, partitions: list[Any]) -> None:
         try:
@@ -59,15 +61,15 @@ def _chained(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Cal
     return both
 
 
-def about(config: Mapping[str, Any]) -> MemberJoined | None:
-    """Read a consumer's configuration, with librdkafka's defaults; None: it has no group."""
+def read_configuration(config: Mapping[str, Any]) -> MemberJoined | None:
+    """Return a consumer's configuration with librdkafka's defaults; None if the consumer has no group."""
     if not config.get("group.id"):
         return None
     modern = config.get("group.protocol") == "consumer"
     assignors = str(config.get("partition.assignment.strategy") or "range,roundrobin").split(",")
     if modern:
         assignors = [str(config["group.remote.assignor"])] if config.get("group.remote.assignor") else []
-    return configured(
+    return join_template(
         str(config["group.id"]),
         client_id=str(config.get("client.id", "rdkafka")),
         client_host=socket.gethostname(),

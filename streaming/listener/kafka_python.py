@@ -1,4 +1,4 @@
-"""Consumers of kafka-python: their rebalance listeners and group metadata."""
+"""Reports consumers of kafka-python, from their rebalance listeners and group metadata."""
 
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,24 +8,24 @@ from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, Co
 from kafka.coordinator.base import MemberState
 
 from streaming.listener.listener import Reporter, Reporting, reporter
-from streaming.listener.membership import configured
+from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 
 
 class KafkaPythonReporting(Reporting):
-    """Reports consumers of the class that comes after this one."""
+    """Mixin for kafka-python's consumer classes: reports assignments, revocations and leaves."""
 
     config: dict[str, Any]
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         super().__init__(**configs)
-        self._reporter = reporter(self._outbox, lambda: about(self.config), self._where, self._look)
+        self._reporter = reporter(self._outbox, lambda: read_configuration(self.config), self._where, self._look)
         if topics:
             self.subscribe(topics)
 
     def subscribe(self, topics: Sequence[str] = (), pattern: str | None = None, listener: Any = None) -> None:
-        """Subscribe, with a listener that also reports."""
-        # The client refuses any other object.
+        """Subscribe to topics, with a rebalance listener that also reports to the monitor."""
+        # The client refuses a listener of any other class.
         if self._reporter is not None and isinstance(listener, ConsumerRebalanceListener | None):
             listener = _ReportingListener(listener, self._reporter)
         elif self._reporter is not None and isinstance(listener, AsyncConsumerRebalanceListener):
@@ -90,11 +90,11 @@ class _AsyncReportingListener(AsyncConsumerRebalanceListener):
         await self._call("lost", lost)
 
 
-def about(config: Mapping[str, Any]) -> MemberJoined | None:
-    """Read a consumer's configuration, with the client's defaults; None: it has no group."""
+def read_configuration(config: Mapping[str, Any]) -> MemberJoined | None:
+    """Return a consumer's configuration with the client's defaults; None if the consumer has no group."""
     if config["group_id"] is None:
         return None
-    return configured(
+    return join_template(
         config["group_id"],
         client_id=config["client_id"],
         client_host=socket.gethostname(),

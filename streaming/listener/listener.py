@@ -1,4 +1,4 @@
-"""Wraps consumer classes: reporters queue events, and the thread of an outbox sends them."""
+"""Wraps consumer classes so that each consumer queues events, which a thread of the outbox sends."""
 
 import atexit
 import logging
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-#: Events that are kept while the cluster does not accept them: some hundred bytes each.
-KEPT: Final = 1_000
-#: Most events that the client library has.
-_IN_FLIGHT: Final = 100
-#: Seconds between two looks for due events; while the outbox closes; and after a failure.
-_LOOK_SECONDS: Final = 0.25
-_LAST_LOOK_SECONDS: Final = 0.02
-_AGAIN_SECONDS: Final = 1.0
-#: A cluster that accepts nothing for so long is unavailable.
-_AWAY_SECONDS: Final = 3.0
+#: The most events that wait while the cluster accepts no records; an event has some hundred bytes.
+MAX_WAITING_EVENTS: Final = 1_000
+#: The most events that the client library has in flight.
+_MAX_IN_FLIGHT: Final = 100
+#: Seconds between two checks for due events, between two checks while the outbox closes, and after a failure.
+_CHECK_SECONDS: Final = 0.25
+_CLOSING_CHECK_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 1.0
+#: Seconds without a delivered event after which the cluster counts as unavailable.
+_UNAVAILABLE_AFTER_SECONDS: Final = 3.0
 
 
 def read_clocks() -> ClockReading:
-    """Return the current time of both clocks."""
+    """Return the current time of the system clock and of the monotonic clock."""
     return ClockReading(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
 
 
 class Outbox:
-    """Accepts events from any thread, and sends them from its own."""
+    """Queues events from any thread, and sends them from a thread of its own."""
 
     def __init__(self, settings: "Settings") -> None:
         self._settings = settings
-        self._waiting: deque[Event] = deque(maxlen=KEPT)
-        #: The event that is given to the client library next.
+        self._waiting: deque[Event] = deque(maxlen=MAX_WAITING_EVENTS)
+        #: The event that is passed to the client library next.
         self._next: Event | None = None
         self._consumers: WeakSet[Reporter] = WeakSet()
         self._lock = threading.Lock()
@@ -51,13 +51,13 @@ class Outbox:
         self._close_by: float | None = None
         self._thread: threading.Thread | None = None
         self._producer: EventProducer | None = None
-        #: When everything had last been delivered; whether an event may have been lost since.
+        #: When all events had last been delivered; and whether events may have been lost since then.
         self._all_delivered_at = time.monotonic()
-        self._missed = False
+        self._has_missed_events = False
         self._reported = ""
 
     def add(self, consumer: "Reporter") -> None:
-        """Report a consumer from now on, for as long as it exists."""
+        """Report a consumer from now on, for as long as the consumer exists."""
         with self._lock:
             self._consumers.add(consumer)
             if self._thread is None:
@@ -66,7 +66,7 @@ class Outbox:
 
     def put(self, events: Iterable[Event]) -> None:
         """Queue events to be sent."""
-        # Only events wake the thread: its own looks nearly always put none, and it would never sleep.
+        # An empty put does not wake the thread: its own checks put mostly nothing, and it would never sleep.
         if new := list(events):
             self._waiting.extend(new)
             self._wake.set()
@@ -79,23 +79,23 @@ class Outbox:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        while self._close_by is None or not (self._delivered() or self._given_up()):
-            self._wake.wait(_LOOK_SECONDS if self._close_by is None else _LAST_LOOK_SECONDS)
+        while self._close_by is None or not (self._is_delivered() or self._is_past_deadline()):
+            self._wake.wait(_CHECK_SECONDS if self._close_by is None else _CLOSING_CHECK_SECONDS)
             self._wake.clear()
             try:
-                self._round()
+                self._send_due_events()
             except Exception as error:  # noqa: BLE001 - the thread survives every error
-                self._missed = True
-                if str(error) != self._reported and not self._given_up():  # log each error once
+                self._has_missed_events = True
+                if str(error) != self._reported and not self._is_past_deadline():  # log each error once
                     self._reported = str(error)
-                    _log.warning("the monitor is not told: %s", error)
+                    _log.warning("events are not sent to the monitor: %s", error)
                 if self._close_by is None:
-                    time.sleep(_AGAIN_SECONDS)
+                    time.sleep(_RETRY_SECONDS)
 
-    def _given_up(self) -> bool:
+    def _is_past_deadline(self) -> bool:
         return self._close_by is not None and time.monotonic() >= self._close_by
 
-    def _round(self) -> None:
+    def _send_due_events(self) -> None:
         if self._producer is None:
             from streaming.kafka.producer import EventProducer
 
@@ -105,13 +105,13 @@ class Outbox:
             self._producer = producer
         self._producer.client.poll(0)
         now = time.monotonic()
-        if self._delivered():
+        if self._is_delivered():
             self._all_delivered_at = now
-            if self._missed and self._close_by is None:
-                self._missed = False
+            if self._has_missed_events and self._close_by is None:
+                self._has_missed_events = False
                 self._collect(Membership.renewed)
-        if now - self._all_delivered_at > _AWAY_SECONDS:
-            self._missed = True  # heartbeats of the meantime are of no use later
+        if now - self._all_delivered_at > _UNAVAILABLE_AFTER_SECONDS:
+            self._has_missed_events = True  # heartbeats that are sent too late are useless
         elif self._close_by is None:
             self._collect(Membership.due)
         self._send(self._producer)
@@ -124,89 +124,89 @@ class Outbox:
             self._waiting.extend(events(consumer.membership, read_clocks()))
 
     def _send(self, producer: "EventProducer") -> None:
-        """Give the client library events, up to its limit."""
-        while len(producer.client) < _IN_FLIGHT and (self._next or self._waiting):
+        """Pass events to the client library, up to its limit of events in flight."""
+        while len(producer.client) < _MAX_IN_FLIGHT and (self._next or self._waiting):
             event = self._next = self._next or self._waiting.popleft()
             try:
                 producer.send(event)
             except OutsideFailure:
                 raise
             except Exception:
-                self._next = None  # it can't be encoded
+                self._next = None  # the event can't be encoded
                 raise
             self._next = None
 
-    def _delivered(self) -> bool:
+    def _is_delivered(self) -> bool:
         in_flight = 0 if self._producer is None else len(self._producer.client)
         return not in_flight and self._next is None and not self._waiting
 
 
 @contextmanager
-def _safely() -> Iterator[None]:
+def _logging_errors() -> Iterator[None]:
     """Log errors instead of raising them into the application."""
     try:
         yield
     except Exception:  # noqa: BLE001 - every error
-        _log.exception("the monitor is not told of this consumer")
+        _log.exception("this consumer is not reported to the monitor")
 
 
 class Reporter:
-    """Reports one consumer.
+    """Reports one consumer's membership to the monitor.
 
-    ``where`` returns the client's current member id and generation; it is called in callbacks only. ``look`` returns
-    the same, or None while it is in no generation; it is called from another thread, so only for clients that allow it.
+    ``where`` returns the client's member id and generation, and is called only in callbacks. ``look`` returns the same
+    pair, or None while the client is in no generation; another thread calls it, so only for clients that allow this.
     """
 
     def __init__(
         self,
         outbox: Outbox,
-        about: MemberJoined,
+        template: MemberJoined,
         where: Callable[[], tuple[str, int]],
         look: Callable[[], tuple[str, int] | None] | None = None,
     ) -> None:
-        self.membership = Membership(about)
+        self.membership = Membership(template)
         self._outbox, self._where, self._look = outbox, where, look
         self._looked: tuple[str, int] | None = None
 
-    @_safely()
+    @_logging_errors()
     def subscribed(self, topics: Iterable[str]) -> None:
-        """Report a subscription: no topics if it is by a pattern."""
+        """Report a subscription; ``topics`` is empty for a pattern."""
         self._outbox.put(self.membership.subscribed(topics, read_clocks()))
         self._outbox.add(self)
 
-    @_safely()
+    @_logging_errors()
     def assigned(self, partitions: Iterable[Any]) -> None:
         """Report assigned partitions."""
         self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
 
-    @_safely()
+    @_logging_errors()
     def revoked(self, partitions: Iterable[Any]) -> None:
         """Report revoked partitions."""
         self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
 
-    @_safely()
+    @_logging_errors()
     def lost(self, _: Iterable[Any]) -> None:
-        """Report that its partitions are lost."""
+        """Report that the consumer has lost its partitions."""
         self._outbox.put(self.membership.lost(read_clocks()))
 
-    @_safely()
+    @_logging_errors()
     def _left(self, reason: str) -> None:
         self._outbox.put(self.membership.left(reason, read_clocks()))
 
     @contextmanager
     def leaving(self, reason: str) -> Iterator[None]:
-        """Report that the consumer leaves its group in this ``with`` block."""
+        """Report that the consumer leaves its group during this ``with`` block."""
         self.membership.leaves()
         try:
             yield
         finally:
             self._left(reason)
 
-    @_safely()
+    @_logging_errors()
     def look(self) -> None:
         """Report a generation that changed nothing for the consumer; called from the outbox's thread."""
         where = None if self._look is None else self._look()
-        # At the first sight of a generation, its callbacks may be still to come.
+        # When a generation is first seen, its callbacks may not have been called yet.
         if where is not None and where == self._looked:
             self._outbox.put(self.membership.seen(*where, read_clocks()))
         self._looked = where
@@ -214,13 +214,13 @@ class Reporter:
 
 def reporter(
     outbox: Outbox,
-    about: Callable[[], MemberJoined | None],
+    template: Callable[[], MemberJoined | None],
     where: Callable[[], tuple[str, int]],
     look: Callable[[], tuple[str, int] | None] | None = None,
 ) -> Reporter | None:
-    """Return the reporter of a consumer; None if it has no group, or its configuration can't be read."""
-    with _safely():
-        if (consumer := about()) is not None:
+    """Return a consumer's reporter; None if the consumer has no group or its configuration can't be read."""
+    with _logging_errors():
+        if (consumer := template()) is not None:
             return Reporter(outbox, consumer, where, look)
     return None
 
@@ -230,7 +230,7 @@ def _places(partitions: Iterable[Any]) -> list[Place]:
 
 
 class Reporting:
-    """Mixin before a wrapped class: reports when the consumer leaves its group."""
+    """Mixin for consumer classes: reports when the consumer leaves its group."""
 
     _outbox: Outbox
     _reporter: Reporter | None
@@ -253,10 +253,10 @@ _Consumer = TypeVar("_Consumer")
 
 
 class Listener:
-    """Reports all consumers of an application to the monitor; it is closed when the process ends.
+    """Reports all consumers of an application to the monitor, until the process ends.
 
-    ``monitor``: bootstrap servers of the monitor's cluster; or all settings (:func:`streaming.load`) of a secured one.
-    Raise InvalidSettings if a setting is wrong. Nothing is raised afterwards.
+    ``monitor``: bootstrap servers of the monitor's cluster, or all settings (:func:`streaming.load`) of a secured
+    cluster. The constructor raises InvalidSettings if a setting is wrong; no method raises an error later.
     """
 
     def __init__(self, monitor: "str | Settings", *, topic_prefix: str | None = None) -> None:
@@ -268,9 +268,9 @@ class Listener:
         atexit.register(self.close)
 
     def wrap(self, consumer: type[_Consumer]) -> type[_Consumer]:
-        """Return a class to use in place of this one, with the same arguments and behaviour and its own ``poll``.
+        """Return a subclass of the consumer class that also reports; its arguments and behaviour are the same.
 
-        Raise BadInput if it is not a consumer of confluent-kafka or kafka-python.
+        Raises BadInput if ``consumer`` is not a class of confluent-kafka or kafka-python.
         """
         packages = {base.__module__.partition(".")[0] for base in consumer.__mro__}
         mixin: type[Reporting]
@@ -287,6 +287,6 @@ class Listener:
         return type(consumer.__name__, (mixin, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
 
     def close(self, timeout: float = 2.0) -> None:
-        """Send the remaining events, leaves above all, for at most ``timeout`` seconds."""
+        """Send the remaining events, such as leaves, for at most ``timeout`` seconds."""
         atexit.unregister(self.close)
         self._outbox.close(timeout)

@@ -1,6 +1,6 @@
-"""One consumer's membership: turns its callbacks into events. No client, no clock.
+"""Converts one consumer's callbacks into membership events; uses no client and no clock.
 
-Each consumer has its own event source and counts its event ids, by which readers detect a record that is sent twice.
+Each consumer has its own event source and counts its event ids, so that readers detect a record that is sent twice.
 """
 
 import threading
@@ -14,28 +14,28 @@ from msgspec import structs
 from streaming.records import events
 from streaming.records.events import Event, MemberJoined
 
-#: Ages of an assignment, ms, at which it is published again: first when the other members have published theirs, then
-#: when the monitor waits for none of them any longer (:mod:`streaming.monitor.reported`).
+#: Ages of an assignment (ms) at which the assignment is published again: when the other members have published their
+#: assignments, and when the monitor waits for none of them any longer (:mod:`streaming.monitor.reported`).
 REPEAT_AFTER_MS: Final = (2_000, 10_000)
-#: The longest interval between two heartbeats, ms; three fit into a session.
-BEAT_MS: Final = 3_000
-#: Interval of MemberJoined events, ms, so that a reader of the log's end sees all members.
+#: The longest interval between two heartbeats (ms); at least three heartbeats fit into a session timeout.
+HEARTBEAT_MS: Final = 3_000
+#: The interval of MemberJoined events (ms), so that a reader of the log's end sees all members.
 RENEW_MS: Final = 3_600_000
-#: The generation of a member between two generations, or about to leave.
-BETWEEN: Final = -1
-LOST: Final = "its partitions were lost: the coordinator had taken it out of the group"
+#: The generation in events of a member that has revoked its partitions and is in no generation.
+NO_GENERATION: Final = -1
+LOST: Final = "partitions lost: the coordinator had removed the member from the group"
 
 #: A partition: its topic and its number.
 Place = tuple[str, int]
 
 
-def configured(group_id: str, **configuration: Any) -> MemberJoined:
-    """Return the event of a consumer with this configuration, without its member id, its topics and the time."""
+def join_template(group_id: str, **configuration: Any) -> MemberJoined:
+    """Return a MemberJoined event with a consumer's configuration, without member id, topics and time."""
     return MemberJoined(group_id=group_id, timestamp=0, member_id="", topics=[], acknowledges=True, **configuration)
 
 
 class ClockReading(NamedTuple):
-    """A moment: ``timestamp``, ms since the epoch; ``tick``, ms of a monotonic clock."""
+    """The time on both clocks: ``timestamp`` in ms since the epoch, ``tick`` in ms of the monotonic clock."""
 
     timestamp: int
     tick: int
@@ -43,7 +43,7 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _MemberState:
-    """The member's last reported state; ``between``: it has revoked everything before its next generation."""
+    """The member's last reported state; ``between``: the member has revoked its partitions and is in no generation."""
 
     member_id: str
     generation: int
@@ -52,29 +52,29 @@ class _MemberState:
 
 
 class Membership:
-    """One consumer in its group: each method returns the events to send. Any thread may call them.
+    """One consumer's membership of its group. Each method returns the events to send; any thread may call it.
 
-    ``about``: its configuration, as of :func:`configured`.
+    ``template``: the consumer's configuration, from :func:`join_template`.
     """
 
-    def __init__(self, about: MemberJoined) -> None:
-        self._about = about
-        #: Its callbacks name added and revoked partitions, not all it owns. If a member may be eager, all are.
-        self._is_incremental = about.group_protocol == "consumer" or {*about.assignors} == {"cooperative-sticky"}
-        self._pause = min(BEAT_MS, (about.session_timeout_ms or 3 * BEAT_MS) // 3)
+    def __init__(self, template: MemberJoined) -> None:
+        self._template = template
+        #: True if callbacks have only the added or revoked partitions. If a member may be eager, all members are.
+        self._is_incremental = template.group_protocol == "consumer" or {*template.assignors} == {"cooperative-sticky"}
+        self._pause = min(HEARTBEAT_MS, (template.session_timeout_ms or 3 * HEARTBEAT_MS) // 3)
         self._source = f"listener/{uuid4().hex}"
         self._count = 0
         self._lock = threading.Lock()
         self._topics: tuple[str, ...] = ()
         self._state: _MemberState | None = None
         self._leaving = False
-        #: Ticks: of its assignment, of its last MemberJoined event, and of its next heartbeat.
-        self._since = self._renewed = self._beat_at = 0
-        #: How often its assignment was published again.
+        #: Ticks of the assignment, of the last MemberJoined event, and of the next heartbeat.
+        self._since = self._renewed = self._next_heartbeat = 0
+        #: How often the assignment was published again.
         self._repeated = 0
 
     def subscribed(self, topics: Iterable[str], at: ClockReading) -> list[Event]:
-        """Return the events of a subscription; it has no topics if it is by a pattern."""
+        """Return the events of a subscription; ``topics`` is empty for a pattern."""
         with self._lock:
             before, self._topics = self._topics, tuple(dict.fromkeys(topics))
             self._leaving = False
@@ -83,7 +83,7 @@ class Membership:
             return [self._event(events.SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of an assignment: all partitions, or the added ones of an incremental member."""
+        """Return the events of an assignment; ``partitions``: all, or only the added ones for an incremental member."""
         with self._lock:
             state, assigned = self._state, frozenset(partitions)
             owned = state.owned | assigned if state is not None and self._is_incremental else assigned
@@ -107,7 +107,7 @@ class Membership:
         with self._lock:
             if self._state is None:
                 return []
-            instance_id = self._about.group_instance_id
+            instance_id = self._template.group_instance_id
             fenced = events.MemberFenced(
                 **self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True
             )
@@ -120,16 +120,16 @@ class Membership:
             self._leaving = True
 
     def left(self, reason: str, at: ClockReading) -> list[Event]:
-        """Return the events of a member that left; none for a static one, which stays until its session ends."""
+        """Return the events of a leave; a static member has none, as it stays until its session ends."""
         with self._lock:
             if self._state is None:
                 return []
             left = events.MemberLeft(**self._member(at), reason=reason, acknowledges=True)
             self._state = None
-            return [] if self._about.group_instance_id is not None else [self._event(left)]
+            return [] if self._template.group_instance_id is not None else [self._event(left)]
 
     def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of a generation without a callback, as it changed nothing for the member."""
+        """Return the events of a generation that had no callback, because it did not change the member's partitions."""
         with self._lock:
             state = self._state
             if self._leaving or (state is not None and state.generation >= generation):
@@ -138,7 +138,7 @@ class Membership:
             return self._set_state(_MemberState(member_id, generation, owned), at)
 
     def due(self, at: ClockReading) -> list[Event]:
-        """Return the events that are due: its assignment again after a while, and heartbeats."""
+        """Return the events that are due: the assignment again after a while, and heartbeats."""
         with self._lock:
             state = self._state
             if state is None:
@@ -148,15 +148,15 @@ class Membership:
             repeats = REPEAT_AFTER_MS[self._repeated :]
             if repeats and not state.between and at.tick - self._since >= repeats[0]:
                 self._repeated += 1
-                self._beat_at = at.tick + self._pause
+                self._next_heartbeat = at.tick + self._pause
                 return [self._acknowledged(state, at)]
-            if at.tick < self._beat_at:
+            if at.tick < self._next_heartbeat:
                 return []
-            self._beat_at = at.tick + self._pause
+            self._next_heartbeat = at.tick + self._pause
             return [self._event(events.MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
-        """Return its current state, for readers that may have missed earlier events."""
+        """Return the events of the current state, for readers that may have missed earlier events."""
         with self._lock:
             return [] if self._state is None else self._renew(self._state, at)
 
@@ -166,21 +166,21 @@ class Membership:
 
     def _set_state(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
         previous, self._state = self._state, state
-        self._since, self._repeated, self._beat_at = at.tick, 0, at.tick + self._pause
+        self._since, self._repeated, self._next_heartbeat = at.tick, 0, at.tick + self._pause
         has_joined = previous is None or previous.member_id != state.member_id
         return [*([self._joined(at)] if has_joined else []), self._acknowledged(state, at, **change)]
 
     def _joined(self, at: ClockReading) -> Event:
         self._renewed = at.tick
-        return self._event(structs.replace(self._about, **self._member(at), topics=list(self._topics)))
+        return self._event(structs.replace(self._template, **self._member(at), topics=list(self._topics)))
 
     def _acknowledged(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
-        """Return the event of the consumer's assignment; ``change``: partitions of the callback that set it."""
+        """Return the event of the current assignment; ``change``: the callback's partitions."""
         changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
         return self._event(
             events.AssignmentAcknowledged(
                 **self._member(at),
-                generation=BETWEEN if state.between else state.generation,
+                generation=NO_GENERATION if state.between else state.generation,
                 owned=_by_topic(state.owned),
                 held_ms=0 if state.between else at.tick - self._since,
                 **changed,
@@ -189,7 +189,7 @@ class Membership:
 
     def _member(self, at: ClockReading) -> dict[str, Any]:
         member_id = "" if self._state is None else self._state.member_id
-        return {"group_id": self._about.group_id, "timestamp": at.timestamp, "member_id": member_id}
+        return {"group_id": self._template.group_id, "timestamp": at.timestamp, "member_id": member_id}
 
     def _event(self, data: events.EventData) -> Event:
         self._count += 1

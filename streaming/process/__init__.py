@@ -1,1 +1,1 @@
-"""Parts that long-running commands share: child processes, log, text output, signals, metrics port, watchdog."""
+"""Shared code of long-running commands: child processes, log, text output, signals, metrics port, watchdog."""

@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, even by SIGKILL, each in its own session; and private files.
+"""Child processes that end with their parent, even if SIGKILL ends it; and files that only this user can read.
 
 A child that runs one of our own commands (:class:`Child`) checks every half second that its parent is alive, and ends
 itself if the parent is gone. Any other program (:class:`SupervisedProcess`) runs under a small supervisor that makes
@@ -20,24 +20,24 @@ from typing import IO, Any, Self
 
 from assignors.errors import OutsideFailure
 
-_PARENT = "REBALANCE_MONITOR_PARENT"
+_PARENT_VARIABLE = "REBALANCE_MONITOR_PARENT"
 #: Seconds for which a child may drain after SIGTERM before it is killed.
 DRAIN_SECONDS = 20.0
-#: A child that ran for this many seconds is restarted if an outside failure or a signal ends it.
-STEADY_SECONDS = 30.0
+#: A child that ran for at least this many seconds is restarted if an outside failure or a signal ends it.
+RESTARTABLE_AFTER_SECONDS = 30.0
 #: Exit status after a failure outside this program (``assignors.errors.OutsideFailure``).
-_OUTSIDE = 3
+_OUTSIDE_FAILURE_STATUS = 3
 
 _log = logging.getLogger(__name__)
 
 
 class ChildDied(OutsideFailure):
-    """A part of the monitor ended by itself."""
+    """A child process of the monitor ended unexpectedly."""
 
 
 def follow_parent() -> None:
-    """In a child process: once the parent is gone, end this process by SIGTERM and, if it still runs, at once."""
-    parent = os.environ.pop(_PARENT, None)
+    """End this child process once its parent has ended: by SIGTERM, and by force if it does not drain in time."""
+    parent = os.environ.pop(_PARENT_VARIABLE, None)
     if parent is None:
         return
 
@@ -54,8 +54,8 @@ def follow_parent() -> None:
 class Child:
     """A child process that runs one of our own commands and writes its output to a file.
 
-    ``log``: file for standard error; None: the child inherits ours. ``output``: file for standard output; None:
-    ``log``. ``variables``: defaults for environment variables that our environment does not set.
+    ``log``: file for standard error; None: the parent's standard error. ``output``: file for standard output; None:
+    ``log``. ``variables``: defaults for environment variables that the parent's environment does not set.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=stack.enter_context(self._output.open("ab")) if self._output else errors,
                 stderr=errors,
-                env={**self._variables, **os.environ, _PARENT: str(os.getpid())},
+                env={**self._variables, **os.environ, _PARENT_VARIABLE: str(os.getpid())},
                 start_new_session=True,  # Ctrl-C only reaches the parent, which ends its children in order.
             )
         self._began = time.monotonic()
 
     @property
     def can_restart(self) -> bool:
-        """True if an outside failure or a signal ended the process after at least :data:`STEADY_SECONDS` seconds."""
+        """True if an outside failure or a signal ended the process after :data:`RESTARTABLE_AFTER_SECONDS`."""
         status = self._process.poll()
-        from_outside = status is not None and (status == _OUTSIDE or status < 0)
-        return from_outside and time.monotonic() - self._began >= STEADY_SECONDS
+        from_outside = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
+        return from_outside and time.monotonic() - self._began >= RESTARTABLE_AFTER_SECONDS
 
     @property
     def is_running(self) -> bool:
@@ -153,7 +153,7 @@ class Children:
             for child in self._children:
                 if child.can_restart:
                     before_restart(child.name)
-                    _log.warning("%s ended by a failure outside: it is started again", child.name)
+                    _log.warning("%s ended after a failure outside the monitor: starting it again", child.name)
                     child.start()
                 child.check()
 
@@ -180,7 +180,7 @@ def make_private(folder: Path) -> None:
 
 
 class SupervisedProcess:
-    """A process that runs a command under :mod:`streaming.process.supervisor`.
+    """Runs a command under :mod:`streaming.process.supervisor`.
 
     Ctrl-C in the terminal does not reach the command. Its output is appended to ``log``. ``grace``: seconds between
     SIGTERM and SIGKILL if this Python process ends without calling :meth:`stop`.

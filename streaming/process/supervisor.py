@@ -2,7 +2,7 @@
 
 ``python -I -S supervisor.py GRACE_SECONDS COMMAND…`` prints the command's process id. Then it reads from standard input
 ``stop`` (send SIGTERM, and SIGKILL after the grace period) or ``kill`` (send SIGKILL). The end of standard input, or of
-the parent, has the same effect as ``stop``: each alone can fail, as a process that the parent forked may hold the pipe
+the parent, has the same effect as ``stop``. Both are checked: a process that the parent forked may hold the pipe
 open, and a parent that is process 1 is never replaced. The script ends with the command's exit status (128 + n after
 signal n). On Linux SIGKILL of the script also ends the command (PR_SET_PDEATHSIG).
 """
@@ -16,7 +16,7 @@ import sys
 import time
 
 _PR_SET_PDEATHSIG = 1
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 
 
 def _die_with(parent: int) -> None:
@@ -55,7 +55,7 @@ def _run(command: list[str], grace: float) -> int:
     stop_by: float | None = None
     listening = [0, signals]
     while child.poll() is None:
-        ready, _, _ = select.select(listening, [], [], _LOOK_SECONDS)
+        ready, _, _ = select.select(listening, [], [], _CHECK_SECONDS)
         order = b""
         if 0 in ready:
             order = os.read(0, 100)

@@ -17,11 +17,11 @@ from rich.text import Text
 from streaming.process.plain import printable
 
 #: Width of a table in columns, if standard output is not a terminal.
-_WIDE = 200
+_PIPE_COLUMNS = 200
 
 
 class SafeText(Text):
-    """Text of one line in which every part is made printable."""
+    """A line of text in which unprintable characters are escaped."""
 
     def __init__(self, text: str = "", style: str = "", **layout: Any) -> None:
         super().__init__(printable(text), style, **layout)
@@ -43,12 +43,12 @@ def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False
     """Return a console for lines and tables; ``wide``: tables have 200 columns if the output is not a terminal."""
     made = _Plain(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
     if wide and not made.is_terminal:
-        made.width = max(made.width, _WIDE)
+        made.width = max(made.width, _PIPE_COLUMNS)
     return made
 
 
-#: Options for columns of numbers, columns of long words that are folded, columns that are not wrapped, and columns
-#: that take the remaining width.
+#: Table columns: for numbers, for long words that are folded, for text that is not wrapped, and for text that takes
+#: the remaining width.
 right = partial(Column, justify="right")
 fold = partial(Column, overflow="fold")
 whole = partial(Column, no_wrap=True)
@@ -56,18 +56,20 @@ rest = partial(Column, ratio=1)
 
 
 def table(
-    heads: Iterable[Column | str], rows: Iterable[Iterable[object]], *, optional: Container[str] = (), **layout: Any
+    headings: Iterable[Column | str], rows: Iterable[Iterable[object]], *, optional: Container[str] = (), **layout: Any
 ) -> Table:
-    """Return a table with these headings and rows; cells are :class:`SafeText` or are converted by ``str``.
+    """Return a table; cells that are not :class:`SafeText` are converted by ``str``.
 
     ``optional``: headings of columns that are left out if all their cells are empty.
     """
-    columns = [head if isinstance(head, Column) else Column(head) for head in heads]
+    columns = [heading if isinstance(heading, Column) else Column(heading) for heading in headings]
     texts = [
         [cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row]
         for row in rows
     ]
-    shown = [head.header not in optional or any(row[at].plain for row in texts) for at, head in enumerate(columns)]
+    shown = [
+        heading.header not in optional or any(row[at].plain for row in texts) for at, heading in enumerate(columns)
+    ]
     made = Table(*compress(columns, shown), **layout)
     for row in texts:
         made.add_row(*compress(row, shown))
@@ -75,7 +77,7 @@ def table(
 
 
 def show(parts: Iterable[Table | Text | str]) -> None:
-    """Print tables and lines on standard output, without wrapping lines; tables in a pipe have 200 columns."""
+    """Print tables and lines on standard output without wrapping lines; tables in a pipe have 200 columns."""
     screen = console(wide=True)
     for part in parts:
         screen.print(part, soft_wrap=not isinstance(part, Table))

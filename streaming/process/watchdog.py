@@ -1,4 +1,4 @@
-"""A watchdog process, which kills this process if it stops making progress.
+"""A separate process that kills this process if it stops making progress.
 
 A client library that waits for a lock while it holds Python's interpreter lock stops all threads of a process. So the
 watchdog is a separate process (``python -I -S watchdog.py PROCESS SECONDS``), which reads beats from a pipe.
@@ -18,7 +18,7 @@ from typing import Final, Self
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between SIGABRT, which makes the fault handler print the threads' stacks, and SIGKILL.
+#: Seconds between SIGABRT, on which the fault handler prints the threads' stacks, and SIGKILL.
 _REPORT_SECONDS: Final = 2.0
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import Message
 from assignors.errors import BadInput
 from streaming.kafka.access import require
 from streaming.kafka.background_reader import BufferedTopicReader
-from streaming.kafka.clients import same_cluster
+from streaming.kafka.clients import require_same_cluster
 from streaming.kafka.metadata import Place
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicReader
@@ -103,7 +103,7 @@ class Source:
         """Store the reader's state; check the cluster id when the brokers answer again."""
         reader = self._reader
         if reader.ids != self._ids:
-            same_cluster(self._settings.kafka, self.cluster_id)
+            require_same_cluster(self._settings.kafka, self.cluster_id)
             self._ids, self._expected = reader.ids, {}
         now = time.time_ns() // 1_000_000
         self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
@@ -113,7 +113,7 @@ class Source:
             servers = self._settings.kafka.bootstrap_servers
             log.warning("cluster %s: %s", servers, "no contact" if self._silent else "answers again")
             if was_silent:
-                same_cluster(self._settings.kafka, self.cluster_id)
+                require_same_cluster(self._settings.kafka, self.cluster_id)
 
     def _check_offsets(self, record: TopicRecord) -> None:
         """Log if offsets of the diff topic are missing: then rounds are lost. In other topics compaction makes gaps."""

@@ -99,7 +99,7 @@ def parse_story_key(record: TopicRecord, sort: StorySort) -> StoryKey:
         raise UnusableRecord("header ce_id: missing")
     story = decode_value(_decoders[sort], record.value)
     if (story.group_id, getattr(story, sort)) != key[1:]:
-        raise UnusableRecord(f"key: {record.key!r} is not that of the value")
+        raise UnusableRecord(f"key: {record.key!r} does not match the value")
     return key
 
 

@@ -19,7 +19,7 @@ from streaming.settings.section import LONGEST_INTERVAL_MS, InvalidSettings, Pat
 _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
 #: Largest size of a settings file; a usual file has a few dozen lines.
-_MAX_FILE: Final = 2**20
+_MAX_FILE_CHARACTERS: Final = 2**20
 #: Longest topic prefix: the length of Kafka's longest topic name, less that of the monitor's longest topic name.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
@@ -51,7 +51,7 @@ class TopicSettings(Section):
 
     @field_validator("prefix")
     @classmethod
-    def _is_a_name(cls, prefix: str) -> str:
+    def _check_prefix(cls, prefix: str) -> str:
         if re.fullmatch(r"[a-zA-Z0-9._-]*", prefix) is None:
             raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
         return prefix
@@ -110,11 +110,11 @@ class CollectSettings(Section):
     poll_requests_per_second: float = Field(default=50, ge=1, le=100_000)
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_source(self) -> Self:
         if self.by == "polling" and self.coordinator_logs:
             raise ValueError(
-                "coordinator_logs: polling sees no generation that a line of a log could belong to; leave them "
-                'out, or set by = "offsets"'
+                'coordinator_logs: have no effect with by = "polling", which sees no generations; leave them out, '
+                'or set by = "offsets"'
             )
         return self
 
@@ -238,7 +238,7 @@ def load(
 
     Raises InvalidSettings, with all unknown or wrong settings, or if the file is missing or is not valid TOML.
     """
-    if strange := list(_strange_variables()):
+    if strange := list(_unknown_variables()):
         raise InvalidSettings("; ".join(strange))
     values = {} if config is None else _read(config)
     try:
@@ -255,9 +255,9 @@ def load(
 def _read(config: Path) -> dict[str, Any]:
     try:
         with config.open(encoding="utf-8") as file:
-            text = file.read(_MAX_FILE + 1)
-        if len(text) > _MAX_FILE:
-            raise InvalidSettings(f"--config {config}: longer than {_MAX_FILE} characters, the limit")
+            text = file.read(_MAX_FILE_CHARACTERS + 1)
+        if len(text) > _MAX_FILE_CHARACTERS:
+            raise InvalidSettings(f"--config {config}: longer than {_MAX_FILE_CHARACTERS} characters, the limit")
         return tomllib.loads(text)
     except OSError as error:
         raise InvalidSettings(f"--config {config}: {os.strerror(error.errno or 0)}") from error
@@ -265,7 +265,7 @@ def _read(config: Path) -> dict[str, Any]:
         raise InvalidSettings(f"--config {config}: {error}") from error
 
 
-def _strange_variables() -> Iterator[str]:
+def _unknown_variables() -> Iterator[str]:
     """Yield a message for each environment variable with an unknown table, or without a table, in its name.
 
     Variables that have our prefix but not ``__`` are ignored: Kubernetes sets such variables for a service of this

@@ -1,4 +1,4 @@
-"""``[kafka]``: address of the cluster and credentials of this program, which are the same for every component."""
+"""``[kafka]``: the cluster's address, and the credentials that all components of the monitor use."""
 
 import re
 import ssl
@@ -22,7 +22,7 @@ def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
     if not is_text(text):
         raise ValueError(f"{name} {file}: is not UTF-8 text")
     if len(text.splitlines()) > 1:  # Java's clients take PEM on one line.
-        raise ValueError(f"{name} {file}: holds more than one line")
+        raise ValueError(f"{name} {file}: contains more than one line")
     return text
 
 
@@ -32,18 +32,18 @@ def pem_in(file: Path) -> str:
 
 
 def require_pem(files: Mapping[str, Path], key_password: str) -> None:
-    """Check certificates and keys, as librdkafka would report their errors only by OpenSSL's error numbers."""
+    """Check PEM files of certificates and keys; librdkafka would report only OpenSSL's error numbers."""
     for name in {"ssl_ca_file", "sasl_oauthbearer_ca_file"} & files.keys():
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files[name])
         except ssl.SSLError as error:
-            raise ValueError(f"{name} {files[name]}: holds no certificate as PEM") from error
+            raise ValueError(f"{name} {files[name]}: contains no PEM certificate") from error
     if "ssl_certificate_file" not in files or "ssl_key_file" not in files:
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     certificate, key = files["ssl_certificate_file"], files["ssl_key_file"]
     try:
-        # A password is always passed, as OpenSSL would otherwise prompt for one on the terminal.
+        # Without a password, OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password=lambda: key_password)
     except ssl.SSLError as error:
         problem = "can't be opened with ssl_certificate_file; both are PEM, an encrypted key needs its ssl_key_password"
@@ -57,16 +57,16 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "A
 
 #: `host:port`, with an IPv6 address in brackets; Java's clients require the port.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
-#: Name of an extension by RFC 7628, and a value without characters that end the value in a client's own notation.
+#: A SASL extension's name (RFC 7628), and a value without the characters that separate values in client properties.
 _EXTENSION: Final = re.compile(r"[A-Za-z]+=[^,=\s]+")
 _OAUTH: Final = "sasl_oauthbearer_"
-#: Prefix of each mechanism's own settings, and the settings that the mechanism requires.
-_OWN: Final = {
+#: By mechanism: the prefix of the settings that only this mechanism has, and the settings that it requires.
+_MECHANISM_SETTINGS: Final = {
     "OAUTHBEARER": (_OAUTH, (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id")),
     "AWS_MSK_IAM": ("sasl_aws_", ("sasl_aws_region",)),
     "GSSAPI": ("sasl_kerberos_", ("sasl_kerberos_principal",)),
 }
-_BY_USER: Final = (("sasl_username", "sasl_password"), ("sasl_username",))
+_USER_SETTINGS: Final = (("sasl_username", "sasl_password"), ("sasl_username",))
 
 
 class KafkaSettings(Section):
@@ -110,31 +110,31 @@ class KafkaSettings(Section):
 
     @field_validator("bootstrap_servers")
     @classmethod
-    def _are_addresses(cls, servers: str) -> str:
+    def _check_servers(cls, servers: str) -> str:
         for server in servers.split(","):
             match = _ADDRESS.fullmatch(server.strip())
             if match is None or not 0 < int(match[1]) < 2**16:
-                raise ValueError(f"{server.strip()!r}: write host:port, several with commas between")
+                raise ValueError(f"{server.strip()!r}: must be host:port, several addresses separated by commas")
         return servers
 
     @field_validator("sasl_oauthbearer_token_endpoint_url")
     @classmethod
-    def _is_an_endpoint(cls, url: str | None) -> str | None:
+    def _check_endpoint_url(cls, url: str | None) -> str | None:
         if url is None:
             return None
         parts = urlsplit(url)  # This raises ValueError for some addresses.
         if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable() or " " in url:
             raise ValueError("write the address of the token endpoint, https://host/path")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("holds a name or password; they belong in sasl_oauthbearer_client_id and …_secret")
+            raise ValueError("contains a user name or password; set them in sasl_oauthbearer_client_id and …_secret")
         return url
 
     @field_validator("sasl_oauthbearer_extensions")
     @classmethod
-    def _are_extensions(cls, extensions: str | None) -> str | None:
+    def _check_extensions(cls, extensions: str | None) -> str | None:
         for pair in extensions.split(",") if extensions is not None else ():
             if _EXTENSION.fullmatch(pair) is None:
-                raise ValueError(f"{pair!r}: write name=value, several with commas between")
+                raise ValueError(f"{pair!r}: must be name=value, several pairs separated by commas")
         return extensions
 
     @property
@@ -175,41 +175,41 @@ class KafkaSettings(Section):
         return {name: path for name, path in paths if path is not None}
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_combination(self) -> Self:
         if not self.uses_sasl:
-            self._refuse("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
+            self._refuse_unused("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:
             raise ValueError(f"sasl_mechanism is missing: security_protocol {self.security_protocol} needs it")
         else:
             self._check_mechanism(self.sasl_mechanism)
         if not self.uses_tls:
-            self._refuse("ssl_", f"security_protocol {self.security_protocol}; set it to SSL or SASL_SSL")
+            self._refuse_unused("ssl_", f"security_protocol {self.security_protocol}; set it to SSL or SASL_SSL")
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
-            raise ValueError("ssl_certificate_file and ssl_key_file are given together")
+            raise ValueError("ssl_certificate_file and ssl_key_file must both be set, or neither")
         self.require_files()
         return self
 
     def _check_mechanism(self, mechanism: str) -> None:
-        own, needed = _OWN.get(mechanism, _BY_USER)
+        own, needed = _MECHANISM_SETTINGS.get(mechanism, _USER_SETTINGS)
         for name in needed:
             if not getattr(self, name):
                 raise ValueError(f"{name} is missing: sasl_mechanism {mechanism} needs it")
         if self.uses_oauth:
-            self._need_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
-        elif mechanism not in _OWN:
-            self._need_one("sasl_password", "sasl_password_file")
+            self._require_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
+        elif mechanism not in _MECHANISM_SETTINGS:
+            self._require_one("sasl_password", "sasl_password_file")
         others = {name for name in type(self).model_fields if name.startswith("sasl_") and not name.startswith(own)}
         for name in sorted(others - {"sasl_mechanism"}):
-            self._refuse(name, f"sasl_mechanism {mechanism}")
+            self._refuse_unused(name, f"sasl_mechanism {mechanism}")
 
-    def _need_one(self, secret: str, file: str) -> None:
+    def _require_one(self, secret: str, file: str) -> None:
         value: SecretStr | None = getattr(self, secret)
         if (value is None) == (getattr(self, file) is None):
-            raise ValueError(f"give one of {secret} and {file}")
+            raise ValueError(f"set either {secret} or {file}")
         if value is not None and not value.get_secret_value():
             raise ValueError(f"{secret} is empty")
 
-    def _refuse(self, prefix: str, under: str) -> None:
+    def _refuse_unused(self, prefix: str, under: str) -> None:
         for name in sorted(self.model_fields_set):
             if name.startswith(prefix) and getattr(self, name) is not None:
                 raise ValueError(f"{name} has no effect under {under}")
@@ -229,7 +229,7 @@ class KafkaSettings(Section):
         require_pem(self.files, password)
 
     @model_serializer(mode="wrap")
-    def _in_force(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return only settings that have an effect, as others would be refused when they are read again."""
+    def _effective_settings(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return only settings that have an effect; other settings would be refused when they are loaded again."""
         values: dict[str, Any] = serialize(self)
         return {name: value for name, value in values.items() if self.uses_tls or not name.startswith("ssl_")}

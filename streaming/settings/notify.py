@@ -13,7 +13,7 @@ Severity = Literal["info", "warning", "critical"]
 #: Severities of notifications, from the least to the most urgent.
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 #: Receivers whose API has the same address for all customers.
-_WITH_ADDRESS: Final = frozenset({"pagerduty", "opsgenie"})
+_WITH_DEFAULT_URL: Final = frozenset({"pagerduty", "opsgenie"})
 
 
 class NotifyTarget(Section):
@@ -45,7 +45,7 @@ class NotifyTarget(Section):
 
     @field_validator("time_zone")
     @classmethod
-    def _is_a_zone(cls, name: str) -> str:
+    def _check_time_zone(cls, name: str) -> str:
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError) as error:
@@ -54,13 +54,13 @@ class NotifyTarget(Section):
 
     @field_validator("url", "page_url")
     @classmethod
-    def _is_a_url(cls, url: str) -> str:
+    def _check_url(cls, url: str) -> str:
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname):
             raise ValueError(f"{url!r} is not an http or https URL")
         return url
 
     @model_validator(mode="after")
-    def _has_an_address(self) -> Self:
-        if not self.url and self.type not in _WITH_ADDRESS:
+    def _check_address(self) -> Self:
+        if not self.url and self.type not in _WITH_DEFAULT_URL:
             raise ValueError(f"url: missing; {self.type} needs the address of the webhook")
         return self

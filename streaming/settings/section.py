@@ -11,15 +11,15 @@ from pydantic_core import ErrorDetails
 
 from assignors.errors import BadInput
 
-#: Matches surrogates (Python's form of bytes that are not UTF-8), and the null that ends a string in C clients.
-_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+#: Surrogates (Python's form of bytes that are not UTF-8), and the null character, which ends a string in C clients.
+_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 #: Longest interval of any setting: a day.
 LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
 def is_text(text: str) -> bool:
-    """Return True if clients and settings files can contain the text."""
-    return _NO_TEXT.search(text) is None
+    """Return True if the text has no surrogates and no null character."""
+    return _NOT_TEXT.search(text) is None
 
 
 class Section(BaseModel):
@@ -47,20 +47,20 @@ def _compiled(text: str) -> str:
 
 #: A setting that must be a valid regular expression.
 Pattern = Annotated[str, AfterValidator(_compiled)]
-M = TypeVar("M", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class InvalidSettings(BadInput):
-    """A setting is unknown or has the wrong type."""
+    """A setting is unknown or has a wrong value."""
 
 
-def changed(section: M, name: str, **changes: Any) -> M:
+def changed(section: _Model, name: str, **changes: Any) -> _Model:
     """Return a copy of the section with these settings changed, validated by the same rules."""
     return validated(type(section), section.model_dump(exclude_unset=True) | changes, within=name)
 
 
-def validated(model: type[M], values: dict[str, Any], *, within: str = "") -> M:
-    """Validate ``values`` and return them as settings; ``within``: the table's name in messages."""
+def validated(model: type[_Model], values: dict[str, Any], *, within: str = "") -> _Model:
+    """Return validated settings; ``within``: the table's name in error messages."""
     try:
         return model(**values)
     except ValidationError as error:
@@ -74,14 +74,14 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
     if error["type"] == "extra_forbidden":
         return f"setting {where}: unknown; {suggestion(last, names(model, path), '.'.join([*path, '']))}"
     if error["type"] in {"model_type", "dict_type"}:
-        return f"setting {where}: is a table, [{where}]"
+        return f"setting {where}: must be a table, [{where}]"
     return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def suggestion(name: str, candidates: Collection[str], prefix: str = "") -> str:
-    """Return the candidate that is like a misspelled name, or all candidates, as a clause for messages."""
+    """Return a clause for messages with the candidate most like a misspelled name, or with all candidates."""
     guess = get_close_matches(name, candidates, n=1)
-    return f"did you mean {prefix}{guess[0]}?" if guess else f"known are {', '.join(candidates)}"
+    return f"did you mean {prefix}{guess[0]}?" if guess else f"known names: {', '.join(candidates)}"
 
 
 def names(model: type[BaseModel], path: list[str]) -> list[str]:

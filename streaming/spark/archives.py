@@ -1,4 +1,4 @@
-"""The archive of Python code for a cluster's executors, and the use of an archive of the JVM's classes."""
+"""The Python archive for a cluster's executors, and the JVM options for an archive of Spark's classes."""
 
 import hashlib
 import os
@@ -15,10 +15,10 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka.jars import CacheUnusable, cache_dir, java
 
 #: The folder in which executors unpack the Python archive, below their working directory.
-FOLDER: Final = "rebalance-monitor"
-_OURS: Final = ("assignors", "streaming")
-#: Distributions that workers import; the release of pandas decides which of these it needs.
-_OTHERS: Final = (
+UNPACKED_FOLDER: Final = "rebalance-monitor"
+_OWN_PACKAGES: Final = ("assignors", "streaming")
+#: Distributions that Python workers import, for any supported release of pandas.
+_DISTRIBUTIONS: Final = (
     *("msgspec", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata"),
     *("typing-extensions", "rebalance-kernel"),
 )
@@ -26,8 +26,8 @@ _OTHERS: Final = (
 _LEFT_OUT_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
 _LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
 
-#: JVM options without which the JVM warns about a class archive.
-QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+#: JVM options that suppress the JVM's warnings about class archives.
+NO_ARCHIVE_WARNINGS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def python() -> str:
@@ -36,7 +36,7 @@ def python() -> str:
 
 
 def require_python(option: str, file: Path, *, exists: bool) -> None:
-    """Check the file name of the Python archive and, with ``exists``, that the file exists."""
+    """Check the path of a Python archive; ``exists``: also check that the file exists."""
     if not file.name.endswith(".tar.gz"):
         raise BadInput(f"{option} {file}: the name must end in .tar.gz, by which Spark unpacks it")
     if strange := set(" ,#%") & set(str(file.absolute())):
@@ -54,7 +54,7 @@ def write_python(file: Path) -> int:
     part = file.with_name(f".{file.name}.part")
     contents = sorted(_python_files())
     try:
-        # The archive is mostly compiled code, which a higher compression level hardly makes smaller.
+        # Most of the archive is compiled code, which hardly shrinks at a higher compression level.
         with tarfile.open(part, "w:gz", compresslevel=1) as archive:
             for name, path in contents:
                 archive.add(path, name, recursive=False)
@@ -67,12 +67,12 @@ def write_python(file: Path) -> int:
 
 
 def _python_files() -> Iterator[tuple[str, Path]]:
-    for package in _OURS:
+    for package in _OWN_PACKAGES:
         spec = find_spec(package)
         for place in spec.submodule_search_locations or () if spec else ():
             for path in Path(place).rglob("*.py"):
                 yield str(path.relative_to(Path(place).parent)), path
-    for name in _OTHERS:
+    for name in _DISTRIBUTIONS:
         try:
             installed = distribution(name)
         except PackageNotFoundError:
@@ -92,10 +92,10 @@ def class_archive() -> Path:
 
 def java_options() -> str:
     """Return the JVM options with which Spark uses the class archive; an empty string if there is no archive."""
-    with suppress(CacheUnusable):  # such as in a read-only image
+    with suppress(CacheUnusable):  # in a read-only image, for example
         archive = class_archive()
         if archive.is_file() and " " not in str(archive):  # Spark splits the JVM options at spaces
-            return f"-XX:SharedArchiveFile={archive} {QUIET}"
+            return f"-XX:SharedArchiveFile={archive} {NO_ARCHIVE_WARNINGS}"
     return ""
 
 

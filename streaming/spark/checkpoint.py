@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 #: The reaction to lost records: stop, continue with the remaining records, or restart with a new checkpoint.
 OnDataLoss = Literal["stop", "continue", "restart"]
-NAME: Final = "rebalance-monitor.json"
-#: The default number of buckets of a new checkpoint, and the most: each bucket has a row for every tick.
-BUCKETS: Final = 16
-MOST_BUCKETS: Final = 2**20
-_LOCK: Final = ".lock"
+METADATA_FILE: Final = "rebalance-monitor.json"
+#: The default and the largest number of buckets of a new checkpoint; every tick is one row per bucket.
+DEFAULT_BUCKETS: Final = 16
+MAX_BUCKETS: Final = 2**20
+_LOCK_FILE: Final = ".lock"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 #: The type of the number of shuffle partitions: Java's ``int``.
 _Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 #: A number of a batch or task in file names, at most Java's ``long``.
 _NUMBER: Final = re.compile(r"[0-9]{1,19}")
-#: The version of the layout around the blobs.
+#: The version of the checkpoint's layout around the blobs.
 _VERSION: Final = 1
 
 
@@ -60,7 +60,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     cluster_id: str
     topic: str
     topic_id: str
-    buckets: Annotated[int, msgspec.Meta(ge=0, le=MOST_BUCKETS)]
+    buckets: Annotated[int, msgspec.Meta(ge=0, le=MAX_BUCKETS)]
     version: int = _VERSION
     partitions: Count = 0
     outputs: dict[str, Count] = field(default_factory=dict)
@@ -76,11 +76,11 @@ class LocalCheckpoint:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        """Lock the folder; create it if it is missing."""
+        """Lock the checkpoint's folder, and create the folder if it is missing."""
         try:
             settle(self._path)
             self._path.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._path / _LOCK).open("a")
+            self._lock = (self._path / _LOCK_FILE).open("a")
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
         try:
@@ -103,7 +103,7 @@ class LocalCheckpoint:
         if self._lock is None:
             return
         try:
-            is_same = os.path.samestat((self._path / _LOCK).stat(), os.fstat(self._lock.fileno()))
+            is_same = os.path.samestat((self._path / _LOCK_FILE).stat(), os.fstat(self._lock.fileno()))
         except (FileNotFoundError, NotADirectoryError):
             is_same = False
         except OSError:  # Spark's own error names the file of a failing disk
@@ -113,14 +113,14 @@ class LocalCheckpoint:
 
     def read(self) -> Metadata | None:
         """Return the checkpoint's metadata; None if the folder is empty or missing."""
-        file = self._path / NAME
+        file = self._path / METADATA_FILE
         try:
             return msgspec.json.decode(file.read_bytes(), type=Metadata)
         except FileNotFoundError:
             if (self._path / "offsets").is_dir():
                 raise BadInput(
-                    f"--checkpoint {self._path}: holds a Spark checkpoint without {NAME}. If it is another "
-                    f"program's, name another folder; if it is ours, that file was lost. {RESTORE}"
+                    f"--checkpoint {self._path}: holds a Spark checkpoint without {METADATA_FILE}. If it is another "
+                    f"program's, name another folder; if this program wrote it, that file was lost. {RESTORE}"
                 ) from None
             return None
         except OSError as error:
@@ -130,10 +130,10 @@ class LocalCheckpoint:
 
     def write(self, metadata: Metadata) -> None:
         """Write the checkpoint's metadata atomically."""
-        part = self._path / f".{NAME}.part"
+        part = self._path / f".{METADATA_FILE}.part"
         try:
             part.write_bytes(msgspec.json.encode(metadata))
-            part.replace(self._path / NAME)
+            part.replace(self._path / METADATA_FILE)
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
 
@@ -154,7 +154,7 @@ class RemoteCheckpoint:
     def __init__(self, checkpoint: str, spark: "SparkSession") -> None:
         self._checkpoint = checkpoint
         self._spark = spark
-        self._location = f"{checkpoint.rstrip('/')}/{NAME}"
+        self._location = f"{checkpoint.rstrip('/')}/{METADATA_FILE}"
 
     def read(self) -> Metadata | None:
         """Return the checkpoint's metadata; None if the checkpoint is new."""
@@ -204,10 +204,10 @@ def require_unused(checkpoint: str) -> None:
 
 
 def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: OnDataLoss) -> Metadata:
-    """Take the checkpoint for this job and return its metadata, or raise an error; the caller holds the lock."""
+    """Return the checkpoint's metadata once it belongs to this job, or raise an error; the caller holds the lock."""
     stored = store.read()
     if stored is None:
-        metadata = structs.replace(wanted, buckets=wanted.buckets or BUCKETS)
+        metadata = structs.replace(wanted, buckets=wanted.buckets or DEFAULT_BUCKETS)
     else:
         # Records stay in the partitions that a topic had before it grew; a topic that was created again may have fewer.
         outputs = {name: min(stored.outputs.get(name, count), count) for name, count in wanted.outputs.items()}
@@ -266,7 +266,7 @@ def staged(folder: Path) -> Path:
 
 def settle(folder: Path) -> None:
     """Finish a :func:`switch` that was interrupted between its two renames."""
-    if not folder.exists() and (staged(folder) / NAME).exists():
+    if not folder.exists() and (staged(folder) / METADATA_FILE).exists():
         staged(folder).rename(folder)
 
 

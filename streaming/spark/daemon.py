@@ -1,6 +1,6 @@
-"""The process from which Spark forks its Python workers (Spark's setting ``spark.python.daemon.module``).
+"""The process that forks Spark's Python workers (Spark's setting ``spark.python.daemon.module``).
 
-It runs PySpark's own daemon after some imports and two settings; ``docs/design/stream.md`` has the time they save.
+It imports some modules, changes two settings, and runs PySpark's own daemon (``docs/design/stream.md``).
 """
 
 import gc
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def leave_out_jars() -> None:
-    """Remove jars from the import path, to which Spark adds its core jar although it has no Python modules.
+    """Remove jars from the import path; Spark adds its core jar, which has no Python modules.
 
     Before 3.13, CPython reads the directory of each archive on the path again whenever import caches are
     invalidated, as PySpark does in every new worker.

@@ -1,4 +1,4 @@
-"""Turns Spark's errors into one line without stack traces: what happened, and what to do."""
+"""Converts Spark's errors into one line with the cause and the remedy, without stack traces."""
 
 import errno
 import os
@@ -21,20 +21,20 @@ RECORDS_LOST = re.compile(
     r"KAFKA_DATA_LOSS|Some data may have been lost|START_OFFSET_GREATER_THAN_END_OFFSET|OffsetOutOfRangeException"
 )
 #: The path of a file below a folder in Spark's error text, possibly in quotes or before punctuation.
-_FILE = r"(?:/[\w.=-]+)+"
+_FILE_PATH = r"(?:/[\w.=-]+)+"
 #: Errors of the operating system for a disk that can't be written; the JVM uses the same words.
-_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-_DENIED = ("Permission denied", "AccessControlException", "AccessDeniedException")
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_DENIED_WORDS = ("Permission denied", "AccessControlException", "AccessDeniedException")
 #: Spark's error about an offset log with a batch that this job did not write.
 _TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
-_STATE = re.compile(r"STATE_STORE|STDS_FAILED")
+_STATE_ERRORS = re.compile(r"STATE_STORE|STDS_FAILED")
 _DAMAGED = re.compile(
     r"FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|JsonParseException|"
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
 #: Stack frames of Spark's readers of checkpoint files, for errors about damage that name no file.
-_READERS = re.compile(
+_READER_FRAMES = re.compile(
     r"sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
 )
@@ -43,7 +43,7 @@ _FILES_INCONSISTENT = re.compile(
     r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
 
-#: What to do about a lost or damaged file.
+#: Advice for a lost or damaged file.
 RESTORE = (
     "Restore the folder from a copy; or move it away and start again: the whole membership topic is then read, and "
     "the same diffs come out, with the same ids"
@@ -51,22 +51,22 @@ RESTORE = (
 
 
 def in_use(checkpoint: str) -> OutsideFailure:
-    """Return the error that another process uses the checkpoint."""
-    return OutsideFailure(f"--checkpoint {checkpoint}: another process works with it; stop that one first")
+    """Return the error for a checkpoint that another process uses."""
+    return OutsideFailure(f"--checkpoint {checkpoint}: another process uses it; stop that process first")
 
 
 def damaged(checkpoint: str, what: str) -> OutsideFailure:
-    """Return the error that the checkpoint is damaged, with the damage (``what``) and the user's options."""
+    """Return the error for a damaged checkpoint; ``what``: the damaged file or another description of the damage."""
     return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
 
 
 def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
     """Return the error for an ``errno`` that the operating system reported for a file of the checkpoint."""
-    advice = "put that right and start again"
+    advice = "correct this and start again"
     if number in (errno.ENOSPC, errno.EDQUOT):
         advice = "make room on its disk and start again; nothing is lost"
     elif number in (errno.EACCES, errno.EPERM):
-        advice = "give the folder, with all that is in it, to the user who runs this"
+        advice = "make the user who runs this program the owner of the folder and its files"
     return OutsideFailure(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
@@ -97,21 +97,21 @@ def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFa
     text = str(error)
     if _TWO_JOBS.search(text):
         # A checkpoint in a folder is locked, so no other job wrote to it.
-        mixed = damaged(checkpoint, "its offsets and commits are not of the same batches")
+        mixed = damaged(checkpoint, "its offsets and commits are of different batches")
         return in_use(checkpoint) if "://" in checkpoint else mixed
-    below = re.escape(location) + _FILE
+    below = re.escape(location) + _FILE_PATH
     # In an error about a checksum, the paths of other files come first.
     match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
     file = None if match is None else match[0]
-    for number in _REFUSALS:
+    for number in _UNWRITABLE:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)
-    if file is not None and any(sign in text for sign in _DENIED):
+    if file is not None and any(sign in text for sign in _DENIED_WORDS):
         return refused(checkpoint, file, errno.EACCES)
     is_damaged = _DAMAGED.search(text) is not None
-    if _STATE.search(text) or (is_damaged and file is not None):
-        what = "a file of its state" if _STATE.search(text) else file
+    if _STATE_ERRORS.search(text) or (is_damaged and file is not None):
+        what = "a file of its state" if _STATE_ERRORS.search(text) else file
         return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
-    if _FILES_INCONSISTENT.search(text) or (is_damaged and _READERS.search(text)):
+    if _FILES_INCONSISTENT.search(text) or (is_damaged and _READER_FRAMES.search(text)):
         return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

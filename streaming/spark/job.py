@@ -20,7 +20,7 @@ from assignors.errors import OutsideFailure
 from streaming.freshness import STREAM_ID
 from streaming.kafka import security
 from streaming.kafka.access import NotAllowed, missing
-from streaming.kafka.clients import ClusterUnavailable, same_cluster, wait_reachable
+from streaming.kafka.clients import ClusterUnavailable, require_same_cluster, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.process.service import serve_metrics
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
-#: A topic that is missing in a broker's answer counts as deleted if it is still missing this much later (s).
+#: Seconds after which a topic that is still missing in a broker's answer counts as deleted.
 _CONFIRM_SECONDS: Final = 2.0
 _RESTARTS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
@@ -84,13 +84,13 @@ def run(
             while job.run_query():
                 pass
         except TopicGone:
-            same_cluster(settings.kafka, setup.metadata.cluster_id)
+            require_same_cluster(settings.kafka, setup.metadata.cluster_id)
             raise
         job.write_last_heartbeat()
 
 
 class _StreamJob:
-    """The job in one Spark session; it restarts its query when the settings of the query change."""
+    """The job in one Spark session, which restarts the query when its settings change."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _StreamJob:
         self._connect()
 
     def _connect(self) -> None:
-        """Create the clients that the secrets in files concern; a job that ends by itself writes no heartbeats."""
+        """Create the clients that read secrets from files; a job with ``available_now`` writes no heartbeats."""
         settings = self._setup.settings
         self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         ends_by_itself = self._setup.options.available_now

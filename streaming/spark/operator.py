@@ -1,4 +1,4 @@
-"""The stateful function of the query, which applies the records of one batch to the state of one bucket of groups.
+"""The query's stateful function, which applies one batch's records to the state of one bucket of groups.
 
 The function runs in Spark's Python workers. It turns pandas frames into records in the log's order, ``process`` and
 ``expire`` apply the records, and their output becomes one frame, because each frame costs a millisecond. No clock is
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: The local property with the number of a task's batch (``MicroBatchExecution.BATCH_ID_KEY``).
 _BATCH: Final = "streaming.sql.batchId"
-#: Input columns behind the bucket (:mod:`streaming.spark.query` makes them): the fields of a record. A tick has
-#: partition −1 and no other field.
+#: Input columns after the bucket's number, one per field of a record (:mod:`streaming.spark.query`). A tick has only
+#: the partition −1.
 INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers")
 #: Output columns: the values of the codec's headers as columns, and any other headers unchanged.
 OUTPUT = {
@@ -57,8 +57,8 @@ class _Header(msgspec.Struct):
 _headers = msgspec.json.Decoder(list[_Header])
 
 
-#: Entries ``(batch, bucket, report)``. A deque may grow in one thread (PySpark's, in the driver) while another empties
-#: it.
+#: Entries ``(batch, bucket, report)``. In the driver, PySpark's thread appends to the deque while
+#: another thread empties it.
 _Lines = deque[tuple[int, int, BucketReport]]
 
 
@@ -107,7 +107,7 @@ def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -
 def step(
     blob: bytes | None, records: list[Record], now_ms: int, sinks: Sinks
 ) -> tuple[list[Write], bytes | None, BucketReport]:
-    """Apply one batch, at the time ``now_ms``, to a bucket; return outputs, its state if changed, and its report."""
+    """Apply one batch to a bucket; return the outputs, the new state (None: unchanged) and a report."""
     bucket = Bucket(blob)
     writes = process(bucket, records, now_ms, sinks) + expire(bucket, now_ms, sinks)
     changed = bucket.pack() if bucket.changed else None
@@ -134,7 +134,7 @@ def bucket_batch(
 
 
 def read(frames: Iterable[pd.DataFrame]) -> list[Record]:
-    """Return a bucket's records, in Kafka's order for each group, from frames with the columns bucket and INPUT."""
+    """Return a bucket's records from pandas frames, each group's records in Kafka's order."""
     rows = [
         row
         for part in frames
@@ -155,7 +155,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def frame(writes: Iterable[Write]) -> pd.DataFrame:
-    """Return the output frame, from columns of objects because pandas has no null for numbers and is slow by row."""
+    """Return the outputs as a pandas frame with object columns, because pandas has no null for numbers."""
     import pandas as pd
 
     columns = zip(*map(row, writes), strict=True)

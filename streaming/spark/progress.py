@@ -1,4 +1,4 @@
-"""Reports of batches, from Spark's progress and the buckets' reports, as log lines and Prometheus metrics."""
+"""Reports batches as log lines and Prometheus metrics, from Spark's progress and the buckets' reports."""
 
 import json
 import logging
@@ -22,8 +22,8 @@ _COUNTERS: Final = {
 }
 #: Field of a report → the name and text of its gauge.
 _GAUGES: Final = {
-    "state_bytes": ("state_bytes", "Memory the state store uses."),
-    "at": ("last_trigger_timestamp_seconds", "Last batch, or last trigger without a new record."),
+    "state_bytes": ("state_bytes", "Memory of the state store."),
+    "at": ("last_trigger_timestamp_seconds", "Time of the last batch, or of the last trigger without new records."),
 }
 
 
@@ -68,7 +68,7 @@ class ProgressReader:
         self._last: StreamingQueryProgress | None = None
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the query's progress since the last call, oldest first; without new records only a ``timestamp``."""
+        """Return the query's progress since the last call, oldest first; idle triggers have only a ``timestamp``."""
         last = self._query.lastProgress
         if last is None or last == self._last:
             return []
@@ -136,7 +136,7 @@ class BatchMetrics:
         self._gauges = {
             field: Gauge(name(metric), text, registry=registry) for field, (metric, text) in _GAUGES.items()
         }
-        lag = "Membership events up to the log's end, open transactions included, in the partition furthest behind."
+        lag = "Unread membership events, open transactions included, in the partition with the most."
         self.lag = Gauge(name("lag_records"), lag, registry=registry)
 
     def add(self, report: BatchReport) -> None:

@@ -39,13 +39,12 @@ CONSUME = {
     "isolation.level": "read_committed",
     # Otherwise a broker could create a deleted topic again, with the broker's defaults.
     "allow.auto.create.topics": "false",
-    # How long a request for offsets waits for a broker that has died ("waiting for a node assignment", 60 s by
-    # default); Spark then repeats it with a new client, which finds the new leader.
+    # A request for offsets waits this long for a broker that has died (60 s by default); then Spark repeats the
+    # request with a new client, which finds the new leader.
     "request.timeout.ms": "5000",
     "default.api.timeout.ms": "5000",
 }
-#: Properties of the sink's producer. It may create missing topics, so the supervisor stops the query if a topic is
-#: missing.
+#: Properties of the sink's producer, which may create missing topics: the supervisor stops the query before that.
 PRODUCE = {
     "linger.ms": "0",
     "compression.type": "zstd",
@@ -104,7 +103,7 @@ def _array(values: Sequence[int] | Sequence[str]) -> Column:
 
 
 def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
-    """Return the rows for the sink: topic, key, value, headers, partition; buckets report to ``reports``."""
+    """Return the sink's rows (topic, key, value, headers, partition); ``reports`` receives the buckets' reports."""
     rows = (
         slim(records, buckets)
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
@@ -114,7 +113,7 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",
-            # Spark's timeouts would run every task's worker twice.
+            # With Spark's timeouts, every task would run its worker twice.
             "NoTimeout",
         )
     )

@@ -29,13 +29,13 @@ from streaming.spark.state import blobs, regroup
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: State on disk per bucket (bytes): the most, beyond which batches that change the bucket get slow, and the target.
-_MOST_BYTES: Final = 100_000
-_AIM_BYTES: Final = 30_000
+#: State on disk per bucket (bytes): the size from which batches get slow, and the target size.
+_SLOW_BUCKET_BYTES: Final = 100_000
+_TARGET_BUCKET_BYTES: Final = 30_000
 
 
 class Layout(Struct, frozen=True, rename="camel"):
-    """The numbers that a checkpoint fixes; ``shuffle_partitions`` is None if no batch has begun."""
+    """The numbers that a checkpoint's first batch fixes; ``shuffle_partitions`` is None before that batch."""
 
     buckets: int
     shuffle_partitions: int | None
@@ -75,7 +75,7 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
     folder = Path(checkpoint)
     try:
         checkpoints.settle(folder)
-        # The first look leaves a folder without a checkpoint unlocked and unchanged.
+        # A folder without a checkpoint stays unlocked and unchanged.
         if LocalCheckpoint(checkpoint).read() is not None:
             with LocalCheckpoint(checkpoint) as store:
                 if (metadata := store.read()) is not None:
@@ -85,7 +85,7 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
                     return _resize(folder, metadata, before, after, dry_run=dry_run)
     except OSError as error:
         raise failures.unusable(checkpoint, error) from error
-    raise BadInput(f"--checkpoint {checkpoint}: it holds no checkpoint of this program")
+    raise BadInput(f"--checkpoint {checkpoint}: contains no checkpoint of this program")
 
 
 def layout(folder: Path, metadata: Metadata) -> Layout:
@@ -96,15 +96,15 @@ def layout(folder: Path, metadata: Metadata) -> Layout:
 
 
 def outgrown(folder: Path) -> str | None:
-    """Return advice if the checkpoint's buckets are too large; None if they are not."""
-    metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.NAME).exists() else None
+    """Return advice to resize if the checkpoint's buckets are too large; else None."""
+    metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.METADATA_FILE).exists() else None
     try:
         total = checkpoints.state_bytes(folder)
     except OSError as error:
         raise failures.unusable(str(folder), error) from error
-    if metadata is None or total <= _MOST_BYTES * metadata.buckets:
+    if metadata is None or total <= _SLOW_BUCKET_BYTES * metadata.buckets:
         return None
-    buckets = 1 << (total // _AIM_BYTES).bit_length()
+    buckets = 1 << (total // _TARGET_BUCKET_BYTES).bit_length()
     each = total // metadata.buckets // 1000
     return (
         f"its state has outgrown its {metadata.buckets} buckets (some {each} kB each on disk): "

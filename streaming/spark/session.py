@@ -1,4 +1,4 @@
-"""The Spark session: it starts the JVM with its settings, and ends the JVM with this process.
+"""The Spark session, which starts the JVM and ends it with this process.
 
 The JVM ignores Ctrl-C, and ends when its standard input is closed.
 """
@@ -27,11 +27,19 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-#: The PySpark release in ``uv.lock``, whose connector is known to resolve, and the oldest supported release.
+#: The PySpark release in ``uv.lock``, whose connector can be downloaded, and the oldest supported release.
 LOCKED: Final = "4.2.0"
-LEAST: Final = (4, 1)
-#: Jars of the connector that PySpark already has: a second copy would only slow down the start.
-_SHIPPED = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-java-", "scala-parallel-", "jsr305-")
+OLDEST: Final = (4, 1)
+#: Jars of the connector that are also part of PySpark: a second copy would slow down the start.
+_IN_PYSPARK = (
+    "hadoop-client-",
+    "scala-library-",
+    "slf4j-api-",
+    "lz4-java-",
+    "snappy-java-",
+    "scala-parallel-",
+    "jsr305-",
+)
 #: The most bytes and rows of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory;
 #: fewer rows would make more frames.
 _FRAME_BYTES: Final = 16 << 20
@@ -52,7 +60,7 @@ _KEPT_BATCHES: Final = 10
 
 
 class StartStopped(OutsideFailure):
-    """The process must end, although Spark has not started yet."""
+    """The process must end before Spark has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +94,18 @@ def installed_pyspark() -> str:
         from pyspark import __version__
 
         installed = str(__version__)
-    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < LEAST:
-        oldest = ".".join(map(str, LEAST))
+    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
         raise OutsideFailure(f"PySpark {installed} is installed, which is too old: pip install 'pyspark>={oldest}'")
     return installed
 
 
 def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
-    """Return the jars of Spark's Kafka connector and of further packages, without those that PySpark has already."""
+    """Return the jars of Spark's Kafka connector and of further packages, without jars that are part of PySpark."""
     installed = installed_pyspark()
     try:
         jars = fetch([spark_connector(installed), *packages])
-        return [jar for jar in jars if not jar.name.startswith(_SHIPPED)]
+        return [jar for jar in jars if not jar.name.startswith(_IN_PYSPARK)]
     except DownloadFailed as error:
         if installed == LOCKED:
             raise
@@ -113,7 +121,7 @@ def jvm_path(path: str) -> str:
 
 
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
-    """Return Spark's properties; comments give the reason for each one that is not about its log or address."""
+    """Return Spark's properties; comments have the reasons."""
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for some files, which takes 1.0 ms this way and 1.6 by the JDK's helper.
     java_options = (
@@ -122,8 +130,8 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     )
     optional = {}
     if options.archive is not None:
-        optional["spark.archives"] = f"{options.archive.absolute()}#{archives.FOLDER}"
-        optional["spark.executorEnv.PYTHONPATH"] = archives.FOLDER
+        optional["spark.archives"] = f"{options.archive.absolute()}#{archives.UNPACKED_FOLDER}"
+        optional["spark.executorEnv.PYTHONPATH"] = archives.UNPACKED_FOLDER
     if options.java_options:
         optional["spark.executor.extraJavaOptions"] = options.java_options
     if local:  # a cluster's executors must reach the driver; with a local master, Spark listens only on loopback
@@ -166,7 +174,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
 def session(options: SessionOptions, stop: threading.Event | None = None) -> Iterator[SparkSession]:
     """Yield a Spark session in a JVM that ends with this process; under spark-submit, in spark-submit's JVM.
 
-    Once ``stop`` is set, a start raises StartStopped: the process must then end, as a JVM may still be starting.
+    Raises StartStopped if ``stop`` is set during the start: the process must end, as a JVM may still be starting.
     """
     installed_pyspark()
     java()
@@ -216,12 +224,12 @@ def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
             raise
         raise OutsideFailure(
             f"Spark's JVM is gone, killed or out of memory; its log is {log_file}. "
-            "Start again: the checkpoint has the place and the state"
+            "Start again: the checkpoint has the offsets and the state"
         ) from error
 
 
 def _is_alive(context: SparkContext) -> bool:
-    """True if the JVM answers: a JVM that ended and a JVM that refused a call may raise the same error."""
+    """True if the JVM answers; an error alone does not show whether the JVM has ended or refused a call."""
     from py4j.protocol import Py4JError
 
     try:
@@ -274,7 +282,7 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
 
 def _log4j(folder: Path, level: str) -> Path:
-    """Write log4j's configuration: the JVM logs to its standard error, without warnings that nobody can act on."""
+    """Write log4j's configuration: the JVM logs to its standard error, without useless warnings."""
     kafka = "org.apache.kafka.clients"
     quiet = (f"{kafka}.admin.AdminClientConfig", f"{kafka}.consumer.ConsumerConfig", f"{kafka}.producer.ProducerConfig")
     loggers = enumerate((*quiet, "org.apache.hadoop.util.NativeCodeLoader"))

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.freshness import STREAM_ID
-from streaming.kafka.access import require, written
+from streaming.kafka.access import require, stream_topics
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.heartbeats import last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
@@ -30,7 +30,7 @@ from streaming.spark.topics import TickTopic
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
-#: After this long (s) every broker describes a new topic.
+#: Seconds after which every broker describes a new topic.
 _KNOWN_SECONDS: Final = 10.0
 
 
@@ -68,7 +68,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The result of :func:`prepare` (``metadata``: for a new checkpoint) and of :func:`claim` (the checkpoint's)."""
+    """A prepared job; ``metadata`` is that of a new checkpoint until :func:`claim` replaces it."""
 
     settings: Settings
     options: StreamOptions
@@ -79,23 +79,23 @@ class Prepared:
 
 
 def prepare(settings: Settings, options: StreamOptions) -> Prepared:
-    """Check permissions and topics, and return the prepared job; the checkpoint is not touched."""
+    """Check permissions and topics, and return the prepared job; the checkpoint stays unchanged."""
     log.info("PySpark %s", installed_pyspark())
     cluster = require(settings, "stream")
-    states = ensure_topics(settings, written(settings))
+    states = ensure_topics(settings, stream_topics(settings))
     ticks = TickTopic(settings)
     topics = _describe_topics(settings)
     partitions = {name: topic.partitions for name, topic in topics.items()}
     sinks = configured_sinks(settings, states, partitions)._replace(forget_after_ms=options.forget_after_ms)
     membership = settings.topics.membership
-    outputs = {name: partitions[name] for name in written(settings) if name != membership}
+    outputs = {name: partitions[name] for name in stream_topics(settings) if name != membership}
     topic_id, count = topics[membership]
     metadata = Metadata(cluster, membership, topic_id, options.buckets or 0, partitions=count, outputs=outputs)
     return Prepared(settings, options, topics, metadata, sinks, ticks)
 
 
 def claim(setup: Prepared, store: Checkpoint) -> Prepared:
-    """Take the checkpoint for this job or raise an error; the caller has locked the checkpoint."""
+    """Return the job with the checkpoint's metadata, or raise an error; the caller has locked the checkpoint."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
     if lost := lost_records(setup.settings, options.checkpoint, metadata):
@@ -124,14 +124,14 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
 
 
 class Span(NamedTuple):
-    """The offsets of a partition that a start certainly reads; ``end`` is the end of the batch that runs again."""
+    """The offsets that a start reads again in one partition: those of the checkpoint's unfinished batch."""
 
     begin: int
     end: int
 
 
 def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
-    """Return a text about records that a start must read but that the topic no longer has; empty without a loss.
+    """Return a text about unread records that the topic no longer has; an empty string if there are none.
 
     With a checkpoint behind a URL, Spark itself detects lost records while it runs.
     """
@@ -143,7 +143,7 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
 
 
 def repeated_records(settings: Settings, location: str, topic: str) -> int:
-    """Return how many records after the checkpoint's offsets the stream had read, by its last heartbeat.
+    """Return how many records beyond the checkpoint's offsets the stream had read, according to its last heartbeat.
 
     The number is above 0 if the checkpoint was replaced by an older copy.
     """
@@ -156,7 +156,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return the offsets that a start certainly reads, by partition; empty before the first batch is committed."""
+    """Return the :class:`Span` of each partition; empty before the first batch is committed."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:
@@ -189,7 +189,7 @@ def lost_message(topic: str, what: str) -> str:
 
 
 def _describe_topics(settings: Settings) -> dict[str, Identity]:
-    names = (*written(settings), settings.topics.ticks)
+    names = (*stream_topics(settings), settings.topics.ticks)
     by = time.monotonic() + _KNOWN_SECONDS
     while True:
         topics = {name: topic for name, topic in identify(settings.kafka, names).items() if topic is not None}

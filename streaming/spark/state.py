@@ -1,4 +1,4 @@
-"""Reads the state of a checkpoint, which is one blob per bucket of groups, also for ``inspect-state``.
+"""Reads the state in a checkpoint, which has one blob per bucket of groups.
 
 Spark reads its own state as a table (``spark.read.format("statestore")``) with one row per bucket.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MASK: Final = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED: Final = 42
-#: A larger number of buckets is spread evenly enough by chance, and the query's plan would grow with the list.
+#: The most buckets whose numbers are chosen: more buckets are spread evenly by chance, and their list is too long.
 _CHOSEN_UP_TO: Final = 256
 
 
@@ -43,7 +43,7 @@ class InspectedGroup(NamedTuple):
 
 
 def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
-    """Return the state of each group in a bucket, as plain dicts, by group id.
+    """Return the state of each group in a bucket as plain dicts, by group id.
 
     ``blob``: ``value.groupState.blob`` of a row of ``spark.read.format("statestore").load(checkpoint)``.
     """
@@ -58,7 +58,7 @@ def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedG
         try:
             settle(folder)
             if last_batch(folder / "offsets") is None or not any((folder / "state").glob("0/*/*")):
-                raise BadInput(f"--checkpoint {checkpoint}: no state there; `stream` writes it with its first batch")
+                raise BadInput(f"--checkpoint {checkpoint}: has no state yet; `stream` writes it with its first batch")
         except OSError as error:
             raise unusable(checkpoint, error) from error
     with session(SessionOptions(connector=False)) as spark:
@@ -85,7 +85,7 @@ def blobs(spark: "SparkSession", checkpoint: str) -> dict[int, bytes]:
     except spark_errors() as error:
         first = str(error).strip().splitlines()[0]
         raise of_checkpoint(error, checkpoint, location) or BadInput(
-            f"--checkpoint {checkpoint}: its state is not ours to read: {first}"
+            f"--checkpoint {checkpoint}: this program can't read its state: {first}"
         ) from error
     return {row.bucket: bytes(row.blob) for row in rows}
 
@@ -108,7 +108,7 @@ def bucket_numbers(buckets: int) -> list[int]:
 
 
 def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
-    """Distribute the same groups over ``buckets`` buckets; return the blob of each bucket that has groups.
+    """Distribute the groups over ``buckets`` buckets; return the blob of each bucket that has groups.
 
     The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.slim`).
     """

@@ -10,15 +10,15 @@ from streaming.spark.progress import BatchReport, BucketReport
 from streaming.spark.start import StreamOptions
 from streaming.spark.topics import Ends
 
-#: A transaction that is open for this long is reported. The collector's transactions take milliseconds.
-OPEN_SECONDS: Final = 10.0
-#: A little longer than the time for which this project's producers keep a partition count.
+#: Seconds after which an open transaction is reported. The collector's transactions take milliseconds.
+REPORT_OPEN_AFTER_SECONDS: Final = 10.0
+#: Seconds until all producers use new partitions: a little more than they store a partition count.
 SETTLE_SECONDS: Final = 35.0
 #: The most bytes of a batch, and the target after a larger batch: a JVM with 1 GB sorts some 400 MB in memory.
-_MOST_BYTES: Final = 256 << 20
-_WANTED_BYTES: Final = 192 << 20
-#: Ticks are at least this far apart, because a batch needs time to process a tick.
-_APART_SECONDS: Final = 0.5
+_MAX_BATCH_BYTES: Final = 256 << 20
+_TARGET_BATCH_BYTES: Final = 192 << 20
+#: The least seconds between two ticks, because a batch needs time to process a tick.
+_MIN_TICK_INTERVAL_SECONDS: Final = 0.5
 
 
 class Action(Enum):
@@ -33,7 +33,7 @@ class Action(Enum):
 
 
 class BatchLimit:
-    """The most events in a batch, fixed while a query runs: lowered after too many bytes, doubled after small ones."""
+    """The most events in a batch of a query; lowered after batches with too many bytes, doubled after small batches."""
 
     def __init__(self, most: int) -> None:
         self.value = self._most = self._next = most
@@ -41,10 +41,10 @@ class BatchLimit:
     def add_batch(self, events: int, size: int) -> None:
         """Adapt the next limit to a batch's number of events and the size (bytes) of their values."""
         if not 0 < events <= self.value:
-            return  # a batch above the limit was planned before the limit was lowered
-        if size > _MOST_BYTES:
-            self._next = max(1, events * _WANTED_BYTES // size)
-        elif events > self.value // 2 and 2 * size <= _MOST_BYTES:
+            return  # Spark planned this batch before the limit was lowered
+        if size > _MAX_BATCH_BYTES:
+            self._next = max(1, events * _TARGET_BATCH_BYTES // size)
+        elif events > self.value // 2 and 2 * size <= _MAX_BATCH_BYTES:
             self._next = min(self._most, self.value * 2)
 
     def has_changed(self) -> bool:
@@ -115,7 +115,7 @@ class Supervisor:
     """Supervises one job; all times are seconds since the epoch.
 
     Attributes:
-        applied_up_to: the batches have applied all events before this time; None before the first batch.
+        applied_up_to: all events before this time have been applied; None before the first batch.
         blocked: the partition and first offset of a transaction that is open for too long, or None.
     """
 
@@ -144,7 +144,7 @@ class Supervisor:
         return warnings
 
     def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
-        """Add a batch that ended, or a trigger without new records."""
+        """Record a batch that has ended, or a trigger without new records."""
         self._due |= {number: bucket.due for number, bucket in buckets.items()}
         self.growth.add_progress(progress, report.at or 0.0)
         self.limit.add_batch(report.events, report.bytes)
@@ -152,12 +152,12 @@ class Supervisor:
             self.applied_up_to = report.at
 
     def set_contact(self, trouble: str | None) -> None:
-        """Set why the cluster did not answer the last request; None if it answered."""
+        """Record why the cluster did not answer the last request; None if it answered."""
         if (news := self._contact.news(trouble)) is not None:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
-        """Set the topics' descriptions by the cluster (None: the topic is missing); topics left out are unknown."""
+        """Record each topic's description (None: the topic is missing); topics without an entry are unknown."""
         self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
         for name, current in topics.items():
             previous = self._topics.get(name)
@@ -190,17 +190,17 @@ class Supervisor:
         self._log_ends = ends.log
         opened = [(number, stable) for number, stable in ends.stable.items() if stable < ends.log[number]]
         self._opened = {place: self._opened.get(place, now) for place in opened}
-        late = [place for place, since in self._opened.items() if now - since >= OPEN_SECONDS]
+        late = [place for place, since in self._opened.items() if now - since >= REPORT_OPEN_AFTER_SECONDS]
         previous, self.blocked = self.blocked, min(late, key=self._opened.__getitem__, default=None)
         if self.blocked is not None and self.blocked != previous:
             partition, offset = self.blocked
             self._warnings.append(
                 f"topic {self._membership}: a transaction is open since offset {offset} of partition {partition}; "
-                "nothing behind it can be read until it ends. "
+                "records after it can't be read until it ends. "
                 "`kafka-transactions.sh find-hanging` and `abort` end one whose producer is gone"
             )
         if self.blocked is None and previous is not None:
-            self._warnings.append("the open transaction has ended: the stream reads on")
+            self._warnings.append("the open transaction has ended: the stream continues to read")
 
     @property
     def reached(self) -> float | None:
@@ -209,7 +209,7 @@ class Supervisor:
 
     @property
     def lag(self) -> int | None:
-        """The number of unread records up to the log's end in the partition furthest behind; None if unknown."""
+        """The largest number of unread records in a partition, up to the log's end; None if unknown."""
         read = self.growth.offsets
         behind = [end - read[number] for number, end in self._log_ends.items() if number in read]
         return max(0, *behind) if behind else None
@@ -227,9 +227,9 @@ class Supervisor:
         return Action.CONTINUE
 
     def _tick_is_due(self, now: float) -> bool:
-        """True if a timer is due, or at the start, when no timer is known; the tick then counts as written."""
+        """Return True if a tick is due, by a timer or at the start; the tick then counts as written."""
         is_due = self._last_tick == float("-inf") or any(0 < ms <= now * 1000 for ms in self._due.values())
-        if not is_due or now - self._last_tick < _APART_SECONDS:
+        if not is_due or now - self._last_tick < _MIN_TICK_INTERVAL_SECONDS:
             return False
         self._last_tick = now
         return True
@@ -239,8 +239,8 @@ class Supervisor:
         if not self.growth.set_count(partitions, now):
             return
         self._warnings.append(
-            f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones follow once the "
-            "others are read to where producers left them"
+            f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones are read "
+            "once the old ones are read to their ends"
         )
         if partitions % was:
             self._warnings.append(

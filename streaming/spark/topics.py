@@ -1,4 +1,4 @@
-"""The job's topics while it runs: the topic of ticks, and the ends of the membership topic.
+"""Writes ticks, and requests the ends of the membership topic, while the job runs.
 
 A tick is a record in a separate topic. It starts a batch, in which every bucket checks its session timeouts.
 """
@@ -43,7 +43,7 @@ class TickTopic:
 
 
 class Ends(NamedTuple):
-    """The ends of the read partitions: for readers of committed records (``stable``), and of the whole ``log``."""
+    """The ends of the read partitions: the last stable offsets (``stable``), and the ends of the ``log``."""
 
     stable: Mapping[int, int]
     log: Mapping[int, int]

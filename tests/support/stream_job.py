@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from streaming.kafka.access import written
+from streaming.kafka.access import stream_topics
 from streaming.kafka.topics import ensure_topics
 from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings, TopicSettings
@@ -52,7 +52,7 @@ class Job:
         )
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        ensure_topics(self.settings, written(self.settings))
+        ensure_topics(self.settings, stream_topics(self.settings))
 
     @property
     def sinks(self) -> Sinks:

@@ -16,7 +16,7 @@ class MessageKind(StrEnum):
     TARGET_COMPUTED = "target-computed"
     #: A member joined; see :attr:`CoordinatorEvent.protocol` for classic members of KIP-848 groups.
     MEMBER_JOINED = "member-joined"
-    #: A JoinGroup request is answered; if it starts a rebalance, that line follows.
+    #: The coordinator answers a JoinGroup request. If the request starts a rebalance, a ``preparing`` line follows.
     MEMBER_JOINING = "member-joining"
     MEMBER_LEFT = "member-left"
     MEMBER_FENCED = "member-fenced"
@@ -41,7 +41,7 @@ class MessageKind(StrEnum):
 
 
 class ReasonKind(StrEnum):
-    """Why a classic group prepares to rebalance."""
+    """The reason for which a classic group prepares to rebalance."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -55,7 +55,7 @@ class ReasonKind(StrEnum):
     OTHER = "other"
 
 
-#: Offsets of time zones are multiples of this, ms.
+#: The UTC offset of every time zone is a multiple of this time (ms).
 _ZONES_MS = 900_000
 Protocol = Literal["classic", "consumer", "share", "streams"]
 
@@ -67,7 +67,7 @@ class LogTimestamp(NamedTuple):
     precision_ms: int = 1
 
     def zone_ms(self, near: int) -> int:
-        """Return the offset (ms) of the log's time zone for a line written about the time ``near`` (ms since epoch)."""
+        """Return the UTC offset (ms) of the log, for a line written about the time ``near`` (ms since the epoch)."""
         return round((near - self.ms) / _ZONES_MS) * _ZONES_MS
 
 
@@ -78,8 +78,8 @@ class CoordinatorEvent(Struct, frozen=True, kw_only=True):
         number: the generation (classic) or epoch; for ``preparing`` the generation that ends.
         client_id: the member's client id (Kafka 3.0 to 3.9).
         host: the member's host (Kafka 3.0 to 3.9).
-        protocol: the protocol of a joining member, or of the group from now on. A classic member of a KIP-848 group
-            sends JoinGroup in each rebalance, and the coordinator logs each as a join.
+        protocol: the protocol of a joining member, or the group's new protocol. A classic member of a KIP-848 group
+            sends JoinGroup in each rebalance, and the coordinator logs each request as a join.
         client_reason: the client's own reason (KIP-800); None if the client sent no reason.
         late: the message follows the rebalance that it explains (GroupCoordinator.scala 3.0 to 3.9).
         timestamp: the line's timestamp; None if the line has no readable timestamp.

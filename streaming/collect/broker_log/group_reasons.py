@@ -16,14 +16,14 @@ from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, 
 from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED, is_unanswered
 from streaming.records.events import COORDINATOR_MOVED, MAX_TIMESTAMP, UNDELIVERED, Evidence, Stop
 
-#: The most groups, and the most generations, that are kept: evidence waits for the record of its generation.
-_REMEMBERED: Final = 50_000
-#: A record further from its line than this, ms, belongs to another line: the log is old, or a static member
-#: rejoined and the coordinator wrote the generation again.
-_APART_MS: Final = 1_000
+#: The most groups and the most generations whose evidence waits for the record of the generation.
+_MAX_REMEMBERED: Final = 50_000
+#: The longest time (ms) between a generation's log line and its record. Otherwise the log is old, or the coordinator
+#: wrote the generation again because a static member rejoined.
+_MAX_DISTANCE_MS: Final = 1_000
 #: Reasons for which the coordinator asks all members to rejoin.
 _REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
-#: Reasons of members that rejoin on their own; only the client has the cause.
+#: Reasons of members that rejoin without a request of the coordinator; only the client has the cause.
 _REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
 #: Client reasons (KIP-800) of members that leave after they stopped consuming. A member that exceeded
 #: max.poll.interval.ms may still process records when it leaves.
@@ -34,9 +34,9 @@ _CLOSED: Final = ("the consumer is being closed", "the consumer unsubscribed fro
 class _Phase:
     """The timestamps of one join phase; a timestamp is None if the log does not have it.
 
-    Several phases in a row count as one if only the last led to an assignment; ``prepared`` is the first
-    phase's time. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
-    ``stopped``: when members rejoined on their own or left because they were closed.
+    Consecutive phases count as one if only the last phase led to an assignment; ``prepared`` is when the first phase
+    began. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
+    ``stopped``: when members rejoined without a request, or left because they were closed.
     """
 
     prepared: LogTimestamp | None = None
@@ -49,7 +49,7 @@ class LoggedStops(NamedTuple):
     """When members stopped consuming before a generation.
 
     ``eager``: bounds for all members of an eager group. ``stopped_before``: by member id, the time (ms) at which a
-    member requested the rebalance or left. Before that, it gave up what the protocol takes from it.
+    member requested the rebalance or left. Before that, it gave up the partitions that its protocol revokes.
     """
 
     eager: Stop
@@ -57,11 +57,11 @@ class LoggedStops(NamedTuple):
 
 
 class JoinPhases:
-    """The times at which members of a classic group joined its last generations; takes log events in order.
+    """Tracks when classic groups' members joined their last generations, from log events in order.
 
-    ``Preparing to rebalance``: members are asked to rejoin. ``Stabilized``: all members have joined; eager members
-    revoked all partitions before that. ``Assignment received``: members receive their assignment and the coordinator
-    writes the generation. That record has this line's time, which gives the time zone of the log.
+    ``Preparing to rebalance``: the coordinator asks members to rejoin. ``Stabilized``: all have joined, and eager
+    members have revoked all partitions. ``Assignment received``: members receive their assignment and the coordinator
+    writes the generation, whose record has the same time as this line, which gives the time zone of the log.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class JoinPhases:
         self._phases: OrderedDict[tuple[str, int], tuple[_Phase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take the next event of the log."""
+        """Add the next event of the log."""
         has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
         if event.kind is MessageKind.PREPARING:
             phase = self._phase(event)
@@ -97,13 +97,13 @@ class JoinPhases:
         return phase
 
     def stops(self, group_id: str, number: int, timestamp: int) -> LoggedStops | None:
-        """Return when members stopped before a generation; None if not logged, or if already returned."""
+        """Return when members stopped before a generation; None if the log lacks that, or after the first call."""
         entry = self._phases.get((group_id, number))
         if entry is None:
             return None
         phase, assigned = entry
         zone = assigned.zone_ms(timestamp)
-        if abs(timestamp - assigned.ms - zone) >= _APART_MS + assigned.precision_ms:
+        if abs(timestamp - assigned.ms - zone) >= _MAX_DISTANCE_MS + assigned.precision_ms:
             return None
         del self._phases[group_id, number]  # a second record of this generation has no join phase
         eager = Stop(
@@ -115,12 +115,12 @@ class JoinPhases:
 
 
 def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
-    if len(entries) > _REMEMBERED:
+    if len(entries) > _MAX_REMEMBERED:
         entries.popitem(last=False)
 
 
 def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
-    """Return the earliest, or with ``end`` the latest, time that a timestamp can mean, in the records' time zone."""
+    """Return the earliest (``end``: latest) time in ms that a timestamp of the log can mean."""
     if timestamp is None:
         return UNSET
     ms = timestamp.ms + zone + (timestamp.precision_ms - 1 if end else 0)
@@ -129,11 +129,11 @@ def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> i
 
 SOURCE: Final = "coordinator-log"
 #: The most reasons kept between two generations of a group.
-_PENDING: Final = 1000
+_MAX_PENDING: Final = 1000
 #: The most generations in a row without a record whose reasons count for the next generation.
-_SKIPPED: Final = 100
-#: A rebalance up to this long (ms) after a coordinator move may result from the move: twice the default session
-#: timeout.
+_MAX_SKIPPED: Final = 100
+#: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
+#: timeouts.
 _MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
@@ -150,7 +150,7 @@ _NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, M
 
 @dataclass(slots=True)
 class _Group:
-    """The state of one group between two of its generations.
+    """One group's state between two generations.
 
     Attributes:
         pending: evidence for the next generation.
@@ -159,7 +159,7 @@ class _Group:
         last: the group's newest generation or epoch.
         has_moved: another broker has become coordinator since the last generation.
         moved_at: when the coordinator moved, according to the log.
-        is_silent: a leave raises the epoch without a log line (share, streams).
+        is_silent: the coordinator does not log the new epoch after a leave (share, streams).
     """
 
     pending: list[Evidence] = field(default_factory=list)
@@ -172,7 +172,7 @@ class _Group:
 
 
 class GroupReasons:
-    """The reasons of the last generations and epochs; takes the events of one log in order."""
+    """Collects the reasons of groups' last generations and epochs, from one log's events in order."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
@@ -204,7 +204,7 @@ class GroupReasons:
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
         """Return the evidence of a generation or epoch, including skipped generations since ``after``."""
         evidence = list(self._evidence.get((group_id, number), ()))
-        skipped = range(max(after + 1, number - _SKIPPED), number) if after is not None else ()
+        skipped = range(max(after + 1, number - _MAX_SKIPPED), number) if after is not None else ()
         for earlier in reversed(skipped):
             items = self._evidence.get((group_id, earlier), ())
             evidence = [item for item in items if item not in evidence] + evidence
@@ -217,7 +217,7 @@ class GroupReasons:
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1
         if group.prepared is not None and group.prepared != old:
-            # The line of the generation in between is missing; earlier reasons belong to that one.
+            # The log lacks the line of a generation in between, to which the earlier reasons belong.
             del group.pending[: group.logged]
         _note_move(group, event)
         if event.reason:
@@ -239,7 +239,7 @@ class GroupReasons:
         is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and not event.instance_id
         item = _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
         if event.late and group.prepared is None and group.last is not None:
-            # The line of the generation came before this one.
+            # The generation's line precedes this line.
             evidence = [*self._evidence.get((event.group_id, group.last), ())]
             _note(evidence, item)
             self._keep(event.group_id, group.last, evidence)
@@ -265,8 +265,8 @@ class GroupReasons:
 def _note_move(group: _Group, event: CoordinatorEvent) -> None:
     """Add evidence if the coordinator moved shortly before a rebalance.
 
-    A coordinator that loads a group gives each member a whole session timeout. Members that don't find the coordinator
-    in time lose their sessions together.
+    A coordinator that loads a group starts each member's session timeout again. Members that don't find the new
+    coordinator in time lose their sessions together.
     """
     if not group.has_moved or group.moved_at is None or event.timestamp is None:
         return
@@ -277,10 +277,10 @@ def _note_move(group: _Group, event: CoordinatorEvent) -> None:
 
 
 def _note(noted: list[Evidence], item: Evidence) -> None:
-    """Add evidence, unless it repeats earlier evidence.
+    """Add evidence unless earlier evidence has the same content.
 
-    A fence is logged in two lines, and the second line is kept (Kafka's reason). Of a leave's two lines the first is
-    kept (the client's reason).
+    Kafka logs a fence in two lines, of which the second has Kafka's reason and is stored. It also logs a leave in two
+    lines, of which the first has the client's reason and is stored.
     """
     if item in noted:
         return
@@ -292,7 +292,7 @@ def _note(noted: list[Evidence], item: Evidence) -> None:
     explained = {member_id for earlier in noted if earlier.kind == item.kind for member_id in earlier.member_ids}
     if item.kind is None or not item.member_ids or not explained.issuperset(item.member_ids):
         noted.append(item)
-        del noted[:-_PENDING]
+        del noted[:-_MAX_PENDING]
 
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:

@@ -1,7 +1,7 @@
 """Finds a coordinator's message in a log line of any layout.
 
-Operators choose the layout: a log4j pattern, JSON, docker, Kubernetes, a log shipper. Only three parts are common:
-the coordinator's prefix, a logger's name and a timestamp.
+Operators choose the layout (a log4j pattern, JSON, docker, Kubernetes, a log shipper). Most layouts have the
+coordinator's prefix, a logger's name or a timestamp.
 """
 
 import json
@@ -97,10 +97,10 @@ KNOWN_LAYOUTS: Final = (
     "log4j patterns such as `[%d] %p %m (%c)%n`, JSON (log4j2, docker, Kubernetes CRI), logfmt, "
     "and lines behind a prefix of kubectl or docker compose"
 )
-#: The most characters after a message, and the most threads and contexts among them.
+#: The most characters after a message, and the most threads and contexts in those characters.
 _TRAILER_LENGTH: Final = 300
 _TRAILERS: Final = 3
-#: The first words of a message may also occur before it, in the operator's layout.
+#: The most matches of a message's first words that are tried: these words may also occur in the operator's layout.
 _OPENINGS_TRIED: Final = 5
 #: The most levels of nested JSON.
 _DEPTH: Final = 4
@@ -128,7 +128,7 @@ _THREAD_BEHIND: Final = re.compile(
 )
 #: JSON fields with a timestamp: ``@timestamp``, ``time``, ``ts``, ``timeMillis``, ``date``, …
 _TIME_FIELD: Final = re.compile(r"time|date|\bts\b|^t$|epoch", re.IGNORECASE)
-#: A possible thread or context after a message whose end is unknown.
+#: A thread or context that may follow a message whose end is unknown.
 _BRACKETS_BEHIND: Final = re.compile(r"(?:\s+(?:\[[^\[\]]*\]|\{[^{}]*\}))+\Z")
 _QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
@@ -169,7 +169,7 @@ def _texts(value: object, outside: LogTimestamp | None, fields: dict[str, Any], 
 
 
 def read_json(text: str) -> dict[str, Any]:
-    """Return the JSON object at the beginning of a text; empty if the text begins with no JSON object."""
+    """Return the JSON object with which a text begins; an empty dict if there is none."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):

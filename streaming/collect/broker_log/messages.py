@@ -13,7 +13,7 @@ clients' reasons are part of them from 3.2 on (KIP-800). Where two templates mat
 scripts/reference.py writes docs/reference/broker-log.md from these tables. They leave out messages without a group.
 
 A template is literal text with fields in braces. ``{group}`` is greedy, as a group id may contain a message's words.
-``{member}`` ends at a UUID if there is one. ``^`` marks the beginning of the reason that people read. ``<…>`` is
+``{member}`` ends at a UUID if there is one. ``^`` marks the beginning of the reason that is shown to users. ``<…>`` is
 optional, and so is a full stop at the end. Ids have 500 characters at most: clients choose them, and an unbounded
 pattern takes half a minute for a malicious line of 32 kB. Numbers have ten digits at most, as Kafka's INT32 has.
 """
@@ -27,7 +27,7 @@ from msgspec import structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, Protocol, ReasonKind
 
-#: The client reason of a member that sent none, and of a client older than KIP-800.
+#: What the coordinator logs for a client that sent no reason (KIP-800).
 _NO_REASON: Final = "not provided"
 #: The newest known release.
 NEWEST: Final = "4.3"
@@ -118,7 +118,7 @@ def _sent(client_reason: str | None) -> str | None:
     return None if client_reason in ("", _NO_REASON) else client_reason
 
 
-#: Java's consumer rejoins because its last JoinGroup or SyncGroup got no answer.
+#: The reason of a Java consumer that rejoins because the coordinator did not answer JoinGroup or SyncGroup.
 _UNANSWERED: Final = re.compile(
     r"rebalance failed due to "
     r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
@@ -130,7 +130,7 @@ def is_unanswered(client_reason: str | None) -> bool:
     return client_reason is not None and _UNANSWERED.match(client_reason) is not None
 
 
-#: How clients' reasons begin when partitions or racks of the leader's topics changed, or the subscription.
+#: The beginnings of client reasons for changed partitions or racks of topics, and for a changed subscription.
 METADATA_CHANGED: Final = "cached metadata has changed"
 SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 
@@ -176,7 +176,7 @@ def read_message(
 ) -> CoordinatorEvent | None:
     """Return the event of a message; None if no template in :data:`MESSAGES` matches.
 
-    ``is_exact``: the message certainly ends with the text. ``is_beginning``: the text may go on after the message.
+    ``is_exact``: the text certainly ends with the message. ``is_beginning``: other text may follow the message.
     """
     for message, literal, pattern in _COMPILED:
         if literal in text and (match := (pattern.match if is_beginning else pattern.fullmatch)(text)) is not None:
@@ -217,7 +217,7 @@ def _event(
 
 
 def _closed(text: str, brackets: str) -> str:
-    """Return the text up to the bracket that closes a list; the text begins behind the opening bracket."""
+    """Return the text up to the closing bracket of a list; the text begins after the opening bracket."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character == brackets[0]) - (character == brackets[1])

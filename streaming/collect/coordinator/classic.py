@@ -13,19 +13,19 @@ from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 
 class ClassicGroup(NamedTuple):
-    """A record of type 2; its value is None if the group was deleted, else a snapshot without group id and time."""
+    """A record of type 2: a snapshot of the group without group id and time; None if the group was deleted."""
 
     group_id: str
     value: GroupObserved | None
 
 
 def has_generation(group: GroupObserved) -> bool:
-    """False before a classic group's first generation, while the group only has offsets."""
+    """Return False before a classic group's first generation, while the group has only offsets."""
     return (group.generation or 0) > 0 or bool(group.members)
 
 
 def with_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
-    """Return ``now``, with the kind of ``before`` if ``now`` has no members: an empty group has no protocol name."""
+    """Return ``now``; an empty group gets the kind of ``before``, because it has no protocol name."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
     return structs.replace(now, kind=before.kind)
@@ -68,7 +68,7 @@ def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
 
 
 def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
-    """Return a Connect worker, and the remaining delay (ms) before lost tasks are reassigned."""
+    """Return a Connect worker and the delay (ms) after which lost tasks are reassigned."""
     subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
     with _naming("subscription", fields["member_id"]):
         fields |= connect.read_worker(subscription, protocol)

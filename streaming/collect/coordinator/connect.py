@@ -1,4 +1,4 @@
-"""Decodes Connect workers' metadata in classic group records: connectors are read as topics, tasks as partitions.
+"""Decodes Connect workers' metadata in classic group records, with connectors as topics and tasks as partitions.
 
 The layouts are those of ``ConnectProtocol`` (``connect.protocol`` eager, in records ``default``) and of
 ``IncrementalCooperativeConnectProtocol`` (compatible, sessioned). The protocol's name selects the layout, as in the
@@ -25,7 +25,7 @@ _INCREMENTAL = 1
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """A worker's assignment (incremental: new tasks only); ``delay_ms`` until lost tasks are reassigned."""
+    """A worker's assignment (incremental: only new tasks); lost tasks are reassigned after ``delay_ms``."""
 
     assigned: Holding = field(default_factory=dict)
     revoked: Holding = field(default_factory=dict)
@@ -33,7 +33,7 @@ class WorkerAssignment:
 
 
 def read_worker(data: bytes, protocol: str | None) -> dict[str, Any]:
-    """Decode a worker's subscription: its ``endpoint`` (missing without bytes), and its tasks (``owned``)."""
+    """Decode a worker's subscription: ``endpoint`` and its tasks (``owned``); empty bytes have no endpoint."""
     if not data:
         return {"owned": {}}
     fields = read_fields(_open(data, protocol), "workerState", _STATE)
@@ -47,7 +47,7 @@ def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
 
 
 def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | None) -> Holding:
-    """Return the tasks that a worker, which ran the tasks in ``owned``, runs after a generation."""
+    """Return the tasks that a worker runs after a generation; ``owned``: the tasks before."""
     if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
         return assignment.assigned
     kept = minus(owned, assignment.revoked)
@@ -55,7 +55,7 @@ def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | 
 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
-    """Return a reader behind the version field; its ``version`` is that of the protocol's layout."""
+    """Return a reader after the version field, with the version of the protocol's layout."""
     if protocol not in LAYOUTS:
         raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(LAYOUTS)})")
     reader = versioned(data)

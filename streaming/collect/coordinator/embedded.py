@@ -1,4 +1,4 @@
-"""Decodes consumers' metadata in classic group records: the embedded consumer protocol, which any client may write.
+"""Decodes consumers' metadata (the embedded consumer protocol) in classic group records; any client may write it.
 
 The layouts are those of ``ConsumerProtocolSubscription.json`` (v0 to v3) and ``ConsumerProtocolAssignment.json``.
 The decoder refuses what Kafka's ``ConsumerProtocol`` refuses: a negative version, null topics, names or partitions, and
@@ -26,7 +26,7 @@ from streaming.records.events import MAX_TIMESTAMP, Partitions
 CONSUMER = "consumer"
 #: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
 _WITH_GENERATION, _WITH_RACK = 2, 3
-#: The assignor's name under which Streams joins.
+#: The assignor name of Kafka Streams members.
 STREAM = "stream"
 _HIGHEST_STREAMS = 11
 #: First versions of SubscriptionInfo with the endpoint, the newest supported version, and offset sums for tasks.
@@ -73,13 +73,13 @@ def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
-    """Read partitions by topic, topics and partitions ascending and unique; topics without partitions are omitted."""
+    """Read partitions by topic, both ascending and unique; topics without partitions are omitted."""
     topics = reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions")))
     return merged(topics)
 
 
 def read_instance(data: bytes | None) -> dict[str, str]:
-    """Decode a subscription's user data (empty without, or if newer): ``process_id``, ``endpoint``."""
+    """Decode ``process_id`` and ``endpoint`` from a subscription's user data; empty if the data is missing or newer."""
     reader = _streams_reader(data)
     if reader is None:
         return {}
@@ -97,7 +97,7 @@ def read_instance(data: bytes | None) -> dict[str, str]:
 
 
 def read_assigned_tasks(data: bytes | None) -> dict[str, Any]:
-    """Decode the user data of an assignment: ``standby`` and warm-up tasks, ``{subtopology: partitions}``.
+    """Decode ``standby`` and warm-up tasks, ``{subtopology: partitions}``, from an assignment's user data.
 
     ``next_rebalance_ms``: when the member rejoins on its own, in ms since the epoch (0: at once; missing: never). The
     result is empty if there is no user data, or its version is newer.

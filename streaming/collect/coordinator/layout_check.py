@@ -6,7 +6,7 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming.collect.coordinator.classic import GROUP_FIELDS, MEMBER_FIELDS
 from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, read_fields, structs
 
-#: The layout is another system's if the first records, this many, are all unusable.
+#: If so many first records are unusable, the layout is another system's.
 _MOST_UNUSABLE: Final = 20
 #: Key type of a classic group's generation.
 _GROUP: Final = b"\x00\x02"
@@ -49,7 +49,7 @@ class LayoutCheck:
         self._is_kafka = True
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
-        """Count an unusable group record; raise ForeignLayout if the layout is another system's."""
+        """Count an unusable group record; raise ForeignLayout if another system wrote the topic."""
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
             raise _foreign("its groups are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):

@@ -1,4 +1,4 @@
-"""State of groups with epochs: consumer groups (KIP-848), share groups (KIP-932), streams groups (KIP-1071).
+"""The state of groups with epochs: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
 
 A group's state is spread over many records: its epoch, the epoch of its target assignment, and each member's
 subscription, target and current assignment. A record sets or removes one part in place, because copying a group of
@@ -21,15 +21,15 @@ from streaming.records.events import GroupObserved, ObservedMember, Partitions
 ModernKind = Literal["consumer", "share", "streams"]
 #: ``{topic id, or subtopology: partitions}``.
 Held = Mapping[str, tuple[int, ...]]
-#: Topic id → topic name; a topic id that the cluster no longer has maps to itself.
+#: Returns the name of a topic id; a topic id that the cluster no longer has is returned unchanged.
 TopicNames = Callable[[str], str]
 
-#: State of a member that owns its whole target assignment.
+#: The state of a member that owns its whole target assignment.
 STABLE: Final = "STABLE"
 
 
 class GroupPart(NamedTuple):
-    """One record, which sets a part of a group or removes it (value None); ``key`` is a member id or a pattern."""
+    """A record that sets or removes (value None) a part of a group; ``key`` is a member id or a pattern."""
 
     group_id: str
     kind: ModernKind
@@ -39,7 +39,7 @@ class GroupPart(NamedTuple):
 
 
 class MemberMetadata(NamedTuple):
-    """A member without its id and assignment, and the pattern and the assignor that it subscribes with."""
+    """A member without id and assignment, with its subscription pattern and requested assignor."""
 
     member: ObservedMember
     regex: str | None = None
@@ -122,7 +122,7 @@ class ModernGroup:
 
     @property
     def state(self) -> str:
-        """The group's state as Kafka's ConsumerGroup, ShareGroup or StreamsGroup computes it, by the records alone."""
+        """The group's state from its records, as Kafka's ConsumerGroup, ShareGroup and StreamsGroup compute it."""
         if not self.subscriptions:
             return "Empty"
         if self.kind == "share":

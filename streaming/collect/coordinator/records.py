@@ -140,7 +140,7 @@ _SUBTOPOLOGIES = structs(
 
 
 def _source_topics(reader: Reader, what: str) -> tuple[str, ...]:
-    """Return the source topics of all subtopologies, ascending; patterns are not resolved."""
+    """Return the source topics of all subtopologies, ascending and without topics of patterns."""
     return tuple(sorted({topic for topics in _SUBTOPOLOGIES(reader, what) for topic in topics}))
 
 
@@ -161,7 +161,7 @@ _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
 _TARGET = Field("topicPartitions", _PARTITIONS, "value")
 _ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
 _ROLES = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
-#: Part of a group → the class of its value; other parts have one field, which is the value.
+#: The constructor of a part's value, by part of the group; other parts have one field, which is the value.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "subscriptions": _metadata,
     "currents": modern.CurrentMemberAssignment,
@@ -274,7 +274,7 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
 
 
 def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | None:
-    """Read an offset commit or its tombstone, in today's layout and with ASCII names; None for any other record.
+    """Read an offset commit or its tombstone in the current layout with ASCII names; None for other records.
 
     Nearly all records of the topic are such commits, and this function is ten times as fast as the general decoder.
     """

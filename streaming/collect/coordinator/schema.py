@@ -49,7 +49,7 @@ def _integer(layout: str) -> "Callable[[Reader, str], int]":
 
 
 class Reader:
-    """Reads one value after the other from bytes; ``what`` is the field's name in error messages.
+    """Reads consecutive values from bytes; ``what`` is the field's name in error messages.
 
     Attributes:
         at: the index of the next byte of ``data``.
@@ -128,7 +128,7 @@ class Reader:
         size = self._length(what, wide=True)
         if size < 0:
             return None
-        if size > self.left:  # every element takes a byte at least
+        if size > self.left:  # every element takes at least one byte
             raise MalformedRecord(f"{what}: {size} elements announced, {self.left} bytes left")
         return [element() for _ in range(size)]
 
@@ -162,7 +162,7 @@ Read = Callable[[Reader, str], Any]
 
 
 class Field(NamedTuple):
-    """A field of a struct: its attribute name (``to``; None: it is skipped), and the first version that has it."""
+    """A struct's field, its attribute name ``to`` (None: the field is skipped), and its first version."""
 
     name: str
     read: Read
@@ -209,7 +209,7 @@ class Value(NamedTuple):
 
 
 def versioned(data: bytes) -> Reader:
-    """Return a reader behind the version with which embedded metadata begins; a negative version is refused."""
+    """Return a reader after the version field of embedded metadata; raise MalformedRecord for a negative version."""
     reader = Reader(data)
     reader.version = reader.int16("version")
     if reader.version < 0:
@@ -245,7 +245,7 @@ def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[st
 
 
 def merged(entries: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    """Return the numbers of each name, names and numbers ascending and unique; names without numbers are omitted."""
+    """Return the numbers of each name, both ascending and unique; names without numbers are omitted."""
     numbers: dict[str, set[int]] = {}
     for name, more in entries:
         numbers.setdefault(name, set()).update(more)

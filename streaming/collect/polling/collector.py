@@ -22,13 +22,13 @@ from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: Seconds until the next list request after a failed one.
-_AGAIN_SECONDS: Final = 2.0
+#: Seconds from a failed ListGroups request to the next one.
+_LIST_RETRY_SECONDS: Final = 2.0
 _DENIED: Final = "_AUTHORIZATION_FAILED"
 
 
 class PollingCollector(BaseCollector):
-    """Collects from one cluster through the Admin API."""
+    """Collects the groups of one cluster through the Admin API."""
 
     by = "polling"
 
@@ -43,7 +43,7 @@ class PollingCollector(BaseCollector):
 
     def _collect(self) -> None:
         self._source = f"kafka://{self._cluster}/groups"
-        # Opened before the published state is read, so that no event is missed between the two readers.
+        # This reader starts before the published state is read, so that no event in between is missed.
         with OtherCollectors(self._settings, self._source, self._wanted) as collectors:
             self._follow(collectors)
 
@@ -63,7 +63,7 @@ class PollingCollector(BaseCollector):
         # Groups with another event since the last ListGroups request, or since the request for their description.
         self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
-        _log.info("asking about groups, %g requests a second at most", self._pace.requests)
+        _log.info("polling groups with at most %g requests per second", self._pace.requests)
         while self._goes_on():
             for published_event in collectors.poll():
                 self._take_other(published_event)
@@ -146,7 +146,7 @@ class PollingCollector(BaseCollector):
         return self._groups.get(group_id, UNKNOWN)
 
     def _take_other(self, event: Event) -> None:
-        """Take another collector's event for a group; later answers about the group are compared with this event.
+        """Use another collector's event as the group's last event, with which later answers are compared.
 
         An answer to an earlier request may be older than the event: an ended rebalance would look like a new one.
         """
@@ -159,11 +159,13 @@ class PollingCollector(BaseCollector):
         self._groups[group_id] = resumed(event)
 
     def _is_held(self, group_id: str, now: float) -> bool:
-        """True if another collector published the group's last event and still has time to publish the next one."""
+        """Return True if the collector that published the group's last event has time to publish the next one."""
         if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
             return True
         del self._held[group_id]
-        _log.info("group %s: nobody else tells of its changes any more: told from here", group_id)
+        _log.info(
+            "group %s: no other collector publishes its changes any more: this collector publishes them", group_id
+        )
         return False
 
     def _take_list(self, listing: GroupListing) -> None:
@@ -214,12 +216,12 @@ class PollingCollector(BaseCollector):
             raise NotAllowed(denied(self._settings.kafka, topics if name.startswith("TOPIC") else group, why))
         if group_id is None:
             self._log_contact(error)
-            self._list_due = now + _AGAIN_SECONDS
+            self._list_due = now + _LIST_RETRY_SECONDS
             return
         self._newer_than_answer.discard(group_id)
         self._schedule.answered(group_id, "nothing", now)
         if not self._unanswered and not self._away:
-            _log.warning("group %s: its coordinator gives no answer of use (%s): waiting for one", group_id, error)
+            _log.warning("group %s: its coordinator does not answer (%s): waiting for an answer", group_id, error)
         self._unanswered.add(group_id)
 
     def _log_contact(self, trouble: str | None) -> None:
@@ -241,7 +243,7 @@ class PollingCollector(BaseCollector):
         seconds = self._schedule.cost / self._pace.requests
         if seconds > self._pace.slow:
             _log.warning(
-                "%d groups: to ask about each takes %.0f s at %g requests a second, which "
+                "%d groups: to describe all of them takes %.0f s at %g requests a second, which "
                 "collect.poll_requests_per_second allows; a rebalance that no list shows is seen that late",
                 *(groups, seconds, self._pace.requests),
             )

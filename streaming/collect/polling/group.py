@@ -1,7 +1,7 @@
-"""Computes the event that follows from a coordinator's answer: ``poll(group, answer, …) -> (group, event)``. Pure.
+"""Computes the event of a group from its coordinator's answer; uses no client and no clock.
 
-Coordinators return neither a classic group's generation nor, through this client, a consumer group's epoch. So the
-numbers of these events are counted here: one more for each change that Kafka certainly counts as well. The numbers
+Coordinators return neither a classic group's generation nor, through this client, a consumer group's epoch. So this
+module counts generations and epochs itself: one more for each change that Kafka certainly counts as well. The numbers
 never exceed Kafka's numbers, so that the collector of ``__consumer_offsets`` can take over at any time.
 
 ===========  ======================================  ==========================================================
@@ -33,22 +33,22 @@ from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import POLLING, Event, Evidence, GroupDeleted, GroupObserved, Kind, ObservedMember
 
-#: The limits of this collector's events, published in every event for its readers.
+#: What polling can't observe; the text is published in every event.
 LIMITS = (
     "asked for with the Admin API: the generation or epoch is a count of what was seen, not Kafka's number; "
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
 #: States of a group at rest; in all other states the group rebalances.
 RESTS = frozenset({"Stable", "Empty"})
-#: How long (s) a group's changes are left to another collector that published the group's last event.
+#: Seconds in which another collector, which published a group's last event, may publish the next event.
 OTHER_SECONDS = 15.0
-#: The state of a group that its coordinator does not have.
+#: The state of a group that its coordinator does not know.
 DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
 class Flux:
-    """A rebalance in progress: when the group was last seen at rest and first seen in it (ms), and its first state."""
+    """A rebalance in progress: when the group was last stable and first seen rebalancing (ms), and its first state."""
 
     rest: int | None
     seen: int
@@ -57,9 +57,9 @@ class Flux:
 
 @dataclass(frozen=True, slots=True)
 class PolledGroup:
-    """The state of a group between two answers: its last published event, and when the group was seen (ms).
+    """The state of a group: its last published event, and times of its last answers (ms).
 
-    ``described``: when the group was last described, unchanged since ``view``. ``rest``: when it was last seen at rest.
+    ``described``: the last description that agrees with ``view``. ``rest``: the last time the group was seen stable.
     """
 
     view: GroupObserved | None = None
@@ -88,7 +88,7 @@ def is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
 
 
 def resumed(event: Event) -> PolledGroup:
-    """Return the state of a group after its last event, which any collector may have published."""
+    """Return the state of a group after its last event, by any collector."""
     view = event.data
     if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
@@ -97,7 +97,7 @@ def resumed(event: Event) -> PolledGroup:
 
 
 def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
-    """Return the state of a group from its latest assignment, if retention deleted its events."""
+    """Return the state of a group whose events retention deleted, from its latest assignment."""
     members = sorted(latest.members.items())
     view = GroupObserved(
         group_id=latest.group_id,
@@ -113,7 +113,7 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
 
 
 def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = None) -> PolledGroup:
-    """Return the group after a rebalancing state was seen at ``now`` (ms); the rebalance's first state is kept.
+    """Return the group after a rebalancing state was seen at ``now`` (ms); a rebalance keeps its first state.
 
     ``rest``: when ListGroups last showed the group at rest (ms); None if it did not.
     """
@@ -123,13 +123,13 @@ def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = 
 
 
 def is_news(group: PolledGroup, state: str) -> bool:
-    """True if a listed state shows that a described group's rebalance has begun or ended."""
+    """Return True if a listed state shows that a described group's rebalance has begun or ended."""
     expected = "Empty" if group.view is None else group.view.state
     return group.flux is not None or (group.described is not None and expected not in (None, state))
 
 
 def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tuple[PolledGroup, Event | None]:
-    """Return the group after an answer at ``now`` (ms), and the event to publish, or None if nothing changed.
+    """Return the group after an answer at ``now`` (ms), and the event to publish (None: nothing changed).
 
     The answer has no number, topics and kind. A group that is empty when it is first seen is published only once a
     member joins.
@@ -198,7 +198,7 @@ def _has_changed(group: PolledGroup, view: GroupObserved, *, at_rest: bool) -> b
 
 
 def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    """Return the part of a snapshot that a coordinator's answer contains."""
+    """Return the fields of a snapshot that a coordinator's answer contains."""
     is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (

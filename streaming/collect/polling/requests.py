@@ -21,12 +21,12 @@ from streaming.records.events import GroupObserved, ObservedMember, Partitions
 from streaming.settings.connection import KafkaSettings
 
 #: Seconds that brokers have for an answer.
-ANSWER_SECONDS = 10.0
-#: Seconds that a coordinator has at first: a client that sends requests to the wrong broker is replaced after that.
-_FIRST_SECONDS = 2.5
-#: A timeout that is never reached. When librdkafka (2.16) itself gives up a request that still waits for its
+REQUEST_TIMEOUT_SECONDS = 10.0
+#: The first timeout of a request to a coordinator (s), after which the client is replaced.
+_FIRST_TIMEOUT_SECONDS = 2.5
+#: A timeout that is never reached (s). When librdkafka (2.16) itself gives up a request that still waits for its
 #: coordinator, and the coordinator comes back, it uses freed memory: "Assertion `eonce->refcnt > 0' failed".
-_NEVER_SECONDS = 3600.0
+_UNREACHED_TIMEOUT_SECONDS = 3600.0
 #: confluent-kafka's state name → Kafka's state name.
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
@@ -38,11 +38,11 @@ _STATES = {
     "DEAD": DEAD,
 }
 #: The states of consumer groups for which confluent-kafka has no name: the group is rebalancing.
-_BETWEEN = "Assigning or Reconciling"
+_UNNAMED_STATES = "Assigning or Reconciling"
 
 
 class Listed(NamedTuple):
-    """A listed group: its state (None: unknown to the client), and the number of requests that a description costs."""
+    """A listed group: its state (None: unknown to the client), and the number of requests for its description."""
 
     group_id: str
     state: str | None
@@ -67,7 +67,7 @@ Reply = GroupObserved | GroupListing | Unanswered
 
 
 class GroupRequests:
-    """Requests to one cluster; each request is answered or times out.
+    """Requests groups from one cluster; each request is answered or times out.
 
     A client that leaves a request about a group unanswered may never answer another one. librdkafka drops a broker that
     all connections lost, or that metadata did not contain for a moment, and connects to it again; but its cache of
@@ -81,28 +81,30 @@ class GroupRequests:
         self._replies: queue.SimpleQueue[tuple[int, str | None, Future[Any]]] = queue.SimpleQueue()
         #: When each request times out, by the monotonic clock.
         self._pending: dict[str | None, float] = {}
-        self._seconds = _FIRST_SECONDS
+        self._seconds = _FIRST_TIMEOUT_SECONDS
         self._made_for: str | None = None
         self._client = 0
         self._admin = kafka_admin.AdminClient(confluent_config(kafka))
 
     def is_pending(self, group_id: str | None) -> bool:
-        """True if a request for the group's description, or (None) for the list of groups, is pending."""
+        """True if a request for the group's description (None: for the list of groups) is pending."""
         return group_id in self._pending
 
     def brokers(self, topic: str) -> int:
         """Return the number of brokers, which each receive a list request; ``topic`` shortens the answer. Blocks."""
-        return len(self._admin.list_topics(topic, timeout=ANSWER_SECONDS).brokers)
+        return len(self._admin.list_topics(topic, timeout=REQUEST_TIMEOUT_SECONDS).brokers)
 
     def list(self) -> None:
         """Request the list of all groups."""
-        future = self._admin.list_consumer_groups(request_timeout=ANSWER_SECONDS)
-        self._await(None, future, 2 * ANSWER_SECONDS)  # by then the client reports the brokers that did not answer
+        future = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_SECONDS)
+        self._await(
+            None, future, 2 * REQUEST_TIMEOUT_SECONDS
+        )  # by then the client reports the brokers that did not answer
 
     def describe(self, groups: Iterable[str]) -> None:
-        """Request each group's description separately, so that an unavailable coordinator delays only its groups."""
+        """Request each group's description separately, so that a silent coordinator delays only its own groups."""
         for group_id in groups:
-            futures = self._admin.describe_consumer_groups([group_id], request_timeout=_NEVER_SECONDS)
+            futures = self._admin.describe_consumer_groups([group_id], request_timeout=_UNREACHED_TIMEOUT_SECONDS)
             self._await(group_id, futures[group_id], self._seconds)
 
     def replies(self, wait: float) -> Iterator[Reply]:
@@ -113,7 +115,7 @@ class GroupRequests:
         if lost:  # the client itself reported an error, not a broker
             self._renew(lost[-1])
         elif self._made_for in about:
-            self._seconds = _FIRST_SECONDS
+            self._seconds = _FIRST_TIMEOUT_SECONDS
         yield from replies
 
     def _arrived(self, wait: float) -> Iterator[Reply]:
@@ -139,7 +141,7 @@ class GroupRequests:
         pending, self._pending = self._pending, {}
         self._client += 1
         self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        self._made_for, self._seconds = group_id, min(2 * self._seconds, ANSWER_SECONDS)
+        self._made_for, self._seconds = group_id, min(2 * self._seconds, REQUEST_TIMEOUT_SECONDS)
         if None in pending:
             self.list()
         self.describe(group_id for group_id in pending if group_id is not None)
@@ -172,7 +174,7 @@ def listing(result: Any) -> GroupListing:
     groups = []
     for group in result.valid:
         is_consumer = group.type.name == "CONSUMER"
-        state = _STATES.get(group.state.name, _BETWEEN if is_consumer else None)
+        state = _STATES.get(group.state.name, _UNNAMED_STATES if is_consumer else None)
         if not group.is_simple_consumer_group and state != DEAD:
             groups.append(Listed(group.group_id, state, cost=1 if is_consumer else 2))
     return GroupListing(tuple(groups), tuple(result.errors))

@@ -24,10 +24,10 @@ _MOST: Final = 1000
 def read_published_state(
     settings: Settings, counts_source: str, wanted: Callable[[str], bool]
 ) -> tuple[Published, dict[str, PolledGroup]]:
-    """Return the state from events of earlier collectors of either type, and each group after its last event.
+    """Return the published state, and each group's state after its last event by any collector.
 
-    Each topic is read once. A group that was at rest for longer than the membership topic keeps its events resumes from
-    its latest assignment, which the stream writes.
+    Each topic is read once. If retention deleted all events of a group, its state comes from its latest assignment,
+    which the stream writes.
     """
     last: dict[bytes, Message] = {}
     order = RecordOrder()
@@ -70,7 +70,7 @@ class OtherCollectors(Closing):
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
     def poll(self) -> list[Event]:
-        """Return snapshots and deletions that other collectors published since the last call, in order; never waits."""
+        """Return the snapshots and deletions by other collectors since the last call, in order; never waits."""
         events = []
         for message in self._reader.poll(0, _MOST):
             event = _decoded(message) if _is_snapshot(message, self._wanted) else None

@@ -1,7 +1,7 @@
-"""Schedules requests within a budget: often for groups in flux (rebalancing), seldom for groups at rest.
+"""Schedules requests within a budget: often for rebalancing groups (in flux), seldom for stable groups (at rest).
 
-Times are seconds on a clock that the caller reads. Groups in flux and groups at rest take turns, each longest
-overdue first, so that neither starves the other where the budget is short.
+Times are seconds on a clock that the caller reads. Groups in flux and groups at rest take turns, the most
+overdue first, so that a short budget serves both.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 #: The longest time (s) by which waiting for answers may delay the handling of a signal.
 _LOOK_SECONDS: Final = 0.2
-#: The shortest wait for answers: requests that become due meanwhile are sent together.
+#: The shortest wait for answers (s), so that requests that become due meanwhile are sent together.
 _PAUSE_SECONDS: Final = 0.05
 #: The pause between two list requests, in multiples of the pause between two requests about a group in flux.
 _LIST_EVERY: Final = 2
@@ -41,7 +41,7 @@ class Pace(NamedTuple):
 class _Slot:
     """A scheduled group: its due time, the cost of a request, and how many answers in a row were unchanged or missing.
 
-    A group without an answer yet counts as calm, and its due time puts it before all groups with an answer.
+    A group without an answer yet counts as calm, and is due before all groups with an answer.
     """
 
     due: float
@@ -87,7 +87,7 @@ class Schedule:
         self._slots.pop(group_id, None)
 
     def hurry(self, group_id: str, now: float) -> None:
-        """Make a group due now because it rebalances; a group in flux stays as it is, as its pauses are short."""
+        """Make a group due now because it rebalances; a group in flux is unchanged, because its pauses are short."""
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
             slot.calm, slot.due = 0, min(slot.due, now)
@@ -118,7 +118,7 @@ class Schedule:
         return taken
 
     def answered(self, group_id: str, shown: Shown, now: float) -> None:
-        """Record the answer about a group, or that its request had no answer (``nothing``)."""
+        """Record the content of a group's answer, or that there was no answer (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:
             return

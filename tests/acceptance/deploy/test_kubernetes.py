@@ -15,7 +15,7 @@ import yaml
 from msgspec import Struct, defstruct
 
 import assignors
-from streaming.kafka.access import COMPONENTS, needs, optional_permissions
+from streaming.kafka.access import COMPONENTS, optional_permissions, required_permissions
 from streaming.kafka.topics import monitor_topics
 from streaming.settings.config import Settings
 from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
@@ -206,7 +206,7 @@ def test_strimzi_user_has_the_components_rights() -> None:
     needed = {
         (permission.resource.replace("transactional-id", "transactionalId"), permission.name, permission.operation)
         for component in COMPONENTS
-        for permission in (*needs(component, settings), *optional_permissions(component, settings))
+        for permission in (*required_permissions(component, settings), *optional_permissions(component, settings))
     }
     assert granted == needed | {("group", "*", "Describe"), ("topic", "*", "Describe")}
 

@@ -104,7 +104,15 @@ def _state(state: GroupState) -> Case:
 
 _METADATA = checkpoint.Metadata("cluster", "m", "id-1", 4, partitions=4)
 #: The files of a checkpoint, in the order of a case's parts; the last part is the name of one more file.
-_FILES = (checkpoint.NAME, "metadata", "offsets/11", "offsets/12", "commits/11", "sources/0/0", "state/0/0/12.snapshot")
+_FILES = (
+    checkpoint.METADATA_FILE,
+    "metadata",
+    "offsets/11",
+    "offsets/12",
+    "commits/11",
+    "sources/0/0",
+    "state/0/0/12.snapshot",
+)
 
 
 def _checkpoint(case: Case) -> None:

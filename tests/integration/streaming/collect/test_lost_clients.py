@@ -66,7 +66,7 @@ def test_source_that_reads_nothing_gets_a_new_client(
             source.close()
     seen = [(outcome.record.partition, outcome.record.offset) for outcome in outcomes]
     assert len(seen) == len(set(seen))
-    assert f"{OFFSETS_TOPIC}: nothing arrives although there is more: a new client" in caplog.messages
+    assert f"{OFFSETS_TOPIC}: no record arrives, though it has more: using a new client" in caplog.messages
 
 
 class UnresponsiveClient:

@@ -105,7 +105,7 @@ def test_polling_bad_leader_assignment_costs_only_its_group(broker: Kafka, topic
     servers, bad, good = broker.bootstrap_servers, unique("bad"), unique("good")
     collecting = CollectorProcess(servers, f"{bad}|{good}", "--by", "polling", log=tmp_path / "log")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
-    warning = f"group {bad}: its coordinator gives no answer of use"
+    warning = f"group {bad}: its coordinator does not answer"
     with RawLeader(servers, bad, SESSION_MS) as leader, collecting:
         for number, nonsense in enumerate(NONSENSE, start=1):
             leader.generation(subscription([topic]), nonsense)

@@ -75,7 +75,7 @@ def test_offsets_and_polling_collectors_together_agree(
             # Both collectors may publish a new group; the polling collector stops once it has read the other
             # collector's event.
             stack.enter_context(beside)
-            eventually(lambda: "asking about groups" in beside.output())
+            eventually(lambda: "polling groups" in beside.output())
             with Member(servers, group, "b", [topic], **config) as b:
                 agree(a, b)
             agree(a)

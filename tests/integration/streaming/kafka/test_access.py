@@ -22,9 +22,9 @@ from streaming.kafka.access import (
     Permission,
     denied,
     missing,
-    needs,
     optional_permissions,
-    written,
+    required_permissions,
+    stream_topics,
 )
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes, read_groups
 from streaming.kafka.diff_reader import read_diffs
@@ -58,7 +58,7 @@ class Cluster(NamedTuple):
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
         clear = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('access')}.")
-        ensure_topics(clear, written(clear))
+        ensure_topics(clear, stream_topics(clear))
         ensure_ticks(clear)
         group, topic = unique("group"), new_topic(secure, 1)
         member = Consumer({"bootstrap.servers": secure.clear, "group.id": group})
@@ -141,7 +141,7 @@ RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
 def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp_path: Path, component: str) -> None:
     user = component if component in COMPONENTS else "monitor"
     settings, principal = cluster.settings(user), cluster.secure.principal(user)
-    wanted = needs(component, settings)
+    wanted = required_permissions(component, settings)
     allow(cluster.secure, principal, *wanted)
     if component == "collect":
         allow(cluster.secure, principal, Permission("Describe", cluster.topic))
@@ -194,7 +194,7 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
     settings.collect = settings.collect.narrowed(by="polling", include_groups=[cluster.group, consumers])
     described = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
     on_topic = Permission("Describe", cluster.topic)
-    wanted = [*needs("collect", settings), *described, on_topic]
+    wanted = [*required_permissions("collect", settings), *described, on_topic]
     allow(cluster.secure, principal, *wanted)
 
     def groups() -> set[bytes]:
@@ -222,7 +222,7 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
     """The permissions for the first topic represent those for all four topics, which have the same rules."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
-    principal, wanted = cluster.secure.principal("monitor"), needs("topics", settings)
+    principal, wanted = cluster.secure.principal("monitor"), required_permissions("topics", settings)
     allow(cluster.secure, principal, *(permission for permission in wanted if permission != wanted[number]))
     assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
     allow(cluster.secure, principal, wanted[number])

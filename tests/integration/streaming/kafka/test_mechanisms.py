@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.access import COMPONENTS, Permission, needs, written
+from streaming.kafka.access import COMPONENTS, Permission, required_permissions, stream_topics
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
@@ -31,7 +31,7 @@ class Pipeline:
         self.secure, self.mechanism, self.folder = secure, mechanism, folder
         self.group, self.topic = unique("group"), new_topic(secure, 4)
         self.settings: Settings = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('secure')}.")
-        ensure_topics(self.settings, written(self.settings))
+        ensure_topics(self.settings, stream_topics(self.settings))
         ensure_ticks(self.settings)
         self.page = Serve(secure.clear, self.settings.topics.prefix, folder)
         (self.page.port,) = free_ports(1)
@@ -65,7 +65,7 @@ class Pipeline:
 
     def permissions(self, name: str) -> list[Permission]:
         more = [Permission("Describe", self.topic)] if name == "collect" else []
-        return [*needs(name, self.settings), *more]
+        return [*required_permissions(name, self.settings), *more]
 
     def principal(self, name: str) -> str:
         return self.secure.principal(name, self.mechanism)

@@ -73,7 +73,7 @@ def run(
 
 REFUSALS = {
     "wrong password": ({"sasl_password": "not-the-password"}, "refuses user 'monitor'", "kafka.sasl_password"),
-    "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not vouched for", "kafka.ssl_ca_file"),
+    "untrusted certificate": ({"ssl_ca_file": "{other}"}, "is not signed by", "kafka.ssl_ca_file"),
     "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
 }
 #: All components connect with the same function: each runs in one case, and each case with two of them.

@@ -127,7 +127,7 @@ def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.L
         assert set(some(reader, 4)) >= {"d", "e", "f"}
         assert reader.ids != before
         assert reader.positions == {(topic.name, 0): 4}
-    assert f"topic {topic.name} was deleted and made again: it is read from its beginning" in caplog.messages
+    assert f"topic {topic.name} was deleted and created again: it is read from its beginning" in caplog.messages
 
 
 def test_silent_cluster_recovers() -> None:

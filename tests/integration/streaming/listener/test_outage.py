@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.listener import KEPT, Reporter, read_clocks
+from streaming.listener.listener import MAX_WAITING_EVENTS, Reporter, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
@@ -54,11 +54,11 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             (speaker,) = [
                 consumer for consumer in list(outbox._consumers) if first.memberid() in _reported_members(consumer)
             ]
-            for _ in range(KEPT):
+            for _ in range(MAX_WAITING_EVENTS):
                 outbox.put(speaker.membership.renewed(read_clocks()))
             second.close()
             eventually(lambda: holding(first))
-            assert len(outbox._waiting) <= KEPT
+            assert len(outbox._waiting) <= MAX_WAITING_EVENTS
             monitor.start()
             eventually(lambda: polled(first) == following.holds(group))
             first.close()

@@ -94,7 +94,7 @@ def test_polling_collector_filters_groups_and_stops(command: Command, kafka: Mem
     ("words", "message"),
     [
         (["--by", "guessing"], "'guessing' is not one of 'offsets', 'polling'"),
-        (["--by", "polling", "--coordinator-log", "server.log"], "polling sees no generation"),
+        (["--by", "polling", "--coordinator-log", "server.log"], "have no effect with by"),
         (["--exclude-group", "("], "'(' is not a regular expression"),
     ],
 )

@@ -86,7 +86,7 @@ def test_missing_optional_permission_is_reported_too(monkeypatch: pytest.MonkeyP
     assert [finding.ok for finding in doctor._check_permissions(load())] == [True]
     kafka.deny("rebalance.signs", "READ")
     (finding,) = doctor._check_permissions(load())
-    assert (finding.ok, "may not read topic rebalance.signs, which serve needs" in finding.text) == (False, True)
+    assert (finding.ok, "may not read topic rebalance.signs, which serve uses" in finding.text) == (False, True)
 
 
 GOLDEN_LOG = GOLDEN / "coordinator-4.3.1.log"

@@ -30,7 +30,7 @@ def test_rejected_notification_is_one_line(tmp_path: Path) -> None:
 def test_unknown_and_missing_targets_are_named(tmp_path: Path) -> None:
     unknown = run("notify", "test", "--target", "dev", "--config", settings(tmp_path, "https://example.com"))
     assert (unknown.returncode, unknown.stderr) == (
-        *(2, "error: --target dev: no [[notify]] has this name; known are ops\n"),
+        *(2, "error: --target dev: no [[notify]] has this name; known names: ops\n"),
     )
     missing = run("notify")
     assert (missing.returncode, missing.stderr) == (

@@ -122,7 +122,7 @@ def test_log_that_appears_later_is_awaited(tmp_path: Path, caplog: pytest.LogCap
     assert read(tail) == b""
     log.write_text("one\n")
     assert read(tail) == b"one\n"
-    assert caplog.messages == [f"coordinator log {log} is not there yet; waiting for it"]
+    assert caplog.messages == [f"coordinator log {log} does not exist yet; waiting for it"]
     LogTail(log).close()
     assert len(caplog.messages) == 1
 

@@ -51,7 +51,7 @@ def test_without_broker_settings_commits_prove_nothing(
     kafka.fail(request_, *[AWAY] * 3)
     assert surely_alive_ms(SETTINGS) is None
     assert caplog.messages == [
-        "what ends KIP-848 sessions is not known, so no such leave is proven from commits: broker is away"
+        "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group: broker is away"
     ]
 
 
@@ -133,7 +133,7 @@ def test_topic_id_keeps_the_name_of_a_deleted_topic(
     kafka.requests.clear()
     assert [topics.name("never"), topics.name("never")] == ["never", "never"]
     assert kafka.requests.count("list_topics") == 1  # the collector requests an unknown topic only once
-    assert caplog.messages == ["topic id never has no topic any more; the id stands for its name"]
+    assert caplog.messages == ["topic id never: the topic no longer exists; the id is used as its name"]
 
 
 def test_unknown_old_topic_ids_cost_one_request(kafka: MemoryKafka, topics: ClusterTopics) -> None:

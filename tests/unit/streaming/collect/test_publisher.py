@@ -91,7 +91,7 @@ def test_transaction_to_abort_is_written_again_once(
 def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, taking: Publisher) -> None:
     kafka.cluster_id = "other"
     kafka.fail("send_offsets", ABORT)  # the broker has no state of the producer
-    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
         taking.publish([event(1)], place(10))
     assert ids(kafka) == []
 
@@ -157,7 +157,7 @@ def test_producer_that_alone_lost_the_cluster_is_replaced(
 def test_a_producer_that_never_answers_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(publisher, "_ENDLESS_SECONDS", 0.2)
+    monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.2)
     taking, never, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
     answering = MemoryProducer.send_offsets_to_transaction
 
@@ -231,7 +231,7 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
         (
             KafkaError(KafkaError._FATAL, "no more", True),
             OutsideFailure,
-            "the cluster refuses what was collected: no more",
+            "the cluster refuses the collected events: no more",
         ),
         (
             KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed"),
@@ -289,7 +289,7 @@ def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: Kafka
 
 def test_stopping_does_not_wait_for_a_new_producer(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     del kafka  # the cluster that the publisher uses
-    monkeypatch.setattr(publisher, "_ENDLESS_SECONDS", 0.05)
+    monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.05)
     never = threading.Event()
     monkeypatch.setattr(MemoryProducer, "init_transactions", lambda *_: never.wait())
     tries = iter([False, False])
@@ -318,7 +318,7 @@ def test_deleted_topic_is_named_and_awaited(
 ) -> None:
     kafka.fail("produce", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     kafka.delete(TOPIC)
-    message = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` makes it"
+    message = f"no topic {TOPIC}: waiting until `rebalance-monitor topics --create` creates it"
 
     def create_when_reported(_: float) -> None:
         if message in caplog.messages:
@@ -343,7 +343,7 @@ def test_unknown_limits_stay_unchanged(
     taking.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.epochs["group"] == 1
-    assert "the topics' limits are not known: away" in caplog.messages
+    assert "the topics' limits are unknown: away" in caplog.messages
 
 
 def test_unreachable_cluster_is_awaited_by_same_producer(

@@ -222,13 +222,13 @@ def test_client_that_gets_nothing_is_replaced(
         offsets: list[int] = []
         eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)
         assert (offsets, deaf.closed) == ([1], True)
-    message = "__consumer_offsets: nothing arrives although there is more: a new client"
+    message = "__consumer_offsets: no record arrives, though it has more: using a new client"
     assert caplog.messages == [message]
 
 
 def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "_EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(metadata, "_CURRENT_SECONDS", 0.05)
+    monkeypatch.setattr(metadata, "_OFFSETS_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "_CURRENT_WITHIN_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as source:
         eventually(lambda: source.read(0).up_to_date)

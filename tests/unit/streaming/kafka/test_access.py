@@ -12,13 +12,13 @@ from streaming.kafka.access import (
     NotAllowed,
     Permission,
     denied,
-    missed,
     missing,
-    needs,
+    missing_optional,
     optional_permissions,
     refusal,
     require,
-    written,
+    required_permissions,
+    stream_topics,
 )
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, TopicSettings
@@ -37,7 +37,7 @@ OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CON
 
 @pytest.fixture
 def kafka(kafka: MemoryKafka) -> MemoryKafka:
-    ensure_topics(SETTINGS, written(SETTINGS))
+    ensure_topics(SETTINGS, stream_topics(SETTINGS))
     for name in ("__consumer_offsets", SETTINGS.topics.ticks):
         kafka.create(name)
     return kafka
@@ -54,7 +54,7 @@ def test_no_permission_is_missing_with_all_granted(kafka: MemoryKafka, component
     [
         (component, permission)
         for component in COMPONENTS
-        for permission in needs(component, SETTINGS)
+        for permission in required_permissions(component, SETTINGS)
         if permission.resource != "transactional-id"
     ],
 )
@@ -85,12 +85,12 @@ def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> 
         tuple(read[:2]),
     )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
-    lines_of_components = [list(missed(SETTINGS, component)) for component in COMPONENTS]
+    lines_of_components = [list(missing_optional(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in lines_of_components] == [
         [
             (
                 f"cluster memory:1: user 'ANONYMOUS' may not {verb} topic p.rebalance.signs, "
-                f"which {component} needs for heartbeats, and goes on without"
+                f"which {component} uses for heartbeats; it continues without them"
             )
         ]
         for component, verb in zip(COMPONENTS, ("write", "write", "read"), strict=True)
@@ -131,7 +131,7 @@ def test_missing_topics_are_left_out(kafka: MemoryKafka) -> None:
     for name in list(kafka.topics):
         kafka.delete(name)
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
-    assert [list(missed(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+    assert [list(missing_optional(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
 
 
 def documented() -> dict[str, tuple[Permission, ...]]:
@@ -147,7 +147,7 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
     assert documented() == {
-        name: (*needs(name, settings), *optional_permissions(name, settings)) for name in documented()
+        name: (*required_permissions(name, settings), *optional_permissions(name, settings)) for name in documented()
     }
     asking = {"watch", "groups", "group", "why", "incidents", "forecast", "migrate", "what-if"}
     assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
@@ -155,19 +155,19 @@ def test_the_documented_permissions_are_those_that_are_needed() -> None:
 
 def test_without_episodes_their_topic_needs_no_right() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False}})
-    assert written(settings) == settings.topics.names
-    assert {permission.name for permission in needs("stream", Settings())} - {
-        permission.name for permission in needs("stream", settings)
+    assert stream_topics(settings) == settings.topics.names
+    assert {permission.name for permission in required_permissions("stream", Settings())} - {
+        permission.name for permission in required_permissions("stream", settings)
     } == {settings.topics.episodes, settings.topics.incidents}
 
 
 def test_polling_needs_neither_offsets_topic_nor_group() -> None:
     settings = Settings.model_validate({"collect": {"by": "polling"}})
-    assert needs("collect", settings) == (
+    assert required_permissions("collect", settings) == (
         Permission("Read", "rebalance.assignments"),
         *(
             permission
-            for permission in needs("collect", Settings())
+            for permission in required_permissions("collect", Settings())
             if permission.name != "__consumer_offsets" and permission.resource != "group"
         ),
     )
@@ -177,7 +177,7 @@ def test_polling_needs_neither_offsets_topic_nor_group() -> None:
         Permission(operation, name, resource)
         for resource, name, operations in rows
         for operation in operations.split(", ")
-    } == {*needs("collect", settings), *optional_permissions("collect", settings)}
+    } == {*required_permissions("collect", settings), *optional_permissions("collect", settings)}
 
 
 PASSWORD = {

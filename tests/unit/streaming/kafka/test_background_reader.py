@@ -19,7 +19,7 @@ TOPIC = "rebalance.episodes"
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(background_reader, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(background_reader, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(background_reader, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     return MemoryKafka(monkeypatch)
 
@@ -89,7 +89,7 @@ def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> N
 def test_background_reader_waits_at_a_full_queue(
     kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_reader, "_BATCH", 1)
+    monkeypatch.setattr(background_reader, "_BATCH_RECORDS", 1)
     kafka.create(TOPIC, 1)
     values = [b"%d" % number for number in range(20)]
     for value in values:

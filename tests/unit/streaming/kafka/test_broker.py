@@ -117,7 +117,7 @@ def test_requested_port_is_used_or_refused() -> None:
         ),
         (["org.apache.X.KafkaException: first", "org.Y.OtherError: later"], "org.apache.X.KafkaException: first"),
         (["one", "the last line"], "the last line"),
-        ([], "it said nothing"),
+        ([], "its log has no message"),
     ],
 )
 def test_broker_failing_to_start_is_reported_with_its_log(

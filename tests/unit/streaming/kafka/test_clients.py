@@ -61,7 +61,7 @@ def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
 
 
 def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "_open", lambda _: None)
+    monkeypatch.setattr(clients, "_first_open_server", lambda _: None)
     kafka.away = True
     with pytest.raises(
         ClusterUnavailable, match=r"bootstrap_servers a:1,b:2: no broker answers within 0\.05 s \(broker is away\)"
@@ -83,8 +83,8 @@ def test_unresponsive_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
 def test_cluster_is_awaited_until_it_answers_or_is_stopped(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, paused_reason: str | None
 ) -> None:
-    monkeypatch.setattr(clients, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(clients, "_open", lambda _: paused_reason)
+    monkeypatch.setattr(clients, "_PROBE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(clients, "_first_open_server", lambda _: paused_reason)
     kafka.away = True
     stop = threading.Event()
     threading.Timer(0.3, lambda: setattr(kafka, "away", False)).start()

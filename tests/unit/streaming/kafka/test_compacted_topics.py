@@ -111,11 +111,11 @@ def test_a_topic_that_is_missing_or_may_not_be_read_is_named(kafka: MemoryKafka)
 
 def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
     kafka.append(EPISODES, episode_records(checkout())[0].value, key=b"other/1")
-    with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* is not that of the value"):
+    with pytest.raises(MalformedEpisode, match=r"rebalance\.episodes key other/1: key: .* does not match the value"):
         read_episode_records(SETTINGS)
     misplaced = incident("team/checkout")
     kafka.append(INCIDENTS, encode(misplaced), key=key("other", misplaced.incident))
-    with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* is not that of the value"):
+    with pytest.raises(MalformedEpisode, match=r"rebalance\.incidents key other/\d+: .* does not match the value"):
         read_incident_records(SETTINGS)
 
 

@@ -79,7 +79,9 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, m
     with pytest.raises(BadInput) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
     assert len(delivered) == 1  # otherwise the process would end before the first record is delivered
-    assert str(refused.value) == ("1:3: only a part of the record; the whole one is at m 6:9; 1 sent before it")
+    assert str(refused.value) == (
+        "1:3: has only a part of its record; the complete record is at m 6:9; 1 records were sent before it"
+    )
     assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
 
 
@@ -104,5 +106,5 @@ def test_letters_are_selected_by_position_in_given_order() -> None:
     letters = [letter(offset=number) for number in range(3)]
     assert dlt.pick(iter(letters), ["0:2", "0:0"]) == [letters[2], letters[0]]
     assert dlt.pick(iter(letters), []) == []
-    with pytest.raises(BadInput, match="'0:7': no dead letter there; `dlt list` shows PARTITION:OFFSET"):
+    with pytest.raises(BadInput, match="'0:7': no dead letter at this offset; `dlt list` shows PARTITION:OFFSET"):
         dlt.pick(iter(letters), ["0:0", "0:7"])

@@ -70,7 +70,7 @@ def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None
     with EpisodeReader(SETTINGS, on_malformed=problems.append) as reader:
         assert followed(reader)[-1].episode == last
     assert ["offset" in str(problem) for problem in problems] == [True, True]
-    assert str(problems[1]).endswith("key: b'h/1' is not that of the value")
+    assert str(problems[1]).endswith("key: b'h/1' does not match the value")
 
 
 def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def now_ms() -> int:
 @pytest.fixture
 def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(listening, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(listening, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     kafka.create(TOPIC)
     return kafka
@@ -205,7 +205,7 @@ def test_leaderless_partition_gives_no_status(kafka: MemoryKafka, tracked_freshn
 def test_unreachable_cluster_is_the_reported_reason(
     kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "_open", lambda _: None)
+    monkeypatch.setattr(clients, "_first_open_server", lambda _: None)
     leave(kafka)
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     kafka.away = True

@@ -216,7 +216,7 @@ def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reas
 
 def test_wrong_file_of_a_repository_is_reported(ivy: Ivy) -> None:
     ivy.does(': >"$lib/other-1.jar"')
-    with pytest.raises(DownloadFailed, match=r"the repository gave no kafka_2\.13-9\.9\.9\.jar"):
+    with pytest.raises(DownloadFailed, match=r"the repository has no kafka_2\.13-9\.9\.9\.jar"):
         ivy.fetch()
 
 

@@ -79,10 +79,12 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
 
 
 def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(metadata, "_REQUEST_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(metadata, "LOOK_SECONDS", 0.0)
     kafka.fail("describe_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 100)
-    with pytest.raises(ClusterUnavailable, match=r"bootstrap_servers memory:1: does not describe its topics \(away\)"):
+    with pytest.raises(
+        ClusterUnavailable, match=r"bootstrap_servers memory:1: no broker describes its topics \(away\)"
+    ):
         identify(SETTINGS, ["a"])
 
 

@@ -112,7 +112,7 @@ def test_undelivered_records_are_reported(kafka: MemoryKafka, monkeypatch: pytes
 
 def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) -> None:
     sending = EventProducer(SETTINGS)
-    with pytest.raises(NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` makes it"):
+    with pytest.raises(NotDelivered, match=r"topic nowhere: .*; `rebalance-monitor topics --create` creates it"):
         sending.send(event("g"), "nowhere")
     kafka.away = True
     with pytest.raises(ClusterUnavailable, match=r"topic rebalance\.membership: broker is away"):

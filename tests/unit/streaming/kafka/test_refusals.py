@@ -38,7 +38,7 @@ SETTINGS = KafkaSettings.model_validate(
                 "sasl_ssl://b1:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::certificate "
                 "verify failed: broker certificate could not be verified, verify that ssl.ca.location is correct"
             ),
-            "its certificate is not vouched for by the system's authorities; set kafka.ssl_ca_file",
+            "its certificate is not signed by the system's authorities; set kafka.ssl_ca_file",
         ),
         (
             (
@@ -98,7 +98,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
         (
             _TOKENLESS
             + "SSL peer certificate or SSH remote key was not OK: SSL certificate problem: unable to get issuer",
-            "token endpoint https://id.example/token: its certificate is not vouched for by the system's author",
+            "token endpoint https://id.example/token: its certificate is not signed by the system's author",
         ),
         (
             'sasl_ssl://b1:9093/bootstrap: SASL authentication error: {"status":"invalid_token"} ',

@@ -84,7 +84,7 @@ def test_at_most_the_requested_records_at_once(kafka: MemoryKafka) -> None:
 
 
 def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends_module, "_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(ends_module, "_OFFSETS_INTERVAL_SECONDS", 0.0)
     with reader() as slow:
         assert slow.lag == 6
         assert to_the_end(slow)
@@ -174,7 +174,7 @@ def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.
         assert (waiting.at_end, waiting.missing) == (True, frozenset())
     assert caplog.messages == [
         "topic late does not exist yet: waiting for it",
-        "topic late is there: it is read from its beginning",
+        "topic late exists now: it is read from its beginning",
     ]
 
 
@@ -190,8 +190,8 @@ def test_deleted_topic_is_an_error_or_awaited(kafka: MemoryKafka, caplog: pytest
         eventually(lambda: polled(patient) == [b"again"])
         assert patient.ids == {"t": "id-2"}
     assert caplog.messages == [
-        "topic t was deleted: waiting until it is made again",
-        "topic t is there: it is read from its beginning",
+        "topic t was deleted: waiting until it is created again",
+        "topic t exists now: it is read from its beginning",
     ]
 
 
@@ -205,25 +205,25 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
         kafka.create("t")
         kafka.append("t", b"again")
         kafka.append("other", b"beside")
-        ends(strict, "was deleted and made again while it was read; start again")
+        ends(strict, "was deleted and created again while it was read; start again")
         values: list[bytes | None] = []
         eventually(lambda: values.extend(polled(patient)) or len(values) == 2)
         assert sorted(values, key=repr) == [b"again", b"beside"]
         assert patient.positions == {("t", 0): 1, ("other", 0): 1}
-    assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
+    assert caplog.messages == ["topic t was deleted and created again: it is read from its beginning"]
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
 def test_positions_of_a_recreated_topic_are_not_used(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
         assert len(to_the_end(first)) == 6
-    assert caplog.messages == ["topic t was deleted and made again: it is read from its beginning"]
+    assert caplog.messages == ["topic t was deleted and created again: it is read from its beginning"]
 
 
 def test_position_beyond_the_end_means_a_recreated_topic(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 4, ("t", 1): 3}) as first:
         assert to_the_end(first) == [b"0", b"2", b"4"]
-    assert caplog.messages == ["topic t partition 0: ends at 3, before 4: read again"]
+    assert caplog.messages == ["topic t partition 0: ends at offset 3, before position 4: reading it again"]
 
 
 def test_missing_describe_or_read_right_is_named(kafka: MemoryKafka) -> None:
@@ -279,7 +279,7 @@ def test_client_that_gets_nothing_is_replaced(
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
         assert deaf.closed
-    assert set(caplog.messages) == {"topic t partition 0: nothing arrives although there is more: a new client"}
+    assert set(caplog.messages) == {"topic t partition 0: no record arrives, though it has more: using a new client"}
 
 
 def test_partition_with_lost_records_is_reported_and_reread(
@@ -293,7 +293,7 @@ def test_partition_with_lost_records_is_reported_and_reread(
         values: list[bytes | None] = []
         eventually(lambda: values.extend(polled(first)) or b"new" in values)
     assert values == [b"0", b"new"]
-    assert caplog.messages == ["topic t partition 0: ends at 2, before 3: read again"]
+    assert caplog.messages == ["topic t partition 0: ends at offset 2, before position 3: reading it again"]
 
 
 def test_briefly_refused_end_offsets_are_requested_again(

@@ -148,7 +148,7 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
 def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN, "no idea"))
-    with pytest.raises(ClusterUnavailable, match="the cluster does not describe its topics: no idea"):
+    with pytest.raises(ClusterUnavailable, match="no broker describes the monitor's topics: no idea"):
         describe_topics(SETTINGS)
 
 
@@ -197,5 +197,5 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
 
     kafka.metadata = unseen  # type: ignore[method-assign,assignment] # metadata that this user may see
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, or to see that it exists"):
+    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, as the topic looks missing"):
         ensure_topics(SETTINGS)

@@ -16,7 +16,7 @@ from assignors.errors import BadInput
 from streaming.listener import Listener
 from streaming.listener import confluent as confluent_module
 from streaming.listener import kafka_python as kafka_module
-from streaming.listener.membership import configured
+from streaming.listener.membership import join_template
 
 NOWHERE = "127.0.0.1:1"
 
@@ -61,7 +61,7 @@ def test_consumer_without_a_group_gets_no_listener() -> None:
     listener = Listener(NOWHERE)
     with pytest.raises(ValueError, match=r"group\.id"):  # the client's own value
         listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": NOWHERE})
-    assert confluent_module.about({}) is None
+    assert confluent_module.read_configuration({}) is None
     listener.close(0)
 
 
@@ -83,8 +83,8 @@ def test_failing_application_callback_fails_and_is_reported() -> None:
 
 
 def test_configuration_of_librdkafka() -> None:
-    assert confluent_module.about({"group.id": "g"}) is not None
-    about_client = confluent_module.about(
+    assert confluent_module.read_configuration({"group.id": "g"}) is not None
+    about_client = confluent_module.read_configuration(
         {
             "group.id": "g",
             "client.id": "app",
@@ -95,7 +95,7 @@ def test_configuration_of_librdkafka() -> None:
         }
     )
     assert about_client is not None
-    assert about_client == configured(
+    assert about_client == join_template(
         "g",
         client_id="app",
         client_host=about_client.client_host,
@@ -105,7 +105,7 @@ def test_configuration_of_librdkafka() -> None:
         session_timeout_ms=9000,
         rebalance_timeout_ms=300_000,
     )
-    modern = confluent_module.about({"group.id": "g", "group.protocol": "consumer"})
+    modern = confluent_module.read_configuration({"group.id": "g", "group.protocol": "consumer"})
     assert modern is not None
     assert (modern.group_protocol, modern.assignors) == ("consumer", [])
 
@@ -133,11 +133,11 @@ def test_generation_in_the_metadata_of_librdkafka() -> None:
 
 def test_configuration_of_kafka_python() -> None:
     config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
-    about_client = kafka_module.about(config)
+    about_client = kafka_module.read_configuration(config)
     assert about_client is not None
     assert (about_client.client_id, about_client.assignors) == ("app", ["range", "roundrobin"])
     assert (about_client.session_timeout_ms, about_client.rebalance_timeout_ms) == (45_000, 300_000)
-    assert kafka_module.about(config | {"group_id": None}) is None
+    assert kafka_module.read_configuration(config | {"group_id": None}) is None
 
 
 class ApplicationListener(kafka.ConsumerRebalanceListener):

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.listener.membership import BEAT_MS, LOST, RENEW_MS, REPEAT_AFTER_MS, ClockReading, Membership, configured
+from streaming.listener.membership import (
+    HEARTBEAT_MS,
+    LOST,
+    RENEW_MS,
+    REPEAT_AFTER_MS,
+    ClockReading,
+    Membership,
+    join_template,
+)
 from streaming.monitor import reported
 from streaming.records import events
 
-EAGER = configured("g", client_id="app", client_host="host", assignors=["range"], session_timeout_ms=45_000)
+EAGER = join_template("g", client_id="app", client_host="host", assignors=["range"], session_timeout_ms=45_000)
 COOPERATIVE = structs.replace(EAGER, assignors=["cooperative-sticky"])
 
 
@@ -15,8 +23,8 @@ def at(tick: int) -> ClockReading:
     return ClockReading(1000 + tick, tick)
 
 
-def joined(about: events.MemberJoined = EAGER, timestamp: int = 1000) -> events.MemberJoined:
-    return structs.replace(about, timestamp=timestamp, member_id="m", topics=["t"])
+def joined(read_configuration: events.MemberJoined = EAGER, timestamp: int = 1000) -> events.MemberJoined:
+    return structs.replace(read_configuration, timestamp=timestamp, member_id="m", topics=["t"])
 
 
 def ack(
@@ -48,15 +56,15 @@ def data(sent: list[events.Event]) -> list[object]:
     return [event.data for event in sent]
 
 
-def member(about: events.MemberJoined = EAGER) -> Membership:
-    membership = Membership(about)
+def member(read_configuration: events.MemberJoined = EAGER) -> Membership:
+    membership = Membership(read_configuration)
     assert membership.subscribed(["t"], at(0)) == []
     return membership
 
 
-def holding(about: events.MemberJoined = EAGER) -> Membership:
+def holding(read_configuration: events.MemberJoined = EAGER) -> Membership:
     """Return a membership to which two partitions were assigned in generation 3, at 0 ms."""
-    membership = member(about)
+    membership = member(read_configuration)
     membership.assigned([("t", 1), ("t", 0)], "m", 3, at(0))
     return membership
 
@@ -70,7 +78,7 @@ def test_first_assignment_of_a_member_is_its_join() -> None:
 
 
 def test_two_consumers_never_share_a_source() -> None:
-    assert holding().due(at(BEAT_MS))[0].source != holding().due(at(BEAT_MS))[0].source
+    assert holding().due(at(HEARTBEAT_MS))[0].source != holding().due(at(HEARTBEAT_MS))[0].source
 
 
 def test_eager_consumer_owns_nothing_between_generations() -> None:

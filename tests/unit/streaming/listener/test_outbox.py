@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.listener.listener import KEPT, Outbox, Reporter
-from streaming.listener.membership import ClockReading, configured
+from streaming.listener.listener import MAX_WAITING_EVENTS, Outbox, Reporter
+from streaming.listener.membership import ClockReading, join_template
 from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
 
@@ -26,21 +26,21 @@ def outbox() -> Iterator[Outbox]:
 
 
 def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
-    outbox.put(beats(KEPT + 5))
-    assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, KEPT + 5)]
+    outbox.put(beats(MAX_WAITING_EVENTS + 5))
+    assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, MAX_WAITING_EVENTS + 5)]
 
 
 def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox, configured("g"), lambda: ("m", 1))
+    reporter = Reporter(outbox, join_template("g"), lambda: ("m", 1))
     outbox.add(reporter)
     outbox.put(reporter.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
-    outbox.put(beats(10 * KEPT))
+    outbox.put(beats(10 * MAX_WAITING_EVENTS))
     outbox.close(0.2)
     assert time.monotonic() - before < 5
-    assert len(outbox._waiting) == KEPT
+    assert len(outbox._waiting) == MAX_WAITING_EVENTS
 
 
 def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(Reporter(outbox, configured("g"), lambda: ("m", 1)))
+    outbox.add(Reporter(outbox, join_template("g"), lambda: ("m", 1)))
     assert not outbox._consumers

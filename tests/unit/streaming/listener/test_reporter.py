@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.listener.listener import Outbox, Reporter, reporter
-from streaming.listener.membership import configured
+from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 
@@ -20,7 +20,7 @@ def broken() -> tuple[str, int]:
 
 
 def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox(), configured("g"), broken, broken)
+    reporter = Reporter(outbox(), join_template("g"), broken, broken)
     with caplog.at_level(logging.ERROR):
         reporter.assigned([SimpleNamespace(topic="t", partition=0)])
         reporter.revoked([])
@@ -31,7 +31,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 def test_poll_without_news_wakes_no_waiter() -> None:
     """The outbox's thread polls the reporter; if such a poll woke the thread, the thread would never sleep."""
     box = outbox()
-    reporter = Reporter(box, configured("g"), broken, lambda: ("m", 1))
+    reporter = Reporter(box, join_template("g"), broken, lambda: ("m", 1))
     reporter.look()
     reporter.look()
     news = list(box._waiting)
@@ -42,13 +42,13 @@ def test_poll_without_news_wakes_no_waiter() -> None:
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:
-    def about() -> MemberJoined:
+    def read_configuration() -> MemberJoined:
         raise ValueError("session.timeout.ms")
 
-    assert reporter(outbox(), about, broken) is None
+    assert reporter(outbox(), read_configuration, broken) is None
     assert reporter(outbox(), lambda: None, broken) is None
 
 
 def test_application_errors_pass_through_on_leave() -> None:
-    with pytest.raises(KeyError), Reporter(outbox(), configured("g"), broken).leaving("closed"):
+    with pytest.raises(KeyError), Reporter(outbox(), join_template("g"), broken).leaving("closed"):
         raise KeyError

@@ -94,7 +94,7 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
 
 
 def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.process.children.STEADY_SECONDS", 0.0)
+    monkeypatch.setattr("streaming.process.children.RESTARTABLE_AFTER_SECONDS", 0.0)
     log, stop, names = tmp_path / "log", threading.Event(), []
 
     def before_restart(name: str) -> None:

@@ -161,7 +161,7 @@ def test_changed_cluster_after_lost_contact_is_refused(kafka: MemoryKafka, sourc
     kafka.away = True
     eventually(lambda: kind(source) == "kafka-unreachable")
     kafka.away, kafka.cluster_id = False, "other"
-    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
         eventually(lambda: kind(source) is None)
 
 
@@ -172,5 +172,5 @@ def test_changed_cluster_is_refused_before_reading(kafka: MemoryKafka, source: S
     for topic in source.topics:
         kafka.create(topic)
         kafka.append(topic, b"v", key=b"k")
-    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(other, before memory\)"):
+    with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
         eventually(lambda: source.poll(0.01))

@@ -22,7 +22,7 @@ def refusal(config: Path | None = None, **options: str) -> str:
     [
         ('[kafka]\nbootstrap_servrs = "x:1"', "bootstrap_servrs: unknown; did you mean kafka.bootstrap_servers?"),
         ('[kafaka]\nbootstrap_servers = "x:1"', "setting kafaka: unknown; did you mean kafka?"),
-        ("[collect]\nq = 1", "setting collect.q: unknown; known are group_id, include_groups"),
+        ("[collect]\nq = 1", "setting collect.q: unknown; known names: group_id, include_groups"),
         ('[topics]\npartitions = "many"', "setting topics.partitions: Input should be a valid integer"),
         ("[topics]\npartitions = 0", "setting topics.partitions: Input should be greater than or equal to 1"),
         ("[topics]\npartitions = 100001", "topics.partitions: Input should be less than or equal to 100000"),
@@ -31,9 +31,9 @@ def refusal(config: Path | None = None, **options: str) -> str:
             (f"[collect]\n{name} = 1{'0' * 400}", f"{name}: Input should be less than or equal to 86400000")
             for name in ("metadata_interval_ms", "poll_interval_ms", "poll_quick_ms")
         ),
-        ('kafka = "x"', "setting kafka: is a table, [kafka]"),
-        ('[kafka]\nbootstrap_servers = "kafka"', "'kafka': write host:port"),
-        ('[kafka]\nbootstrap_servers = "a:1,b:99999"', "'b:99999': write host:port"),
+        ('kafka = "x"', "setting kafka: must be a table, [kafka]"),
+        ('[kafka]\nbootstrap_servers = "kafka"', "'kafka': must be host:port"),
+        ('[kafka]\nbootstrap_servers = "a:1,b:99999"', "'b:99999': must be host:port"),
         ('[topics]\nprefix = "a b"', "'a b': Kafka takes letters"),
         ("[collect]\ninclude_groups = ['(']", "'(' is not a regular expression"),
         ("[kafka", "--config"),
@@ -87,7 +87,7 @@ def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: py
     settings = load(path, bootstrap_servers="line:1,[::1]:2", topic_prefix="line.")
     assert (settings.kafka.bootstrap_servers, settings.topics.prefix) == ("line:1,[::1]:2", "line.")
     assert settings.topics.partitions == 7
-    assert "write host:port" in refusal(bootstrap_servers="")
+    assert "must be host:port" in refusal(bootstrap_servers="")
     assert "Kafka takes letters" in refusal(topic_prefix="a/b")
 
 
@@ -105,7 +105,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ssl_ca_file": "no.pem"}, "no.pem: holds no certificate as PEM"),
+        ({"ssl_ca_file": "no.pem"}, "no.pem: contains no PEM certificate"),
         ({"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key"}, "needs its ssl_key_password"),
         (
             {"ssl_certificate_file": "one.pem", "ssl_key_file": "one.key", "ssl_key_password": "wrong-s3cret"},
@@ -193,7 +193,7 @@ def test_logs_and_polling_exclude_each_other() -> None:
         Path("b"),
     ]
     assert collect.narrowed(by="polling").by == "polling"
-    with pytest.raises(InvalidSettings, match=r"setting collect: coordinator_logs: polling sees no generation"):
+    with pytest.raises(InvalidSettings, match=r"setting collect: coordinator_logs: have no effect with by"):
         collect.narrowed(by="polling", coordinator_logs=[Path("a")])
 
 

@@ -42,12 +42,12 @@ def test_password_may_be_in_a_file(environment: pytest.MonkeyPatch, tmp_path: Pa
     [
         ({"SASL_MECHANISM": None}, "sasl_mechanism is missing"),
         ({"SASL_USERNAME": None}, "sasl_username is missing"),
-        ({"SASL_PASSWORD": None}, "give one of sasl_password and sasl_password_file"),
-        ({"SASL_PASSWORD_FILE": "/etc/hostname"}, "give one of"),
+        ({"SASL_PASSWORD": None}, "set either sasl_password or sasl_password_file"),
+        ({"SASL_PASSWORD_FILE": "/etc/hostname"}, "set either"),
         ({"SECURITY_PROTOCOL": "SSL"}, "sasl_mechanism has no effect under security_protocol SSL; set it to SASL_SSL"),
         ({"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SSL_CA_FILE": "/etc/hostname"}, "ssl_ca_file has no effect"),
         ({"SSL_CA_FILE": "/no/such.pem"}, "ssl_ca_file /no/such.pem: No such file"),
-        ({"SSL_KEY_FILE": "/etc/hostname"}, "are given together"),
+        ({"SSL_KEY_FILE": "/etc/hostname"}, "must both be set, or neither"),
         ({"SASL_MECHANISM": "MAGIC"}, "kafka.sasl_mechanism"),
         ({"PASWORD": "typo-of-a-secret"}, "kafka.pasword"),
     ],
@@ -75,7 +75,7 @@ def test_conflicting_settings_are_named_without_the_secret(
             for secret in (b"\xff\xfe", b"caf\xe9", "UTF-16".encode("utf-16-le"), b"cut\0off")
         ),
         *((secret, "is empty") for secret in (b"", b" \n")),
-        *((secret, "holds more than one line") for secret in (b"user\npassword\n", b"a\rb")),
+        *((secret, "contains more than one line") for secret in (b"user\npassword\n", b"a\rb")),
     ],
 )
 @pytest.mark.parametrize("mechanism", ["password", "oauth"])
@@ -135,13 +135,13 @@ def oauth(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     [
         ({"CLIENT_ID": None}, "sasl_oauthbearer_client_id is missing: sasl_mechanism OAUTHBEARER needs it"),
         ({"TOKEN_ENDPOINT_URL": None}, "sasl_oauthbearer_token_endpoint_url is missing"),
-        ({"CLIENT_SECRET": None}, "give one of sasl_oauthbearer_client_secret and sasl_oauthbearer_client_secret_file"),
-        ({"CLIENT_SECRET_FILE": "/etc/hostname"}, "give one of"),
+        ({"CLIENT_SECRET": None}, "set either sasl_oauthbearer_client_secret or sasl_oauthbearer_client_secret_file"),
+        ({"CLIENT_SECRET_FILE": "/etc/hostname"}, "set either"),
         ({"TOKEN_ENDPOINT_URL": "id.example/token"}, "write the address of the token endpoint, https://host/path"),
         ({"TOKEN_ENDPOINT_URL": "file:///etc/passwd"}, "write the address of the token endpoint"),
-        ({"TOKEN_ENDPOINT_URL": "https://a:s3cret@id.example/"}, "holds a name or password"),
-        ({"EXTENSIONS": "logicalCluster"}, "'logicalCluster': write name=value"),
-        ({"CA_FILE": "/etc/hostname"}, "sasl_oauthbearer_ca_file /etc/hostname: holds no certificate as PEM"),
+        ({"TOKEN_ENDPOINT_URL": "https://a:s3cret@id.example/"}, "contains a user name or password"),
+        ({"EXTENSIONS": "logicalCluster"}, "'logicalCluster': must be name=value"),
+        ({"CA_FILE": "/etc/hostname"}, "sasl_oauthbearer_ca_file /etc/hostname: contains no PEM certificate"),
         ({"CA_FILE": "/no/such.pem"}, "sasl_oauthbearer_ca_file /no/such.pem: No such file"),
     ],
 )

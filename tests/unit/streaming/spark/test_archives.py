@@ -40,20 +40,20 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:
     if not kernel:
-        others = [name for name in archives._OTHERS if name != "rebalance-kernel"]
-        monkeypatch.setattr(archives, "_OTHERS", others)
+        others = [name for name in archives._DISTRIBUTIONS if name != "rebalance-kernel"]
+        monkeypatch.setattr(archives, "_DISTRIBUTIONS", others)
     file = tmp_path / "monitor.tar.gz"
     count = archives.write_python(file)
     with tarfile.open(file) as packed:
         assert len(packed.getnames()) == count
-        packed.extractall(tmp_path / archives.FOLDER, filter="data")
+        packed.extractall(tmp_path / archives.UNPACKED_FOLDER, filter="data")
     spec = find_spec("pyspark")
     assert spec is not None
     (place,) = spec.submodule_search_locations or ()
     zips = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # an executor has PySpark as zip files
     done = subprocess.run(
         [sys.executable, "-S", "-c", WORKER],
-        env={"PYTHONPATH": ":".join([*zips, archives.FOLDER])},
+        env={"PYTHONPATH": ":".join([*zips, archives.UNPACKED_FOLDER])},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -61,7 +61,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     )
     assert done.returncode == 0, done.stderr
     file_name, native, release = done.stdout.split()
-    assert file_name.endswith(f"{archives.FOLDER}/streaming/__init__.py")
+    assert file_name.endswith(f"{archives.UNPACKED_FOLDER}/streaming/__init__.py")
     assert (native == "True") == (kernel and find_spec("rebalance_kernel") is not None)
     assert release.startswith("4.")
 

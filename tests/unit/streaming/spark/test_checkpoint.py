@@ -13,7 +13,14 @@ from msgspec import structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.spark import checkpoint
-from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, OnDataLoss, TopicGone, rename_with_timestamp
+from streaming.spark.checkpoint import (
+    METADATA_FILE,
+    LocalCheckpoint,
+    Metadata,
+    OnDataLoss,
+    TopicGone,
+    rename_with_timestamp,
+)
 
 METADATA = Metadata("cluster", "membership", "id-1", 16)
 
@@ -27,7 +34,7 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "checkpoint"
     claim(str(folder), METADATA, "stop")
     claim(str(folder), METADATA, "stop")
-    assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", METADATA_FILE]
 
 
 @pytest.mark.parametrize(
@@ -40,11 +47,11 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
 )
 def test_another_jobs_checkpoint_is_refused(tmp_path: Path, field: str, value: object, message: str) -> None:
     claim(str(tmp_path), METADATA, "stop")
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / METADATA_FILE).read_bytes()
     with pytest.raises(BadInput, match=message) as refused:
         claim(str(tmp_path), structs.replace(METADATA, **{field: value}), "restart")
     assert refused.value.exit_status == 2
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {NAME: before, ".lock": b""}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {METADATA_FILE: before, ".lock": b""}
 
 
 @pytest.mark.parametrize("changes", [{"version": 2}, {"state": 99}])
@@ -67,22 +74,22 @@ def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> N
     claim(str(folder), structs.replace(METADATA, topic_id="id-2"), "continue")
     assert (folder / "offsets").is_dir()
     claim(str(folder), structs.replace(METADATA, topic_id="id-3"), "restart")
-    assert sorted(path.name for path in folder.iterdir()) == [".lock", NAME]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", METADATA_FILE]
     (moved,) = (path for path in tmp_path.iterdir() if path != folder)
     assert (moved / "offsets").is_dir()
 
 
 def test_a_foreign_checkpoint_and_damaged_metadata_are_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    either = f"without {NAME}. If it is another program's, name another folder; if it is ours, .* Restore the"
+    either = f"without {METADATA_FILE}. If it is another program's, .* if this program wrote it, .* Restore the"
     with pytest.raises(BadInput, match=either):
         claim(str(tmp_path), METADATA, "stop")
-    (tmp_path / NAME).write_text("{")
-    with pytest.raises(OutsideFailure, match=f"{NAME} is damaged. Restore the folder from a copy"):
+    (tmp_path / METADATA_FILE).write_text("{")
+    with pytest.raises(OutsideFailure, match=f"{METADATA_FILE} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), METADATA, "stop")
     for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
-        (tmp_path / NAME).write_bytes(msgspec.json.encode(structs.replace(METADATA, **impossible)))
-        with pytest.raises(OutsideFailure, match=f"{NAME} is damaged"):
+        (tmp_path / METADATA_FILE).write_bytes(msgspec.json.encode(structs.replace(METADATA, **impossible)))
+        with pytest.raises(OutsideFailure, match=f"{METADATA_FILE} is damaged"):
             claim(str(tmp_path), METADATA, "stop")
 
 
@@ -95,7 +102,7 @@ def test_a_topic_that_grew_is_read_by_its_old_partitions(tmp_path: Path) -> None
 
 
 def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
-    part = tmp_path / f".{NAME}.part"
+    part = tmp_path / f".{METADATA_FILE}.part"
     part.mkdir()
     with pytest.raises(OutsideFailure, match=re.escape(f"{part}: Is a directory")):
         claim(str(tmp_path), METADATA, "stop")
@@ -133,10 +140,10 @@ def test_a_file_system_without_locks_is_logged(
 
 def test_a_checkpoint_in_use_is_left_as_it_is(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
-    before = (tmp_path / NAME).read_bytes()
-    with LocalCheckpoint(str(tmp_path)), pytest.raises(OutsideFailure, match="another process works with it"):
+    before = (tmp_path / METADATA_FILE).read_bytes()
+    with LocalCheckpoint(str(tmp_path)), pytest.raises(OutsideFailure, match="another process uses it"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "restart")
-    assert (tmp_path / NAME).read_bytes() == before
+    assert (tmp_path / METADATA_FILE).read_bytes() == before
     assert list(tmp_path.parent.glob(f"{tmp_path.name}.*")) == []
 
 

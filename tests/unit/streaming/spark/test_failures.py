@@ -36,16 +36,16 @@ def test_timestamp_error_of_kafka_names_the_clocks(kind: str) -> None:
 
 
 def test_error_without_number_or_file_names_the_folder() -> None:
-    assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; put that right and start again"
+    assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; correct this and start again"
     denied = PermissionError(errno.EACCES, "Permission denied", "c/x")
-    assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; give the folder")
+    assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; make the user")
 
 
 def test_system_errors_come_with_advice() -> None:
     assert str(refused("c", "c/x", errno.ENOSPC)) == (
         "--checkpoint c: c/x: No space left on device; make room on its disk and start again; nothing is lost"
     )
-    assert "give the folder, with all that is in it" in str(refused("c", "c/x", errno.EACCES))
+    assert "make the user who runs this program the owner" in str(refused("c", "c/x", errno.EACCES))
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_system_errors_come_with_advice() -> None:
         ("Caused by: java.io.IOException: No space left on device", "No space left on device; make room"),
         (
             "Caused by: java.io.FileNotFoundException: /c/offsets/.5.tmp (Read-only file system)",
-            "/c/offsets/.5.tmp: Read-only file system; put that right",
+            "/c/offsets/.5.tmp: Read-only file system; correct this",
         ),
-        ("java.io.IOException: /c/state/0/1/5.delta: Input/output error", "Input/output error; put that right"),
+        ("java.io.IOException: /c/state/0/1/5.delta: Input/output error", "Input/output error; correct this"),
         ("Caused by: java.io.FileNotFoundException: /c/offsets/5 (Permission denied)", "/c/offsets/5: Permission"),
         (
             "query at /c/state\norg.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/offsets/5 at 0",
@@ -100,7 +100,7 @@ def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
     text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
     assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
     in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # the folder is locked
-    assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are not of the same batches. Restore")
+    assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are of different batches. Restore")
 
 
 @pytest.mark.parametrize(

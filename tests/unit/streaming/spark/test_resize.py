@@ -19,7 +19,15 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.spark import resize as resize_module
-from streaming.spark.checkpoint import NAME, LocalCheckpoint, Metadata, rename_with_timestamp, settle, staged, switch
+from streaming.spark.checkpoint import (
+    METADATA_FILE,
+    LocalCheckpoint,
+    Metadata,
+    rename_with_timestamp,
+    settle,
+    staged,
+    switch,
+)
 from streaming.spark.failures import RESTORE
 from streaming.spark.resize import Layout, Resized, layout, outgrown, resize
 from streaming.spark.session import SessionOptions
@@ -61,7 +69,7 @@ def test_impossible_numbers_are_refused(checkpoint: str, numbers: tuple[int | No
 
 def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(BadInput, match=f"--checkpoint {folder}: it holds no checkpoint of this program"):
+        with pytest.raises(BadInput, match=f"--checkpoint {folder}: contains no checkpoint of this program"):
             resize(str(folder), 4, None, dry_run=False)
 
 
@@ -102,7 +110,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     assert read(folder) == METADATA
     done = resize(str(folder), 256, None, dry_run=False)
     assert done.old_checkpoint is not None
-    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert [path.name for path in folder.iterdir()] == [METADATA_FILE]
     assert read(folder) == structs.replace(METADATA, buckets=256)
     assert (read(Path(done.old_checkpoint)), frozen(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", Path(done.old_checkpoint).name]
@@ -115,7 +123,7 @@ def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch
 
     def sync() -> None:
         there = staged(folder)
-        seen.append((there.is_dir(), (there / NAME).exists(), read(folder)))
+        seen.append((there.is_dir(), (there / METADATA_FILE).exists(), read(folder)))
 
     monkeypatch.setattr(os, "sync", sync)
     resize(str(folder), 256, None, dry_run=True)
@@ -129,7 +137,7 @@ def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
     file.touch()
     with pytest.raises(OutsideFailure) as refused:
         resize(str(file), 4, None, dry_run=False)
-    assert str(refused.value).startswith(f"--checkpoint {file}: {file / NAME}: Not a directory; ")
+    assert str(refused.value).startswith(f"--checkpoint {file}: {file / METADATA_FILE}: Not a directory; ")
     folder = begun(tmp_path / "checkpoint", 2)
 
     def full(self: LocalCheckpoint, _: Metadata) -> None:
@@ -146,7 +154,7 @@ def test_leftovers_of_an_interrupted_resize_are_not_carried_over(tmp_path: Path)
     staged(folder).mkdir()
     (staged(folder) / "state").write_text("of the one before")
     resize(str(folder), 256, None, dry_run=False)
-    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert [path.name for path in folder.iterdir()] == [METADATA_FILE]
 
 
 def test_resizing_to_current_numbers_changes_nothing(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
             raise error
     assert str(raised.value) == (
         "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
-        "Start again: the checkpoint has the place and the state"
+        "Start again: the checkpoint has the offsets and the state"
     )
     assert context.stopped == 1
 
@@ -161,7 +161,7 @@ def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_wheel_requires_the_oldest_supported_pyspark() -> None:
     root = Path(__file__).parents[4]
     project = tomllib.loads((root / "pyproject.toml").read_text())
-    assert f"pyspark>={'.'.join(map(str, session.LEAST))},<4.4" in project["project"]["dependencies"]
+    assert f"pyspark>={'.'.join(map(str, session.OLDEST))},<4.4" in project["project"]["dependencies"]
     assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED}"]
 
 

@@ -14,7 +14,7 @@ from tests.support.histories import Log, play
 
 
 def test_a_folder_without_state_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=f"--checkpoint {tmp_path}: no state there"):
+    with pytest.raises(BadInput, match=f"--checkpoint {tmp_path}: has no state yet"):
         list(inspect(str(tmp_path)))
 
 

@@ -9,7 +9,7 @@ import pytest
 from streaming.kafka.metadata import Identity
 from streaming.spark.progress import BatchReport, BucketReport, batch_report
 from streaming.spark.start import StreamOptions
-from streaming.spark.supervisor import OPEN_SECONDS, SETTLE_SECONDS, Action, Supervisor, TopicGone
+from streaming.spark.supervisor import REPORT_OPEN_AFTER_SECONDS, SETTLE_SECONDS, Action, Supervisor, TopicGone
 from streaming.spark.topics import Ends
 
 TOPICS = {"m": Identity("id-m", 4), "diffs": Identity("id-d", 4), "ticks": Identity("id-t", 1)}
@@ -155,7 +155,7 @@ def test_a_batch_without_lag_applied_all_before_its_start() -> None:
 def test_no_record_after_an_open_transaction_is_applied() -> None:
     supervisor = new_supervisor()
     ended(supervisor, events=5)
-    for at in (100.0, 105.0, 100.0 + OPEN_SECONDS):
+    for at in (100.0, 105.0, 100.0 + REPORT_OPEN_AFTER_SECONDS):
         supervisor.add_batch({}, {}, BatchReport(at=at))  # Spark finds no new records
         supervisor.set_ends(Ends({0: 5, 1: 7}, {0: 9, 1: 7}), at)
         assert supervisor.reached == 100.0  # the time is reached even before Spark reports it
@@ -163,10 +163,10 @@ def test_no_record_after_an_open_transaction_is_applied() -> None:
     assert (supervisor.reached, supervisor.applied_up_to) == (100.0, 110.0)
     assert supervisor.lag == 4
     (warning,) = supervisor.take_warnings()  # the warning is given once
-    assert warning.startswith("topic m: a transaction is open since offset 5 of partition 0; nothing behind it")
+    assert warning.startswith("topic m: a transaction is open since offset 5 of partition 0; records after it")
     supervisor.set_ends(Ends({0: 9, 1: 7}, {0: 9, 1: 7}), 115.0)
     assert (supervisor.blocked, supervisor.reached) == (None, 110.0)
-    assert supervisor.take_warnings() == ["the open transaction has ended: the stream reads on"]
+    assert supervisor.take_warnings() == ["the open transaction has ended: the stream continues to read"]
 
 
 def test_short_transactions_are_not_reported() -> None:

@@ -134,13 +134,13 @@ def test_second_line_of_a_fence_and_first_of_a_leave_count() -> None:
 
 
 def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_reasons, "_REMEMBERED", 2)
+    monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED", 2)
     log = read(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
 def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_reasons, "_PENDING", 2)
+    monkeypatch.setattr(group_reasons, "_MAX_PENDING", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
     items = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
     assert [(item.kind, item.member_ids) for item in items] == [("member.left", ["m2"]), ("member.left", ["m3"])]

@@ -90,9 +90,9 @@ def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.L
         eventually(lambda: len(published(kafka, "h")) == 3)
         eventually(lambda: "all coordinators answer again" in caplog.messages)
         assert polling.figure("groups_unanswered") == 0
-    message = "group g: its coordinator gives no answer of use (no coordinator): waiting for one"
+    message = "group g: its coordinator does not answer (no coordinator): waiting for an answer"
     assert caplog.messages.count(message) == 1
-    assert caplog.messages[0] == "asking about groups, 1000 requests a second at most"
+    assert caplog.messages[0] == "polling groups with at most 1000 requests per second"
     assert caplog.messages[-1] == "stopped"
     assert published(kafka) == FIRST
 
@@ -300,7 +300,9 @@ def test_polling_takes_over_from_silent_offsets_collector(
         kafka.groups["g"] = group("g", shares=TWO)
         eventually(lambda: len(published(kafka)) == 4)
     assert published(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
-    assert "group g: nobody else tells of its changes any more: told from here" in caplog.messages
+    assert (
+        "group g: no other collector publishes its changes any more: this collector publishes them" in caplog.messages
+    )
 
 
 def test_without_visible_groups_missing_permission_is_reported(
@@ -314,7 +316,7 @@ def test_without_visible_groups_missing_permission_is_reported(
 def test_short_request_budget_is_reported(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.groups = {f"g{number}": group(f"g{number}", STATE.EMPTY) for number in range(20)}
     with Polling(poll_requests_per_second=2):
-        eventually(lambda: any("20 groups: to ask about each takes 20 s" in line for line in caplog.messages))
+        eventually(lambda: any("20 groups: to describe all of them takes 20 s" in line for line in caplog.messages))
 
 
 def test_collector_stopped_before_the_first_answer_stops(kafka: MemoryKafka) -> None:
