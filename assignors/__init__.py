@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from assignors.registry import find, names, protocols
 
 __version__ = "0.1.0"
-
 __all__ = [
     "Assignment",
     "BadInput",
@@ -42,7 +41,6 @@ __all__ = [
     "place_striped",
     "protocols",
 ]
-
 _HOMES = {
     "assignors.errors": ("BadInput", "MonitorError"),
     "assignors.invariants": ("check",),
@@ -53,5 +51,4 @@ _HOMES = {
     "assignors.placement.replicas": ("Broker", "assign_replicas", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }
-
 __getattr__, __dir__ = lazy(globals(), _HOMES)

@@ -15,7 +15,6 @@ from assignors.model import Member, Topic, TopicPartitions
 Observed = Mapping[str, TopicPartitions]
 #: The largest number of partitions that a message lists; further partitions are only counted.
 _MOST_SHOWN = 10
-
 VALID = "valid"
 BALANCED = "balanced"
 STICKY = "sticky"

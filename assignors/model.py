@@ -12,7 +12,6 @@ from assignors.java import string_key
 
 #: ``generation`` of a member that sends none (``ConsumerPartitionAssignor.DEFAULT_GENERATION``).
 NO_GENERATION = -1
-
 #: ``{topic: ascending partitions}``: owned or assigned partitions of one member.
 TopicPartitions = Mapping[str, Sequence[int]]
 #: ``{member id (zookeeper: thread id): partitions}`` with an entry for every member.

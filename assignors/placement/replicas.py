@@ -20,7 +20,6 @@ from assignors.java import JavaRandom, hash_order, in_string_order, shuffle, str
 
 #: ``{partition: broker ids}``; the first of a partition's brokers is its preferred leader.
 Placement = dict[int, list[int]]
-
 #: The largest number of replicas in one call: more than any cluster has, and few enough for a machine's memory.
 MAX_REPLICAS = 20_000_000
 _MAX_INT = 2**31 - 1

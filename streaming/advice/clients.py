@@ -31,9 +31,7 @@ class ClientLibrary(NamedTuple):
 
 
 JAVA: Final = ClientLibrary("Java", "KafkaConsumer.close() on SIGTERM, after wakeup() ended the last poll")
-SPRING: Final = ClientLibrary(
-    "Spring Boot", "let the application context close on SIGTERM, which stops listener containers"
-)
+SPRING: Final = ClientLibrary("Spring Boot", "let the application context close on SIGTERM, which stops its listeners")
 LIBRDKAFKA: Final = ClientLibrary("librdkafka", "close() of the consumer on SIGTERM", mixes=False)
 KAFKA_PYTHON: Final = ClientLibrary("kafka-python", "KafkaConsumer.close() on SIGTERM", consumer=False)
 AIOKAFKA: Final = ClientLibrary("aiokafka", "await consumer.stop() on SIGTERM", cooperative=False, consumer=False)
@@ -41,7 +39,6 @@ STREAMS: Final = ClientLibrary("Kafka Streams", "KafkaStreams.close(new CloseOpt
 CONNECT: Final = ClientLibrary("Kafka Connect", "stop the worker with SIGTERM, not SIGKILL")
 SINK: Final = ClientLibrary("Kafka Connect sink", "stop the worker with SIGTERM, not SIGKILL")
 UNKNOWN: Final = ClientLibrary("unknown, Java names", "close the consumer on SIGTERM")
-
 #: Default client ids of the libraries.
 _DEFAULT_IDS: Final = (
     (re.compile(r"kafka-python-[\d.]+"), KAFKA_PYTHON),

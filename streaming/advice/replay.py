@@ -25,8 +25,6 @@ MOST_REPLAYED: Final = 5
 #: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
 MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
-
-
 #: A replayed episode, and its simulated cost without and with the change.
 _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
@@ -167,8 +165,6 @@ _EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
     "pauses": lambda document, session_ms: {**_replace_crashes(document, "pause"), "session_timeout_ms": session_ms},
     "batches": _in_batches,
 }
-
-
 #: Kinds of deploys, including those that static membership keeps free of rebalances.
 _COMPARED: Final = DEPLOYS | {"static-bounce"}
 #: Way to rebalance → the rule that recommends this way.

@@ -40,7 +40,6 @@ MOST_SAMPLES: Final = 32
 _KEPT_SAMPLES: Final = 4
 #: An end offset without the time of its request is at most this much older than its sample, ms.
 _REQUEST_MS: Final = 500
-
 _ZERO_BOUNDS: Final[Bounds] = (0, 0)
 _UNKNOWN_BOUNDS: Final[Bounds] = (0, None)
 

@@ -125,9 +125,7 @@ def _count_poll_timeout(
     key = f"{who.client_id}@{who.client_host}" if who.client_id else member_id
     key = f"={who.group_instance_id}" if who.group_instance_id else key
     times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)[-limits.poll_timeouts :]
-    others = {
-        member_key: times for member_key, times in state.overruns.items() if member_key != key and times[-1] > since
-    }
+    others = {name: times for name, times in state.overruns.items() if name != key and times[-1] > since}
     while len(others) >= _MOST_MEMBERS:
         del others[next(iter(others))]
     state = structs.replace(state, overruns={**others, key: times})

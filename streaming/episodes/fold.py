@@ -33,7 +33,6 @@ MOST_ROUNDS: Final = 256
 #: The most reasons that an episode lists, apart from those about how a member departed.
 MOST_EVIDENCE: Final = 16
 _MOST_DEPARTURE_EVIDENCE: Final = 48
-
 _PARTITIONS_CHANGED: Final = "topic.partitions_changed"
 _SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
 _GROUP_DELETED: Final = "group.deleted"
@@ -44,8 +43,6 @@ _MOST_FOLLOW_UPS: Final = 3
 #: The most rebalances of one episode that new partition counts explain.
 _MOST_PARTITION_CHANGES: Final = 3
 _FIRST_OBSERVATION: Final = "first observation"
-
-
 #: The newest episode (the same object if unchanged), and the episode that has ended.
 EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
 

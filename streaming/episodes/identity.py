@@ -21,7 +21,6 @@ KEYS: Final = (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY
 OF_SETS: Final = frozenset({BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN})
 #: Keys that don't prove a replacement, as many members may have the same key.
 UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
-
 #: Characters of generated Kubernetes names (``SafeEncodeString``): no vowels, no digits that look like letters.
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")

@@ -22,7 +22,6 @@ from streaming.records.events import COMPARISON
 
 #: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not depart.
 DepartureManner = Literal["", "left", "lost", "overran", "gone"]
-
 #: The number of departures and rejoins per member whose times are kept: enough to compute the usual time between two.
 _MOST_TIMES: Final = 16
 #: The number of identities that are kept per static member.
@@ -134,9 +133,7 @@ def requesting_members(cause: Cause) -> dict[str, None]:
     """Return the ids of members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: list[str] = []
     if cause.kind in _REQUEST_CAUSES:
-        following = {
-            member_id for item in cause.evidence if _CLASSIC_REJOIN in item.reason for member_id in item.member_ids
-        }
+        following = {name for item in cause.evidence if _CLASSIC_REJOIN in item.reason for name in item.member_ids}
         ids += (member_id for member_id in cause.member_ids if member_id not in following)
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin in the coordinator's log

@@ -67,9 +67,7 @@ def apply_wait_note(state: EpisodeState, note: WaitNote) -> bool:
     A wait that continues keeps the time at which it was first seen.
     """
     since = {(wait.member_id, wait.reason): wait.since for wait in state.awaited}
-    waits = tuple(
-        structs.replace(wait, since=since.get((wait.member_id, wait.reason), wait.since)) for wait in note.waits
-    )
+    waits = tuple(structs.replace(w, since=since.get((w.member_id, w.reason), w.since)) for w in note.waits)
     ended = not note.waits and end_rebalance(state, note.timestamp)
     if not state.open or (waits == state.awaited and not ended):
         return False

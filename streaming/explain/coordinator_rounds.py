@@ -77,9 +77,8 @@ class CoordinatorRounds(GroupRounds):
         last = self._open
         if last is not None and (self._gone or last.evidence):
             last.number = None if last.number is None else last.number + 1
-            last.evidence = self._reasons.evidence(self.group_id, last.number or 0) or self._reasons.pending(
-                self.group_id
-            )
+            evidence = self._reasons.evidence(self.group_id, last.number or 0)
+            last.evidence = evidence or self._reasons.pending(self.group_id)
             yield self._complete(last, None)
 
     def _begin(self, event: LogEvent) -> LogRound:

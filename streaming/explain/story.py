@@ -20,7 +20,6 @@ from streaming.records.diffs import MemberNames
 _EVENTS_PER_RUN: Final = 50_000
 #: Rounds within this time are ordered by their generations or epochs, as clocks differ.
 _CLOCK_SKEW_MS: Final = 60_000
-
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(LogEvent)
 

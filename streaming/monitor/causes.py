@@ -68,9 +68,7 @@ def has_evidence(cause: Cause, item: Evidence) -> bool:
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
-    named.update(
-        member_id for similar in cause.evidence if similar.kind == item.kind for member_id in similar.member_ids
-    )
+    named.update(name for similar in cause.evidence if similar.kind == item.kind for name in similar.member_ids)
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
@@ -120,9 +118,8 @@ def cause_of(
         kinds = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, but not whether it was a crash or a leave.
         is_unsure = UNKNOWN_CAUSE in kinds and "member.left" not in kinds
-        shown["member.fenced" if "member.fenced" in kinds else UNKNOWN_CAUSE if is_unsure else "member.left"].append(
-            member_id
-        )
+        departure = "member.fenced" if "member.fenced" in kinds else UNKNOWN_CAUSE if is_unsure else "member.left"
+        shown[departure].append(member_id)
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
     joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
@@ -130,9 +127,7 @@ def cause_of(
     named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in passing for item in evidence)]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN_CAUSE)
-    member_ids = shown.get(kind) or [
-        member_id for item in evidence if item.kind == kind for member_id in item.member_ids
-    ]
+    member_ids = shown.get(kind) or [name for item in evidence if item.kind == kind for name in item.member_ids]
     evidence.extend(
         Evidence(source=COMPARISON, reason=_DIFFERENCES[change], member_ids=ids, kind=change)
         for change, ids in shown.items()

@@ -32,8 +32,6 @@ from streaming.records.events import Partitions
 _DEFAULT_CLASSIC = ("range",)
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
-
-
 #: Partitions that a joining member claims to own, with the generation: input of the assignor.
 Claim = tuple[Partitions, int]
 

@@ -102,9 +102,8 @@ class _Update:
         self._apply_notes(before, outputs)
         if group.state is not before:
             if isinstance(event.data, events.GroupDeleted):
-                self.incidents = incidents.close_incidents(
-                    self.incidents, list(self.incidents.by_key), event.data.timestamp
-                )
+                keys = list(self.incidents.by_key)
+                self.incidents = incidents.close_incidents(self.incidents, keys, event.data.timestamp)
             elif isinstance(event.data, events.PartitionsChanged) and group.state is not None:
                 self._topics(event.data, before, group.state)
         if group.state is None:
@@ -183,9 +182,8 @@ class _Update:
             )
         if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
             more = f" and {len(rewinds) - _MOST_RESET_TEXTS} more" if len(rewinds) > _MOST_RESET_TEXTS else ""
-            why = Evidence(
-                source="progress", reason=", ".join(rewinds[:_MOST_RESET_TEXTS]) + more, kind=events.OFFSETS_RESET
-            )
+            reason = ", ".join(rewinds[:_MOST_RESET_TEXTS]) + more
+            why = Evidence(source="progress", reason=reason, kind=events.OFFSETS_RESET)
             mark = output_id(self.event, "reset")
             reset, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
             self._follow(closed, reset or after)

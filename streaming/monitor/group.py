@@ -53,7 +53,6 @@ from streaming.records.events import Event, Evidence
 
 #: The group after an event (None: forgotten), and the outputs to write, in order.
 Applied = tuple[GroupState | None, tuple[Output, ...]]
-
 #: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
 MOST_UNREAD_TOPICS: Final = 64
 #: Event types that never change a group.
@@ -281,8 +280,7 @@ def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) 
         return empty, (tombstone,)
     before = ownership(state.members)
     cause = structs.replace(_cause(event, [], data.reason), member_ids=list(before))
-    last = Round(
-        *(1, next_generation(state.generation), state.protocol, state.assignor, cause, (), before), kind=state.kind
-    )
+    number = next_generation(state.generation)
+    last = Round(1, number, state.protocol, state.assignor, cause, (), before, kind=state.kind)
     _, (diff, _) = _apply_rounds(structs.replace(state, standby={}, warmup={}), event, [last])
     return empty, (diff, tombstone)

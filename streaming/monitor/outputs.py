@@ -28,7 +28,6 @@ from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_T
 from streaming.records.events import Annotation, Event, Partitions
 
 _T = TypeVar("_T")
-
 #: Members that a diff lists: all; only changed ones; or only changed ones if the group has more than
 #: :data:`LARGE_GROUP` members.
 ListedMembers = Literal["auto", "all", "changed"]

@@ -248,9 +248,7 @@ def _next_step(state: GroupState, event: Event) -> ReadyRound | None:
         acknowledged |= reports.open[number]
     # If two members report a partition, its new owner counts: the report of the old owner is late.
     taken: dict[str, MemberState] = {}
-    for member in sorted(
-        acknowledged.values(), key=lambda reporting: reporting.owned == before.get(reporting.member_id)
-    ):
+    for member in sorted(acknowledged.values(), key=lambda m: m.owned == before.get(m.member_id)):
         owned = minus_others(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]

@@ -186,9 +186,8 @@ def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]
 def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     cause = decided.cause
     ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))] if departed else []
-    names = {
-        member_id: departed[member_id] for member_id in ids if member_id in departed and member_id not in decided.before
-    }
+    unseen = [member_id for member_id in ids if member_id not in decided.before]
+    names = {member_id: departed[member_id] for member_id in unseen if member_id in departed}
     return structs.replace(cause, names=names) if names and len(ids) <= _MOST_NAMED else cause
 
 

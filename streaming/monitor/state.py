@@ -196,9 +196,7 @@ def sorted_partitions(share: Mapping[str, Iterable[int]]) -> Holding:
 
 def names_of(members: Iterable[MemberState]) -> dict[str, MemberNames]:
     """Return the names of members, by member id."""
-    return {
-        member.member_id: MemberNames(member.client_id, member.client_host, member.instance_id) for member in members
-    }
+    return {m.member_id: MemberNames(m.client_id, m.client_host, m.instance_id) for m in members}
 
 
 def ownership(members: Iterable[MemberState]) -> dict[str, Holding]:

@@ -280,7 +280,6 @@ PROCESS_TRANSITIONS: Table = {
     **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
     **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
-
 #: Handlers of events that are handled in the same way in every stage.
 HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITIONS.items()}
 

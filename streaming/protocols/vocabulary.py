@@ -336,7 +336,6 @@ class MachineState(Struct, frozen=True):
 
 M = TypeVar("M", bound=MachineMember)
 S = TypeVar("S", bound=MachineState)
-
 #: Handler of an event, which changes a :class:`streaming.protocols.machine.Step` of its protocol in place.
 Handler = Callable[[Any, Any], object]
 

@@ -272,7 +272,6 @@ def _claimed(step: _Step, event: Claimed) -> None:
 
 _EMPTY, _REBALANCING, _STABLE = ZooKeeperPhase
 _ALL = tuple(ZooKeeperPhase)
-
 #: Transitions of the group.
 GROUP: Table = {
     **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),

@@ -20,7 +20,6 @@ from streaming.records.events import CONNECTOR, EVENT_TYPES, Annotation, Event, 
 Headers = list[tuple[str, bytes]]
 #: Headers of a record from any producer, in which values may be null.
 RecordHeaders = Sequence[tuple[str, bytes | None]]
-
 SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
 #: The headers of a record that the monitor writes, in this order.
@@ -34,10 +33,8 @@ LONGEST_RECORD_BYTES = 30 * 2**20
 #: How deep lists and objects in a value may be nested; the monitor's own records have five levels. Readers without a
 #: limit accept as many levels as their stack allows.
 MAX_DEPTH: Final = 100
-
 #: Exceptions of decoders for unreadable bytes: malformed, of another type, not UTF-8, nested too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
 _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
 _BRACKET_DEPTHS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -46,7 +43,6 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 #: Types of records whose values list members' partitions.
 _TYPES_WITH_PARTITIONS: Final = (GroupObserved, Diff, LatestAssignment)
-
 #: The JSON bytes of a struct.
 encode = msgspec.json.Encoder().encode
 
@@ -109,9 +105,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
     decoded = decoder.decode(value)
-    if isinstance(decoded, GroupObserved) and len({member.member_id for member in decoded.members}) < len(
-        decoded.members
-    ):
+    if isinstance(decoded, GroupObserved) and len({m.member_id for m in decoded.members}) < len(decoded.members):
         raise msgspec.ValidationError("a member is listed twice - at `$.members`")
     return _without_foreign_tasks(decoded, value)
 

@@ -18,14 +18,12 @@ from streaming.records.diffs import MemberNames
 from streaming.records.events import ClusterKind, Count, Evidence, GroupPauses, Holding, Id, Task, Timestamp, Wire
 
 _T = TypeVar("_T")
-
 #: ``ce_type`` of an episode.
 EPISODE_TYPE: Final = "rebalance.episode"
 #: ``ce_type`` of an incident.
 INCIDENT_TYPE: Final = "rebalance.incident"
 #: ``ce_type`` of an annotation, in the topic of incidents.
 ANNOTATION_TYPE: Final = "rebalance.annotation"
-
 _Scaling = Literal["first-start", "scale-out", "scale-in", "shutdown"]
 _Restart = Literal["rolling-restart", "restart", "static-bounce", "fleet-replaced", "surge", "recreate"]
 _Failure = Literal["crash", "poll-timeout", "zone-lost", "storm", "duplicate-instance-id", "coordinator-move"]
@@ -42,8 +40,6 @@ EpisodeIncidentKind = Literal["storm", "poll-timeout", "duplicate-instance-id"]
 _OtherIncidentKind = Literal["topic-gone", "unexpected-assignment", "rebalance-stuck", "data-loss"]
 #: Kinds of incidents.
 IncidentKind = Literal[QuietIncidentKind, EpisodeIncidentKind, _OtherIncidentKind, ClusterKind]
-
-
 #: A duration, ms. Sums over many partitions exceed Kafka's INT32 within days.
 Milliseconds = Annotated[int, Meta(ge=0)]
 #: Lower and upper bound; null: unknown.

@@ -418,10 +418,8 @@ EVENT_TYPES: dict[str, type[EventData]] = {
     "cluster.observed": ClusterObserved,
     "annotation": Annotation,
 }
-
 #: Event types that only earlier versions wrote: readers count records of these types and skip them.
 RETIRED_TYPES = frozenset({"group.changed", "group.asked"})
-
 #: The struct of a value → its ``ce_type``.
 TYPE_NAMES: dict[type[EventData], str] = {struct: name for name, struct in EVENT_TYPES.items()}
 

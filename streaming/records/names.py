@@ -15,7 +15,6 @@ from streaming.records.diffs import MemberDiff, MemberNames
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: Kafka's ``Uuid``, the member id under the consumer protocol.
 _RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
-
 #: The most members that a line lists by name.
 _MOST_SPELLED_OUT = 2
 

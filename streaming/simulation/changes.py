@@ -16,7 +16,6 @@ from streaming.simulation.scenario import InvalidScenario
 #: Defaults of Kafka's clients and brokers for unrecorded timeouts, ms.
 _SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
-
 #: Kinds of groups that can't be simulated from their current state, each with the reason.
 _REFUSED: Final = {
     "connect": (
@@ -147,9 +146,7 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
     if group.protocol == "consumer":
         protocol = "consumer"
         if classic := sum(member.classic for member in group.members):
-            unsure.append(
-                f"{classic} of {len(group.members)} members still use the classic protocol, the forecast none"
-            )
+            unsure.append(f"{classic} of {len(group.members)} members use the classic protocol, the forecast none")
     elif group.assignor == "cooperative-sticky":
         if any(set(assignors) != {"cooperative-sticky"} for assignors in lists):
             return "eager"

@@ -20,7 +20,6 @@ from streaming.simulation.parse import parse_scenario
 
 COOPERATIVE: Final = "cooperative-sticky"
 TARGETS: Final = ("cooperative", "static", "consumer")
-
 #: Default client ids of client libraries without KIP-848.
 _WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
 _UNSUPPORTED_KINDS: Final = {
@@ -49,7 +48,6 @@ _GROUP_PROTOCOL: Final = (
 #: Kinds of episodes that may be a migration step, and the largest number of such episodes in the document.
 _STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
 _MAX_PAST_STEPS: Final = 5
-
 #: ``{"state", "inTheWay", "steps", "unsure"}`` for one target of a migration.
 Path = dict[str, Any]
 #: A member, its name, the reason why it is in the way, and the number of the step that removes the obstacle, or None.

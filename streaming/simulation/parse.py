@@ -27,12 +27,10 @@ MAX_DEPTH = 20
 _MAX_DIGITS = 40
 #: Tags of YAML 1.1 for plain values; dates are read as text.
 _PLAIN = ("null", "bool", "int", "float")
-
 #: The largest number of partitions of a scenario, which is that of a whole cluster; more would need too much memory.
 MAX_PARTITIONS = 200_000
 #: The largest number of characters that an error quotes from the scenario.
 _MAX_QUOTED = 200
-
 _Converted = TypeVar("_Converted")
 _Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]

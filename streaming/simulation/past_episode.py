@@ -30,9 +30,7 @@ def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Epis
             if members.joined or members.left or members.lost or members.gone or members.replaced
         ]
         if not candidates:
-            raise changes.NoForecast(
-                f"--from {which}: group {group_id} has no episode in which a member joined or left"
-            )
+            raise changes.NoForecast(f"--from {which}: group {group_id} has no episode in which members joined or left")
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
     for episode in episodes:
         if str(episode.episode) == which:
@@ -169,9 +167,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     expired = {member_id for member_id in reported if diff_by_id[member_id].group_instance_id is None}
     events: list[dict[str, Any]] = []
     for member_id, at in departures:
-        back = next(
-            (arrival for arrival in joins if arrival[0] == successors.get(member_id) and arrival[1] >= at), None
-        )
+        back = next((join for join in joins if join[0] == successors.get(member_id) and join[1] >= at), None)
         if back is not None:
             joins.remove(back)
             names_by_id[back[0]] = names_by_id[member_id]

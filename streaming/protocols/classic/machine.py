@@ -119,10 +119,8 @@ def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFa
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = classic.ClassicPhase
 _ALL = tuple(classic.ClassicPhase)
-
 _JOIN = (classic.JoinGroup, coordinator.join_group)
 _SYNC_TIMEOUT = (classic.SyncTimeout, coordinator.sync_timeout)
-
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
 COORDINATOR: Table = {
     **rows((_EMPTY,), *_JOIN, (_EMPTY, _PREPARING)),
@@ -150,7 +148,6 @@ COORDINATOR: Table = {
     **rows(_ALL, classic.DelayOver, _delay_over),
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
-
 #: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
 COORDINATOR_V1: Table = (
     {

@@ -48,7 +48,6 @@ def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.Coordinator
 _EMPTY, _ASSIGNING, _RECONCILING, _STABLE = consumer.ConsumerPhase
 _ACTIVE = (_ASSIGNING, _RECONCILING, _STABLE)
 _ALL = tuple(consumer.ConsumerPhase)
-
 #: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
 COORDINATOR: Table = {
     **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
@@ -64,7 +63,6 @@ COORDINATOR: Table = {
     **rows(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
-
 #: Number of distinct moments of a heartbeat interval; with more of them, large groups would need an event per member.
 _PHASES = 8
 

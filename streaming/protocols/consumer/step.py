@@ -82,7 +82,6 @@ def first_round(
 
 #: ``LEAVE_GROUP_STATIC_MEMBER_EPOCH``: a static member has left temporarily.
 AWAY_EPOCH = -2
-
 #: Epoch of a new group (``ModernGroup``); the first member bumps it to 2.
 NEW_EPOCH = 1
 NO_ASSIGNMENT = CurrentAssignment(Reconciliation.STABLE, 0, NOTHING)

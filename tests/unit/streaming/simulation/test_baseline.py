@@ -100,7 +100,7 @@ def test_static_members_that_are_cooperative_stay_so() -> None:
         ({"members": (member("a", 0), member("b", 0, 1))}, "1 partitions have two owners during this rebalance"),
         (
             {"protocol": "consumer", "assignor": "uniform", "members": (member("a"), member("b", classic=False))},
-            "1 of 2 members still use the classic protocol",
+            "1 of 2 members use the classic protocol",
         ),
     ],
 )

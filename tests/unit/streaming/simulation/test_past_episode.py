@@ -92,7 +92,7 @@ def test_episodes_by_number() -> None:
     assert find_episode("g", known_episodes, "last").kind == "rolling-restart"
     with pytest.raises(NoForecast, match="--from 9: group g has no such episode; there are 1 to 2"):
         find_episode("g", known_episodes, "9")
-    with pytest.raises(NoForecast, match="--from last: group g has no episode in which a member"):
+    with pytest.raises(NoForecast, match="--from last: group g has no episode in which members"):
         find_episode("g", [], "last")
 
 
