@@ -98,7 +98,7 @@ def _open_log(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:
     if name == "-":
         return LogReader("-", now_ms(), counts), _read_chunks(name, sys.stdin.buffer)
     with file_errors(name):
-        file = Path(name).open("rb")  # noqa: SIM115 - _chunks closes it
+        file = Path(name).open("rb")  # noqa: SIM115 - _read_chunks closes it
         newest_ms = int(Path(name).stat().st_mtime * 1000)
     return LogReader(Path(name).name, newest_ms, counts), _read_chunks(name, file)
 
@@ -170,9 +170,8 @@ def _round_line(log_round: LogRound) -> SafeText:
     number = "next round" if log_round.number is None else f"{unit} {log_round.number}"
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
     took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
-    who = ", ".join(map(shortened, cause.member_ids[:_MAX_NAMED])) + (
-        " and more" if len(cause.member_ids) > _MAX_NAMED else ""
-    )
+    more = " and more" if len(cause.member_ids) > _MAX_NAMED else ""
+    who = ", ".join(map(shortened, cause.member_ids[:_MAX_NAMED])) + more
     line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
     reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
     return line.append(f"  {shortened(reason)}" if reason else "", "dim")

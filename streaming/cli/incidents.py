@@ -26,9 +26,9 @@ from streaming.settings.config import Settings
 
 #: The most groups that are listed with their pauses; JSON has more.
 _MAX_LISTED_PAUSES = 20
-_IncidentNumber = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
-_TEXT_OPTION = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
-_BY_OPTION = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
+_Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
+_NOTE = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
+_AUTHOR = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
 
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
@@ -63,12 +63,7 @@ def _read_incidents(settings: Settings, group_id: str | None) -> list[IncidentRe
 @incidents.command(epilog=example("rebalance-monitor incidents ack checkout 3 --text 'rolled back'"))
 @connected()
 def ack(
-    settings: Settings,
-    group_id: GroupId,
-    number: _IncidentNumber,
-    *,
-    text: str | None = _TEXT_OPTION,
-    by: str | None = _BY_OPTION,
+    settings: Settings, group_id: GroupId, number: _Number, *, text: str | None = _NOTE, by: str | None = _AUTHOR
 ) -> None:
     """Acknowledge an open incident: somebody works on it."""
     _publish_acknowledgement(settings, group_id, number, text, by)
@@ -79,11 +74,11 @@ def ack(
 def mute(
     settings: Settings,
     group_id: GroupId,
-    number: _IncidentNumber,
+    number: _Number,
     *,
     duration: int = duration_option("--for", "How long: 30m, 2h or 7d.", ...),
-    text: str | None = _TEXT_OPTION,
-    by: str | None = _BY_OPTION,
+    text: str | None = _NOTE,
+    by: str | None = _AUTHOR,
 ) -> None:
     """Mute an open incident for some time: no notifications of it."""
     _publish_acknowledgement(settings, group_id, number, text, by, muted_ms=duration)

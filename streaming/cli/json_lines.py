@@ -102,9 +102,7 @@ def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadInput(
-            _describe_first_problem("", decode_json(data), decoder.type) or _field_message("", error)
-        ) from error
+        raise BadInput(_first_problem("", decode_json(data), decoder.type) or _field_message("", error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed_json(error) from error
     _refuse_repeated_keys(data)
@@ -144,26 +142,23 @@ def _malformed_json(error: Exception) -> MalformedJson:
     return MalformedJson(f"line: {error}")
 
 
-def _describe_first_problem(path: str, value: Any, expected_type: Any) -> str | None:
+def _first_problem(path: str, value: Any, expected: Any) -> str | None:
     """Describe the first part of ``value`` (at ``path``) with a wrong type; None if every part has the expected type.
 
     Example: ``members[0].owned.t0[1]: expected `int`, got `str```. msgspec's own messages have indexes of lists, but
     not keys of mappings.
     """
     try:
-        msgspec.convert(value, expected_type)
+        msgspec.convert(value, expected)
     except msgspec.ValidationError as error:
-        problems = (
-            _describe_first_problem(f"{path}{place}", part, of)
-            for place, part, of in _typed_parts(value, expected_type)
-        )
+        problems = (_first_problem(f"{path}{place}", part, of) for place, part, of in _parts(value, expected))
         return next(filter(None, problems), None) or _field_message(path, error)
     return None
 
 
-def _typed_parts(value: Any, expected_type: Any) -> Iterator[tuple[str, Any, Any]]:
+def _parts(value: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield path, value and expected type of each field of an object, value of a mapping or item of a list."""
-    origin, arguments = get_origin(expected_type), get_args(expected_type)
+    origin, arguments = get_origin(expected), get_args(expected)
     if origin is UnionType and any(get_origin(part) is dict for part in arguments):
         is_object = isinstance(value, dict)
         fitting = (part for part in arguments if part is not NoneType and (get_origin(part) is dict) == is_object)
@@ -172,13 +167,13 @@ def _typed_parts(value: Any, expected_type: Any) -> Iterator[tuple[str, Any, Any
         yield from ((f"[{at}]", item, arguments[0]) for at, item in enumerate(value))
     elif origin is dict and isinstance(value, dict):
         yield from ((f".{name}", item, arguments[1]) for name, item in value.items())
-    elif _is_struct(expected_type) and isinstance(value, dict):
-        fields = (field for field in structs.fields(expected_type) if field.encode_name in value)
+    elif _is_struct(expected) and isinstance(value, dict):
+        fields = (field for field in structs.fields(expected) if field.encode_name in value)
         yield from ((f".{field.encode_name}", value[field.encode_name], field.type) for field in fields)
 
 
-def _is_struct(expected_type: Any) -> bool:
-    return isinstance(expected_type, type) and issubclass(expected_type, Struct)
+def _is_struct(expected: Any) -> bool:
+    return isinstance(expected, type) and issubclass(expected, Struct)
 
 
 def _field_message(path: str, error: msgspec.ValidationError) -> str:

@@ -82,11 +82,7 @@ def checkpoint_option(help_text: str, default: Any) -> Any:
 
 
 #: Names and types of parameters, in the order of the help.
-_CLUSTER_OPTIONS: Mapping[str, Any] = {
-    "bootstrap_servers": BootstrapServers,
-    "config": Config,
-    "topic_prefix": TopicPrefix,
-}
+_CLUSTER_OPTIONS = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
 
 
 #: A function that typer runs as a command.
@@ -193,15 +189,7 @@ def _with_options(
 
 _MS_OF_UNIT: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 #: Units that are written out, as in Spark's intervals (``2 seconds``), without the plural's s.
-_UNIT_OF_WORD: Final = {
-    "millisecond": "ms",
-    "second": "s",
-    "sec": "s",
-    "minute": "m",
-    "min": "m",
-    "hour": "h",
-    "day": "d",
-}
+_UNIT_OF_WORD = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
 #: The most digits of a time. Python refuses to parse numbers with thousands of digits.
 _MAX_TIME_DIGITS: Final = 18
 
@@ -238,16 +226,14 @@ def now_ms() -> int:
 
 def time_option(name: str, help_text: str, **settings: Any) -> Any:
     """Return an option whose value is a time; the command gets it in milliseconds since the epoch."""
-    return option("TIME", help_text, None, name, parser=_option_parser(name, time_ms), **settings)
+    return option("TIME", help_text, None, name, parser=_parser(name, time_ms), **settings)
 
 
 def duration_option(name: str, help_text: str, default: Any, *, minimum: int = 1, **settings: Any) -> Any:
     """Return an option whose value is a duration; the command gets it in milliseconds."""
-    return option(
-        "TIME", help_text, default, name, parser=_option_parser(name, duration_ms, minimum=minimum), **settings
-    )
+    return option("TIME", help_text, default, name, parser=_parser(name, duration_ms, minimum=minimum), **settings)
 
 
-def _option_parser(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
+def _parser(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
     """Return the parser of an option's value; its errors begin with the option's name."""
     return lambda text: parse(text, name, **limits)

@@ -102,9 +102,8 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
         if rows:
             heads = ("severity", "advice", "evidence", "change", "saves")
             yield ReportSection("Advice", table=ReportTable(heads, rows))
-    others = [r.episode for r in overview.sort_episodes(records.episodes)[::-1] if r.episode.episode != chosen.episode][
-        :10
-    ]
+    newest_first = (record.episode for record in overview.sort_episodes(records.episodes)[::-1])
+    others = [episode for episode in newest_first if episode.episode != chosen.episode][:10]
     if others:
         yield ReportSection("Other episodes", table=_as_report_table(episode_table(others)))
 

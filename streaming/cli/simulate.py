@@ -119,15 +119,13 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
 
 #: The most members that are listed per round.
 _MAX_LISTED = 20
-_COMPARISON_LEGEND = (
-    "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
-)
+_LEGEND = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
 
 
 def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterator[Table | SafeText]:
     """Yield the comparison of the protocols, then the first ``max_rows`` rounds of each."""
     yield _comparison_table(simulations)
-    yield SafeText(_COMPARISON_LEGEND, "dim")
+    yield SafeText(_LEGEND, "dim")
     for simulation in simulations:
         if max_rows and simulation.result.rounds:
             yield SafeText()

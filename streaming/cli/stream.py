@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 #: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
-_QUIET_HELP = "Seconds without a round after which an episode is closed."
+_QUIET = "Seconds without a round after which an episode is closed."
 _DIFFS_HELP = "Members that diffs list; auto: only changed ones in large groups."
 _ARCHIVE_HELP = "Archive that `stream archive` wrote, for executors without this package."
 
@@ -65,9 +65,7 @@ def run_stream(
     episodes: bool | None = flag(
         "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
     ),
-    episode_quiet: int | None = option(
-        "S", _QUIET_HELP, None, min=1, max=86_400, show_default="as in the settings, or 120"
-    ),
+    episode_quiet: int | None = option("S", _QUIET, None, min=1, max=86_400, show_default="as in the settings, or 120"),
     diffs: Literal["auto", "all", "changed"] | None = flag(
         "--diffs", _DIFFS_HELP, None, show_default="as in the settings, or auto"
     ),

@@ -51,9 +51,7 @@ def _owned_by_generation(lines: Iterable[ReportLine], *, eager: bool) -> dict[in
     return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}
 
 
-def compare_with_reports(
-    diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]
-) -> Agreement:
+def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: Mapping[str, bool]) -> Agreement:
     """Compare each member's partitions in every diff with the reports of the member's callbacks.
 
     ``eager_groups``: by group, True if its members use the eager protocol. A member is compared from the first
@@ -77,9 +75,8 @@ def compare_with_reports(
             lines = reports_of[member_id]
             held, last = _owned_by_generation(lines, eager=eager), max((line.generation for line in lines), default=-1)
             earlier = [reported for reported in held if reported <= generation]
-            if not earlier or (
-                generation > last and (any(line.closing for line in lines) or not partitions_after(member))
-            ):
+            has_left = any(line.closing for line in lines) or not partitions_after(member)
+            if not earlier or (generation > last and has_left):
                 continue  # The member has not joined yet, is leaving, or crashed, and so has no callback.
             closing = [line.owned for line in lines if line.closing and line.generation == generation]
             owned = [held[max(earlier)], *closing]

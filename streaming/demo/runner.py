@@ -15,7 +15,7 @@ import msgspec
 from confluent_kafka.admin import NewTopic
 
 from assignors.errors import BadInput
-from streaming.demo.agreement import Agreement, ReportLine, compare_with_reports, partitions_after
+from streaming.demo.agreement import Agreement, ReportLine, compare, partitions_after
 from streaming.demo.schedule import SESSION_TIMEOUT_MS, TOPICS, Actor, make_actors, scheduled_steps
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
@@ -145,7 +145,7 @@ class DemoRun:
             for child in self._leaving:
                 child.wait()
         self._wait_for_last_diffs(reader, children)
-        return DemoSummary(self._diffs, compare_with_reports(self._diffs, self._read_reports(), self._eager))
+        return DemoSummary(self._diffs, compare(self._diffs, self._read_reports(), self._eager))
 
     def _run_step(self, action: str, name: str) -> None:
         """Start, stop or kill a consumer; a start of a running consumer and an end of an ended consumer are skipped."""

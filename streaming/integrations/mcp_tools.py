@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _API_PATH: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
 #: Largest answer in bytes, as an assistant reads the whole answer.
-_MAX_ANSWER_BYTES: Final = 200_000
+_MAX_BYTES: Final = 200_000
 #: The operation that streams events never ends, so it is not a tool.
 _STREAM_OPERATION: Final = "stream"
 _INSTRUCTIONS: Final = (
@@ -109,11 +109,8 @@ def _call_tool(
         status, body = api.get(_request_path(operations[name], arguments))
     except MonitorError as error:
         return True, str(error)
-    if len(body) > _MAX_ANSWER_BYTES:
-        return (
-            True,
-            f"the answer has {len(body)} bytes, more than {_MAX_ANSWER_BYTES}: ask for less with limit, from and to",
-        )
+    if len(body) > _MAX_BYTES:
+        return True, f"the answer has {len(body)} bytes, more than {_MAX_BYTES}: ask for less with limit, from and to"
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 
 

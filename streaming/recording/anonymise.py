@@ -139,21 +139,19 @@ class _Renaming:
 
     def _rename(self, name: str) -> str:
         if _RANDOM_ID.fullmatch(name):
-            return self._replacement(name, self._uuids)
+            return self._replace(name, self._uuids)
         parts = enumerate(_UUID.split(name))  # every other part is a UUID
-        return "".join(
-            self._replacement(part, self._uuids) if at % 2 else self._rename_tokens(part) for at, part in parts
-        )
+        return "".join(self._replace(part, self._uuids) if at % 2 else self._rename_tokens(part) for at, part in parts)
 
     def _rename_tokens(self, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             token = match[0]
             is_kept = token in _KEPT_TOKENS or _SHORT_NUMBER.fullmatch(token)
-            return token if is_kept else self._replacement(token, self._tokens)
+            return token if is_kept else self._replace(token, self._tokens)
 
         return _TOKEN.sub(replace, text)
 
-    def _replacement(self, token: str, names: set[str]) -> str:
+    def _replace(self, token: str, names: set[str]) -> str:
         names.add(token)
         return self._map.get(token, token)
 

@@ -129,26 +129,24 @@ class RecordedHistory:
         for (topic, key), (value, _) in self._newest.items():
             yield topic, key, value
 
-    def _records_of(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
+    def _items(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
         return (content for (name, _), content in self._newest.items() if name == topic)
 
     @property
     def assignments(self) -> list[LatestAssignment]:
         """The latest assignment of each group that exists."""
-        return [_assignments.decode(value) for value, _ in self._records_of(self._sinks.assignments)]
+        return [_assignments.decode(value) for value, _ in self._items(self._sinks.assignments)]
 
     @property
     def episodes(self) -> list[EpisodeRecord]:
         """The newest record of each episode."""
-        records = [
-            EpisodeRecord(decode_episode(value), value, at) for value, at in self._records_of(self._sinks.episodes)
-        ]
+        records = [EpisodeRecord(decode_episode(value), value, at) for value, at in self._items(self._sinks.episodes)]
         return explain_episodes(records, self.incidents)
 
     @property
     def incidents(self) -> list[IncidentRecord]:
         """The newest record of each incident."""
-        return [IncidentRecord(decode_incident(value), value) for value, _ in self._records_of(self._sinks.incidents)]
+        return [IncidentRecord(decode_incident(value), value) for value, _ in self._items(self._sinks.incidents)]
 
 
 def history_at(log: Iterable[Record], at_ms: int, sinks: Sinks) -> RecordedHistory:

@@ -56,7 +56,7 @@ def parse_annotation(record: TopicRecord) -> StoredAnnotation:
     return annotation if is_safe else structs.replace(annotation, link=None)
 
 
-def annotation_sentence(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
+def story_suffix(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
     """Return the sentence `` Began 40 s after deploy a1b2c3.`` for an episode that began soon after an annotation.
 
     The newest annotation is first. Without a matching annotation the sentence is empty.
@@ -70,10 +70,10 @@ def annotation_sentence(group_id: str, opened_at: int, annotations: Sequence[Sto
     return ""
 
 
-def with_annotation_sentence(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
+def with_story_suffix(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
     """Return the JSON of an episode; its story names the annotation before it, if there is one."""
     if not annotations:
         return body
     episode = msgspec.json.decode(body)
-    sentence = annotation_sentence(episode["groupId"], episode["openedAt"], annotations)
+    sentence = story_suffix(episode["groupId"], episode["openedAt"], annotations)
     return encode(episode | {"story": episode["story"] + sentence}) if sentence else body

@@ -22,7 +22,7 @@ from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
 from streaming.serve import forecasts, openapi
-from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_annotation_sentence
+from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_story_suffix
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, PageQuery, StoredPage
 from streaming.serve.board import FeedFilter
 from streaming.serve.feed import Feed, FeedResponse
@@ -31,7 +31,7 @@ from streaming.serve.openapi import Query
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
 from streaming.serve.security import CALLER, Access
-from streaming.serve.stories import DowntimeTotals, StorySort, member_names
+from streaming.serve.stories import DowntimeTotals, Sort, member_names
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
@@ -45,7 +45,7 @@ _LIST_PARAMETERS: Final = ("add", "remove", "partitions", "subscribe")
 #: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
 _MAX_TIME_MS: Final = 86_400_000
 
-_SELECTION_PARAMETERS: Final = (
+_FILTERS: Final = (
     openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
     openapi.whole("min_moved", "Only rounds that moved at least this many partitions."),
 )
@@ -54,18 +54,14 @@ _SPAN_PARAMETERS: Final = (
     openapi.moment("from", "At or after this time: RFC 3339 or milliseconds since the epoch."),
     openapi.moment("to", "Before this time."),
 )
-_PAGE_PARAMETERS: Final = (
+_PAGING: Final = (
     *_SPAN_PARAMETERS,
     openapi.whole("cursor", "`next` of the page before."),
     openapi.whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
 )
-_ROUND_PARAMETERS: Final = (
-    *_PAGE_PARAMETERS,
-    *_SELECTION_PARAMETERS,
-    openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."),
-)
-_OPEN_PARAMETER: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
-_RESTART_PARAMETERS: Final = (
+_LISTING: Final = (*_PAGING, *_FILTERS, openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
+_IS_OPEN: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
+_RESTART: Final = (
     openapi.whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
     openapi.whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
     openapi.whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
@@ -185,12 +181,12 @@ class Api:
         next_cursor = page[-1] if len(page) < len(names) else None
         return Json(self._board.groups_document([groups[name] for name in page], next_cursor))
 
-    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_ROUND_PARAMETERS)
+    @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_LISTING)
     async def rounds(self, request: Request, query: Query) -> Response:
         """A group's rounds, newest first."""
         return await self._page(query, self._group(request).group_id)
 
-    @_route("/rounds", openapi.ROUND_PAGE, *_ROUND_PARAMETERS)
+    @_route("/rounds", openapi.ROUND_PAGE, *_LISTING)
     async def all_rounds(self, _: Request, query: Query) -> Response:
         """All groups' rounds, newest first."""
         return await self._page(query, None)
@@ -209,7 +205,7 @@ class Api:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return Json(Raw(body))
 
-    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGE_PARAMETERS)
+    @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGING)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
         window = _page_query(query, self._group(request).group_id, MAX_PAGE)
@@ -221,7 +217,7 @@ class Api:
     @_route(
         "/groups/{group}/forecast",
         openapi.FORECAST,
-        *_RESTART_PARAMETERS,
+        *_RESTART,
         openapi.whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
@@ -230,10 +226,7 @@ class Api:
         return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
     @_route(
-        "/groups/{group}/migrate",
-        openapi.MIGRATION,
-        *_RESTART_PARAMETERS,
-        openapi.choice("to", TARGETS, "Only the way there."),
+        "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, openapi.choice("to", TARGETS, "Only the way there.")
     )
     async def migrate(self, request: Request, query: Query) -> Response:
         """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
@@ -266,7 +259,7 @@ class Api:
         assignment = await self._read(self._archive.assignment, self._group(request).group_id)
         return Json(Raw(await self._workers.run(request, function, assignment, *arguments)))
 
-    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGE_PARAMETERS)
+    @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGING)
     async def episodes(self, request: Request, query: Query) -> Response:
         """A group's last episodes, newest first: rounds that belong together, as stories.
 
@@ -275,7 +268,7 @@ class Api:
         """
         return await self._stories(query, "episode", self._group(request).group_id)
 
-    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGE_PARAMETERS, _OPEN_PARAMETER)
+    @_route("/groups/{group}/incidents", openapi.INCIDENT_PAGE, *_PAGING, _IS_OPEN)
     async def incidents(self, request: Request, query: Query) -> Response:
         """A group's last incidents, newest first: conditions that somebody should look at.
 
@@ -312,7 +305,7 @@ class Api:
         then = await self._read(self._archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
-        then["episodes"] = [Raw(with_annotation_sentence(body, annotations)) for body in then["episodes"]]
+        then["episodes"] = [Raw(with_story_suffix(body, annotations)) for body in then["episodes"]]
         then["incidents"] = list(map(Raw, then["incidents"]))
         return Json(then | now)
 
@@ -350,13 +343,7 @@ class Api:
             raise Problem("publish", str(error)) from error
         return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
 
-    @_route(
-        "/incidents",
-        openapi.INCIDENT_PAGE,
-        openapi.text("group", "Only this group's."),
-        *_PAGE_PARAMETERS,
-        _OPEN_PARAMETER,
-    )
+    @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *_PAGING, _IS_OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
         """All groups' incidents, newest first, or one group's, which need not be known."""
         return await self._stories(query, "incident", query["group"])
@@ -373,12 +360,12 @@ class Api:
         limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
         return Json({"found": await self._read(self._archive.search, words, limit) if words else []})
 
-    async def _stories(self, query: Query, sort: StorySort, group: str | None) -> Response:
+    async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
         window = _page_query(query, group, MAX_DIFFS)
         page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))
         if sort == "episode":
             marks = self._board.current_stories.annotations
-            page = page._replace(items=[with_annotation_sentence(body, marks) for body in page.items])
+            page = page._replace(items=[with_story_suffix(body, marks) for body in page.items])
         names: dict[str, str] = {}
         for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
             names |= member_names(body)
@@ -393,7 +380,7 @@ class Api:
         "/stream",
         str,
         openapi.text("group", "Only this group."),
-        *_SELECTION_PARAMETERS,
+        *_FILTERS,
         openapi.flag("stories", "Episodes and incidents too."),
         openapi.text("Last-Event-ID", "Go on after this event.", location="header"),
         openapi.text("last_event_id", "The same, for clients that can't set headers."),

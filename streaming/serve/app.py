@@ -35,8 +35,8 @@ from streaming.serve.security import POLICY, Access, Guard
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
-_STYLE_LINK: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
-_SCRIPT_TAG: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
+_STYLE: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
+_SCRIPT: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
 _IMPORT_STATEMENT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE)
 _EXPORT_STATEMENT: Final = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
@@ -114,10 +114,8 @@ class Page:
     """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes."""
 
     def __init__(self) -> None:
-        index = _STYLE_LINK.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
-        index = _SCRIPT_TAG.sub(
-            lambda script: f"<script {script[1] or ''}>{_bundle_modules(script[2])}</script>", index
-        )
+        index = _STYLE.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
+        index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle_modules(script[2])}</script>", index)
         sources = [f"{name}-src {_hash_sources(name, index)}" for name in ("script", "style")]
         self._body = index.encode()
         self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'

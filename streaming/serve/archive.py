@@ -20,14 +20,7 @@ from streaming.records.names import display_names
 from streaming.serve import historyfile, ownership
 from streaming.serve.history import Extent, StoredRound, with_status
 from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
-from streaming.serve.stories import (
-    MAX_STORIES,
-    EpisodeSummary,
-    IncidentSummary,
-    StoredStory,
-    StorySort,
-    episode_summary,
-)
+from streaming.serve.stories import MAX_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
 #: The most items of one page.
 MAX_PAGE: Final = 2000
@@ -120,9 +113,7 @@ class Archive:
             if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
                 return None
             with closing(connection.execute(_ROUNDS_AFTER_SQL, (seq, limit))) as rows:
-                return list(
-                    ownership.limited_to_bytes(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body))
-                )
+                return list(ownership.capped(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Return episodes and incidents with numbers after ``seq``, in order."""
@@ -131,9 +122,9 @@ class Archive:
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(ownership.limited_to_bytes(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(ownership.capped(max_bytes, stories, lambda stored: len(stored.body)))
 
-    def stories(self, sort: StorySort, window: PageQuery, *, opened: bool | None = None) -> StoredPage:
+    def stories(self, sort: Sort, window: PageQuery, *, opened: bool | None = None) -> StoredPage:
         """Return episodes or incidents as in their topic, newest first; ``opened``: only open or only closed ones."""
         # A group numbers its stories in order; the stories of several groups are ordered by time.
         first = "began" if window.group is None else "number"
@@ -231,12 +222,8 @@ class Archive:
                 return {"assignment": None, "names": {}, "since": {}, "downtimeToday": downtime}
             latest = _assignments.decode(body)
             since = ownership.joined_since(connection, group, latest.members)
-        return {
-            "assignment": Raw(body),
-            "names": display_names(latest.names),
-            "since": since,
-            "downtimeToday": downtime,
-        }
+        names = display_names(latest.names)
+        return {"assignment": Raw(body), "names": names, "since": since, "downtimeToday": downtime}
 
     def search(self, words: str, limit: int) -> list[dict[str, object]]:
         """Return partitions, topics and members of latest assignments whose names contain a text.
@@ -350,7 +337,7 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     return StoredRound(seq, summary, zlib.decompress(body))
 
 
-def _stories_at(connection: sqlite3.Connection, sort: StorySort, group: str, at_ms: int, most: int) -> list[bytes]:
+def _stories_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
     """Return the episodes or incidents that had begun at a past time, as of that time, the newest first.
 
     If only later records of a story were read, as its topic is compacted, the oldest of these records is returned.

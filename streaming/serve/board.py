@@ -16,12 +16,12 @@ from msgspec import Struct, structs
 from streaming.freshness import ComponentState, LateKind
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode, raw_json
-from streaming.serve.annotations import annotation_sentence, with_annotation_sentence
+from streaming.serve.annotations import story_suffix, with_story_suffix
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
-from streaming.serve.ownership import limited_to_bytes
+from streaming.serve.ownership import capped
 from streaming.serve.records import GroupSummary
-from streaming.serve.stories import CurrentStories, StoredStory, StorySort, member_names
+from streaming.serve.stories import CurrentStories, Sort, StoredStory, member_names
 from streaming.settings.config import ServiceLevel
 
 MAX_EVENTS: Final = 8192
@@ -133,7 +133,7 @@ class Board:
         """Return an episode or incident as an event: its number, id and names, and its JSON as in the topic."""
         sort, body, names = stored.sort, stored.body, member_names(stored.body)
         if sort == "episode":
-            body = with_annotation_sentence(body, self.current_stories.annotations)
+            body = with_story_suffix(body, self.current_stories.annotations)
         data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: raw_json(body)})
         return FeedEvent(data, stored.group_id, story_seq=stored.seq)
 
@@ -203,9 +203,7 @@ class Board:
         if wanted.group is None and shared is not None and shared[0] is current and shared[1] == seq:
             return shared[2]
         episodes = [
-            structs.replace(
-                episode, story=episode.story + annotation_sentence(name, episode.opened_at, current.annotations)
-            )
+            structs.replace(episode, story=episode.story + story_suffix(name, episode.opened_at, current.annotations))
             for name, episode in current.newest.items()
             if wanted.group in (None, name)
         ]
@@ -242,7 +240,7 @@ class Board:
         if cursor < self._start:
             return None
         frames = itertools.islice(self._frames, cursor - self._start, None)
-        return list(limited_to_bytes(most_bytes, frames, lambda frame: len(frame.data)))
+        return list(capped(most_bytes, frames, lambda frame: len(frame.data)))
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
@@ -301,4 +299,4 @@ class FeedStatus(Struct, frozen=True):
     lag: int | None = 0
     stale: Stale | None = None
     parts: tuple[ComponentState, ...] = ()
-    whole: frozenset[StorySort] = frozenset()
+    whole: frozenset[Sort] = frozenset()

@@ -108,11 +108,11 @@ class Follower:
             records = self._source.poll(_POLL_SECONDS)
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
-                self._retry_while_blocked(self._history.renew, self._topic_ids)
+                self._retry(self._history.renew, self._topic_ids)
             self._step(records)
 
     def _step(self, records: list[TopicRecord]) -> None:
-        batch = self._retry_while_blocked(self._history.append, records) if records else None
+        batch = self._retry(self._history.append, records) if records else None
         now = time.monotonic()
         if now - self._checked > _CHECK_SECONDS:
             self._checked = now
@@ -137,7 +137,7 @@ class Follower:
         if batch is not None or status != self._board.status:
             self._on_loop(publish)
 
-    def _retry_while_blocked(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
+    def _retry(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
         """Retry ``write`` until the history accepts it, and return its result; None if the follower is stopped."""
         while True:
             try:
@@ -157,9 +157,7 @@ class Follower:
                 return result
 
     def _trim(self) -> None:
-        trimmed = self._retry_while_blocked(
-            self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up
-        )
+        trimmed = self._retry(self._history.trim, self._limits, _now_ms(), caught_up=self._source.caught_up)
         rounds, gone = trimmed or (0, [])
         if not (rounds or gone):
             return

@@ -106,7 +106,7 @@ MAX_SECONDS: Final = 20.0
 _MOST_MEMORY_BYTES: Final = 2 * 2**30
 #: The most requests that are computed at once, and the most that wait.
 MAX_WORKERS: Final = min(2, os.cpu_count() or 1)
-MAX_WAITING_REQUESTS: Final = 4
+MAX_WAITING: Final = 4
 #: Seconds after its time limit at which a process ends itself, in case the server that should kill it is gone.
 _ORPHAN_SECONDS: Final = 5.0
 
@@ -114,9 +114,7 @@ _ORPHAN_SECONDS: Final = 5.0
 class Workers:
     """Computes answers in a few processes, with a bounded queue before them."""
 
-    def __init__(
-        self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING_REQUESTS
-    ) -> None:
+    def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING) -> None:
         self._seconds = seconds
         self._most = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)

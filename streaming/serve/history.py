@@ -27,15 +27,7 @@ from streaming.serve import historyfile, records
 from streaming.serve.annotations import parse_annotation
 from streaming.serve.historyfile import HistoryFile, history_errors
 from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, UnusableRecord
-from streaming.serve.stories import (
-    CurrentStories,
-    EpisodeSummary,
-    StoredStory,
-    StoryKey,
-    StorySort,
-    StoryTable,
-    parse_story_key,
-)
+from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, StoryKey, StoryTable, story_key
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +36,7 @@ _DELETE_BATCH: Final = 500
 _WITHOUT_ROUNDS_SQL: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 #: Topics of episodes and incidents, without the prefix.
-STORIES: Final[Mapping[str, StorySort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
+STORIES: Final[Mapping[str, Sort]] = {"rebalance.episodes": "episode", "rebalance.incidents": "incident"}
 
 
 class StoredRound(Struct, frozen=True):
@@ -88,9 +80,7 @@ class Retention(Struct, frozen=True):
 class History:
     """Writes the history; only one thread may use it at a time. ``stories``: the kind of stories in each topic."""
 
-    def __init__(
-        self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, StorySort] = STORIES
-    ) -> None:
+    def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories
         self._file = HistoryFile(path, cluster_id)
         self.path, self._connection = self._file.path, self._file.connection
@@ -224,7 +214,7 @@ class History:
                 batch.stories += self._stories.annotate(annotation)
                 batch.annotations.append(annotation)
             else:
-                self._store_story(record, parse_story_key(record, self._sorts[record.topic]), batch)
+                self._store_story(record, story_key(record, self._sorts[record.topic]), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"

@@ -88,7 +88,7 @@ def _companion_files(path: Path) -> list[Path]:
     return [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-journal")]
 
 
-def _check_existing_file(path: Path, cluster_id: str) -> bool:
+def _check_file(path: Path, cluster_id: str) -> bool:
     """Return True for a history of this cluster and version, False for a missing or empty file; else raise BadInput."""
 
     def wrong(reason: str) -> BadInput:
@@ -148,9 +148,7 @@ class HistoryFile:
         self.path = Path(os.path.realpath(path))  # two names of the same file have the same lock
         with history_errors(path, "--database"), ExitStack() as opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            _check_existing_file(
-                self.path, cluster_id
-            )  # before a lock file is created: the path may have another program's file
+            _check_file(self.path, cluster_id)  # before a lock is created, as the path may be another program's file
             lock = self.path.with_name(f"{self.path.name}.lock")
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             opened.callback(os.close, self._lock)
@@ -159,7 +157,7 @@ class HistoryFile:
             except BlockingIOError as error:
                 reason = "another `serve` uses it; stop that one, or name another file"
                 raise HistoryFailure(f"--database {path}: {reason}") from error
-            if not _check_existing_file(self.path, cluster_id):
+            if not _check_file(self.path, cluster_id):
                 _build(self.path, cluster_id)
             self.connection = connect(self.path)
             opened.callback(self.connection.close)

@@ -41,7 +41,7 @@ _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-def limited_to_bytes(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
+def capped(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
     """Yield items until the sum of their sizes exceeds a limit."""
     total = 0
     for item in items:
@@ -52,7 +52,7 @@ def limited_to_bytes(max_bytes: int, items: Iterable[_T], size: Callable[[_T], i
 
 
 def _bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
-    return limited_to_bytes(MAX_READ_BYTES, (zlib.decompress(body) for (body,) in rows), len)
+    return capped(MAX_READ_BYTES, (zlib.decompress(body) for (body,) in rows), len)
 
 
 def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:

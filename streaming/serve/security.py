@@ -129,9 +129,7 @@ _MIN_TOKEN_CHARACTERS: Final = 16
 _CHECK_SECONDS: Final = 1.0
 #: Field names of HTTP headers (RFC 9110, 5.1), and names of headers that have another meaning.
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_RESERVED_HEADERS: Final = frozenset(
-    {"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"}
-)
+_RESERVED: Final = frozenset({"authorization", "cookie", "host", "content-length", "transfer-encoding", "connection"})
 _MAX_NAME_CHARACTERS: Final = 256
 
 
@@ -197,7 +195,7 @@ class Proxies:
     @classmethod
     def of(cls, header: str, addresses: Iterable[str]) -> Self:
         """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``; raise BadInput if one is invalid."""
-        if _HEADER_NAME.fullmatch(header) is None or header.lower() in _RESERVED_HEADERS:
+        if _HEADER_NAME.fullmatch(header) is None or header.lower() in _RESERVED:
             raise BadInput(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
         try:
             networks = tuple(map(ip_network, addresses))

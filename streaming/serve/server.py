@@ -31,7 +31,7 @@ from streaming.serve.forecasts import Workers
 from streaming.serve.history import STORIES, History, Retention
 from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
 from streaming.serve.source import RECORDED_STORIES, RecordedSource, Source
-from streaming.serve.stories import StorySort
+from streaming.serve.stories import Sort
 from streaming.settings.config import ServiceLevel
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class ServeOptions:
 
     history: Path
     diffs_topic: str
-    stories: Mapping[str, StorySort] = field(default_factory=lambda: STORIES)
+    stories: Mapping[str, Sort] = field(default_factory=lambda: STORIES)
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None

@@ -24,7 +24,7 @@ from streaming.records.episodes import ANNOTATION_TYPE
 from streaming.records.events import Event
 from streaming.serve.board import Stale
 from streaming.serve.records import TopicRecord
-from streaming.serve.stories import StorySort
+from streaming.serve.stories import Sort
 from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 #: The most records in one transaction of the history.
 BATCH: Final = 500
 #: The kinds of stories in the topics of a recording, in which a topic's name is its role.
-RECORDED_STORIES: Final[dict[str, StorySort]] = {"episodes": "episode", "incidents": "incident"}
+RECORDED_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
 
 
 class Source:
@@ -44,7 +44,7 @@ class Source:
     def __init__(self, settings: Settings) -> None:
         self._settings, topics = settings, settings.topics
         self.topics = (topics.diffs, topics.assignments)
-        self.stories: dict[str, StorySort] = {topics.episodes: "episode", topics.incidents: "incident"}
+        self.stories: dict[str, Sort] = {topics.episodes: "episode", topics.incidents: "incident"}
         self.cluster_id = require(settings, "serve")
         self._opened = ExitStack()
         self._reader: TopicReader
@@ -151,7 +151,7 @@ class Source:
         return None
 
     @property
-    def whole(self) -> frozenset[StorySort]:
+    def whole(self) -> frozenset[Sort]:
         """The kinds of stories that are read completely."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
@@ -186,7 +186,7 @@ class RecordedSource:
         return batch
 
     @property
-    def whole(self) -> frozenset[StorySort]:
+    def whole(self) -> frozenset[Sort]:
         """The kinds of stories that are read completely."""
         return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
 

@@ -19,10 +19,10 @@ from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import CLUSTER, GroupPauses
 from streaming.records.names import display_names
-from streaming.serve.annotations import MAX_ANNOTATIONS, annotation_sentence
+from streaming.serve.annotations import MAX_ANNOTATIONS, story_suffix
 from streaming.serve.records import TopicRecord, UnusableRecord, decode_value
 
-StorySort = Literal["episode", "incident"]
+Sort = Literal["episode", "incident"]
 
 #: The most episodes, and the most incidents, that the history keeps per group.
 MAX_STORIES: Final = 100
@@ -70,7 +70,7 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 Summary = EpisodeSummary | IncidentSummary
 
-_decoders: Final[Mapping[StorySort, msgspec.json.Decoder[Any]]] = {
+_decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {
     "episode": msgspec.json.Decoder(episodes.Episode),
     "incident": msgspec.json.Decoder(episodes.Incident),
 }
@@ -82,12 +82,12 @@ _annotations = msgspec.json.Decoder(episodes.StoredAnnotation)
 class StoryKey(NamedTuple):
     """The key of an episode or incident: its kind, its group, and its number in the group."""
 
-    sort: StorySort
+    sort: Sort
     group_id: str
     number: int
 
 
-def parse_story_key(record: TopicRecord, sort: StorySort) -> StoryKey:
+def story_key(record: TopicRecord, sort: Sort) -> StoryKey:
     """Return the key of the episode or incident in a record; raise UnusableRecord if the record is malformed."""
     try:
         key = StoryKey(sort, *episodes.of_key(record.key or b""))
@@ -107,7 +107,7 @@ class StoredStory(Struct, frozen=True):
     """An episode or incident as the feed sends it: its number in the feed, and its bytes as in the topic."""
 
     seq: int
-    sort: StorySort
+    sort: Sort
     id: str
     group_id: str
     body: bytes
@@ -156,7 +156,7 @@ def episode_summary(body: bytes) -> EpisodeSummary:
     return structs.replace(summary, names=member_names(body)) if has_awaited else summary
 
 
-def _summary(sort: StorySort, body: bytes) -> Summary:
+def _summary(sort: Sort, body: bytes) -> Summary:
     return episode_summary(body) if sort == "episode" else _incident_summaries.decode(body)
 
 
@@ -301,7 +301,7 @@ class StoryTable:
             self._execute("DELETE FROM annotations WHERE id = ?", (mark.id,))
         changed: list[StoredStory] = []
         for episode in current.newest.values():
-            if annotation_sentence(episode.group_id, episode.opened_at, [annotation]):
+            if story_suffix(episode.group_id, episode.opened_at, [annotation]):
                 rows = self._execute(
                     "UPDATE stories SET seq = ? WHERE sort = 'episode' AND number = ? "
                     "AND group_id = (SELECT id FROM groups WHERE name = ?) RETURNING seq, ce_id, body",
@@ -345,7 +345,7 @@ class StoryTable:
         if row is not None:
             self.current_stories.downtime[episode.group_id] = DowntimeTotals(*row)
 
-    def _drop_oldest(self, sort: StorySort, group: int) -> None:
+    def _drop_oldest(self, sort: Sort, group: int) -> None:
         self._execute(
             "DELETE FROM stories WHERE NOT open AND id IN (SELECT id FROM stories "
             "WHERE sort = ? AND group_id = ? ORDER BY number DESC LIMIT -1 OFFSET ?)",
@@ -370,7 +370,7 @@ class StoryTable:
             "AND stories.group_id = versions.group_id AND stories.number = versions.number)"
         )
 
-    def forget(self, sort: StorySort) -> None:
+    def forget(self, sort: Sort) -> None:
         """Drop all episodes, or all incidents, as their topic was recreated."""
         for table in ("stories", "versions"):
             self._execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables

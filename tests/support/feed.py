@@ -24,7 +24,7 @@ from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import Access
-from streaming.serve.stories import StorySort
+from streaming.serve.stories import Sort
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import updated
 from tests.support.pure_stream import SINKS
@@ -110,7 +110,7 @@ class MemorySource:
         return self.read >= len(self.log)
 
     @property
-    def whole(self) -> frozenset[StorySort]:
+    def whole(self) -> frozenset[Sort]:
         return frozenset({"episode", "incident"} if self.caught_up else ())
 
     @property

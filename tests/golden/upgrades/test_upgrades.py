@@ -17,7 +17,7 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import Write
 from streaming.records.codec import Record, ce_attributes, encode_event
 from streaming.serve.records import TopicRecord, parse_assignment, parse_round
-from streaming.serve.stories import parse_story_key
+from streaming.serve.stories import story_key
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.recorded import membership_log
 
@@ -88,7 +88,7 @@ def test_topics_of_the_earlier_release_are_read() -> None:
         elif write.topic == SINKS.assignments:
             assert parse_assignment(row)[0] == (write.key or b"").decode()
         else:
-            key = parse_story_key(row, "episode" if write.topic == SINKS.episodes else "incident")
+            key = story_key(row, "episode" if write.topic == SINKS.episodes else "incident")
             assert f"{key.group_id}/{key.number}".encode() == write.key
 
 

@@ -33,7 +33,7 @@ def open_history(folder: Path) -> closing[History]:
     return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
 
 
-def numbers(history: History, sort: stories_module.StorySort, **wanted: bool) -> list[int]:
+def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list[int]:
     page = Archive(history.path).stories(sort, PageQuery(limit=500), **wanted)
     return [json.loads(item)[sort] for item in page.items]
 
