@@ -48,7 +48,7 @@ def evidence_of(event: Event) -> list[Evidence]:
     return snapshot_of(event).evidence
 
 
-def test_every_step_of_an_epoch_has_the_same_evidence(log: GroupReasons) -> None:
+def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> None:
     assert [evidence_of(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
     assert add_reasons(epoch(6), log) == epoch(6)
 
@@ -127,7 +127,7 @@ def test_log_that_appears_later_is_awaited(tmp_path: Path, caplog: pytest.LogCap
     assert len(caplog.messages) == 1
 
 
-def test_rotation_loses_nothing(tmp_path: Path) -> None:
+def test_rotated_log_is_read_completely(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("one\n")
     tail = LogTail(log)

@@ -54,7 +54,7 @@ def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int
     assert coordinator_partition(group, 50) == partition
 
 
-def test_an_unchanged_cluster_gives_no_event() -> None:
+def test_unchanged_cluster_has_no_event() -> None:
     assert started().take_snapshot(WHOLE, groups(), 2000) is None
 
 
@@ -76,7 +76,7 @@ def test_broker_returned_between_two_runs(last: list[int] | None, is_news: bool)
     assert not is_news or changes(event) == []
 
 
-def test_a_coordinator_moves_with_its_groups() -> None:
+def test_coordinator_move_lists_the_affected_groups() -> None:
     moved = started().take_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000)
     assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
 
@@ -102,7 +102,7 @@ def test_topics_are_deleted_and_grow() -> None:
     assert view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 4000) is None
 
 
-def test_host_is_lost_with_all_its_members() -> None:
+def test_host_whose_members_all_left_is_reported() -> None:
     view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
     view.take_snapshot(WHOLE, groups(hosts=both), 1000)
     half = groups("a", "b") | groups("c", hosts=both)

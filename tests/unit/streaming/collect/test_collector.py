@@ -188,7 +188,7 @@ def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, capl
     assert "topic metadata: broker is away" in caplog.messages
 
 
-def test_absent_cluster_is_not_awaited_again_and_again(
+def test_absent_cluster_receives_few_requests(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)

@@ -110,7 +110,7 @@ def test_member_with_partitions_to_release_may_be_fenced() -> None:
     assert departure[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
 
 
-def test_latest_commit_of_a_member_counts() -> None:
+def test_departure_evidence_uses_the_latest_commit() -> None:
     before, now = view(1000, {"b": [0, 1, 2]}), view(20_000, {}, 2)
     holdings = PartitionOwners()
     holdings.observe(before)

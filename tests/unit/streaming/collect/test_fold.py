@@ -47,7 +47,7 @@ def observed(item: Outcome) -> GroupObserved:
     return item.event.data
 
 
-def test_the_log_alone_decides_wherever_reading_stops() -> None:
+def test_events_do_not_depend_on_where_reading_stops() -> None:
     rows = log.captured()[4]
     whole = fold(rows)
     for stop in range(0, len(rows), 7):

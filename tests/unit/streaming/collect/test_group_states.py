@@ -111,7 +111,7 @@ def test_a_broker_that_is_away_leaves_the_list_incomplete(
     assert [line.partition(": ")[2][:9] for line in caplog.messages if "states of groups: " in line] == ["broker 2:"]
 
 
-def test_members_that_cannot_be_decoded_are_left_out(client: type[AdminClient]) -> None:
+def test_undecodable_members_are_left_out(client: type[AdminClient]) -> None:
     client.groups = {1: [group("odd")], 2: []}
     with states() as listed:
         assert listing(listed).groups == {"odd": ListedGroup("PreparingRebalance")}

@@ -82,7 +82,7 @@ def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None
     assert [len(holds(last)[member_id]) for member_id in there] == [SHARE] * 300
 
 
-def test_snapshots_depend_on_the_times_of_records_alone() -> None:
+def test_snapshots_depend_only_on_record_times() -> None:
     restart = Restart(300, 40)
     fold, outcomes = restart.fold(), list[Outcome]()
     whole = restart.published(restart.fold())

@@ -88,7 +88,7 @@ def test_a_client_error_is_one_line(
 @pytest.mark.parametrize(
     "error", [ClusterUnavailable("no answer"), KafkaException(KafkaError(KafkaError._TIMED_OUT, "Local: Timed out"))]
 )
-def test_a_begun_collector_waits_for_its_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_running_collector_waits_for_an_absent_cluster(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     MemoryKafka(monkeypatch)
     stop, begun = threading.Event(), list[None]()
 

@@ -330,7 +330,7 @@ def test_deleted_topic_is_named_and_awaited(
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
 
 
-def test_unknown_limits_stay_unchanged(
+def test_failed_limit_request_keeps_the_known_limits(
     kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.fail("commit", ABORT)

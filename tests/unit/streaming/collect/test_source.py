@@ -208,7 +208,7 @@ def test_fatal_errors_are_raised_and_others_logged(kafka: MemoryKafka, caplog: p
             source.read()
 
 
-def test_client_that_gets_nothing_is_replaced(
+def test_client_that_receives_no_records_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)

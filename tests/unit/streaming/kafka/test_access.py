@@ -58,7 +58,9 @@ def test_no_permission_is_missing_with_all_granted(kafka: MemoryKafka, component
         if permission.resource != "transactional-id"
     ],
 )
-def test_each_missing_permission_has_its_command(kafka: MemoryKafka, component: str, permission: Permission) -> None:
+def test_missing_permission_is_reported_with_its_acl_command(
+    kafka: MemoryKafka, component: str, permission: Permission
+) -> None:
     operation, name, resource = permission
     kafka.deny(name, OPERATIONS[operation])
     verb = "describe the configuration of" if operation == "DescribeConfigs" else operation.lower()

@@ -59,7 +59,7 @@ def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: T
         eventually(lambda: taken.has(b"1", b"2"))
 
 
-def test_resumes_at_its_offset_and_new_topic_at_the_start(kafka: MemoryKafka) -> None:
+def test_reader_resumes_at_offset_and_new_topic_at_its_start(kafka: MemoryKafka) -> None:
     kafka.create(TOPIC, 1)
     for value in (b"1", b"2", b"3"):
         kafka.append(TOPIC, value)
@@ -74,7 +74,7 @@ def test_resumes_at_its_offset_and_new_topic_at_the_start(kafka: MemoryKafka) ->
         eventually(lambda: second.has(b"1", b"2", b"3"))
 
 
-def test_recreated_topic_is_another_topic(kafka: MemoryKafka, taken: Taken) -> None:
+def test_recreated_topic_has_another_id(kafka: MemoryKafka, taken: Taken) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     with taken.reader:

@@ -35,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("darwin", {"REBALANCE_MONITOR_CACHE": "~/mine"}, "home/mine"),
     ],
 )
-def test_downloads_go_to_the_platform_cache_or_a_given_one(
+def test_downloads_go_to_the_platform_cache_or_the_set_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], place: str
 ) -> None:
     monkeypatch.setattr(cache, "sys", SimpleNamespace(platform=platform))
@@ -75,7 +75,7 @@ sys.stdin.read()
 """
 
 
-def test_lock_is_awaited_until_its_holder_ends(tmp_path: Path) -> None:
+def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
     lock, entered = tmp_path / ".lock", threading.Event()
 
     def enter() -> None:

@@ -39,7 +39,7 @@ def test_names_of_each_client() -> None:
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.linger.ms"] == "0"
 
 
-def test_the_same_failure_is_logged_once_a_minute() -> None:
+def test_repeated_failure_is_logged_once_per_minute() -> None:
     once = OncePerMinute()
 
     def passes(text: str, at: float) -> bool:

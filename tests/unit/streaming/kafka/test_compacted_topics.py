@@ -55,13 +55,13 @@ def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> Non
     assert sum(counted) == len(kafka.records(EPISODES)) + len(kafka.records(ASSIGNMENTS))
 
 
-def test_one_group_alone_despite_equal_episode_id(kafka: MemoryKafka) -> None:
+def test_reader_of_one_group_skips_other_groups_episodes(kafka: MemoryKafka) -> None:
     assignments, episodes, _ = read_groups(SETTINGS, group="team/checkout")
     assert assignments == [latest(checkout())]
     assert episodes == read_episode_records(SETTINGS, group="team/checkout") == episode_records(checkout())
 
 
-def test_incidents_of_all_groups_or_of_one(kafka: MemoryKafka) -> None:
+def test_incidents_are_read_for_all_groups_or_one_group(kafka: MemoryKafka) -> None:
     mine, second = incident("team/checkout"), incident("team/checkout/2")
     for incident_record in (mine, second):
         kafka.append(INCIDENTS, encode(incident_record), key=key(incident_record.group_id, incident_record.incident))

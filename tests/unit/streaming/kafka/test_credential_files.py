@@ -49,7 +49,7 @@ def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Pat
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
 
 
-def test_a_certificate_waits_for_its_key(
+def test_new_certificate_is_used_once_its_key_matches(
     settings: KafkaSettings, tmp_path: Path, later: Iterator[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     renewal = Renewal(settings)
@@ -69,5 +69,5 @@ def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path)
     assert renewal.renewed(LOOK_SECONDS)
 
 
-def test_without_files_there_is_nothing_to_renew() -> None:
+def test_settings_without_files_are_never_renewed() -> None:
     assert not Renewal(KafkaSettings()).renewed(0)

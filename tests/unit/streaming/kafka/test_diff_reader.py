@@ -49,7 +49,7 @@ def test_rewritten_batch_is_returned_once(kafka: MemoryKafka) -> None:
     assert ids(from_beginning=True) == ["1", "2", "3"]
 
 
-def test_one_groups_diffs_and_only_new_ones(kafka: MemoryKafka) -> None:
+def test_reader_of_one_group_yields_only_its_new_diffs(kafka: MemoryKafka) -> None:
     for number in range(4):
         put(kafka, number, f"g{number % 2}", number % 2)
     assert ids(from_beginning=True, group="g1") == ["1", "3"]

@@ -60,7 +60,7 @@ def parts(freshness: Freshness) -> dict[str, str]:
     return {part.id: part.state for part in freshness.parts}
 
 
-def test_newest_heartbeat_of_each_component_counts(
+def test_tracker_uses_each_components_newest_heartbeat(
     kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
 ) -> None:
     eventually(lambda: tracked_freshness() == Freshness())
@@ -78,7 +78,7 @@ def test_newest_heartbeat_of_each_component_counts(
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
 
 
-def test_earlier_heartbeat_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
+def test_old_heartbeat_has_the_age_of_its_record(kafka: MemoryKafka) -> None:
     hour = 3_600_000
     leave(kafka, "old", at=now_ms() - hour - 60_000)
     leave(kafka, "new", at=now_ms() + hour, up_to=now_ms() + hour)  # the broker's clock is ahead
@@ -91,7 +91,7 @@ def test_earlier_heartbeat_is_as_old_as_its_record(kafka: MemoryKafka) -> None:
         assert (freshness.is_known, parts(freshness)) == (False, {"new": "alive"})  # last read an hour ago
 
 
-def test_heartbeat_received_now_counts_now(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_heartbeat_has_the_age_zero(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "_SETTLE_SECONDS", 0.0)
     with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: tracker._view.contact is not None)
@@ -181,7 +181,7 @@ def test_missing_permission_gives_no_status_and_is_logged(kafka: MemoryKafka, ca
         eventually(lambda: parts(tracker.freshness(time.monotonic())) == {"c": "alive"})
 
 
-def test_missing_topic_claims_nothing_until_it_exists(
+def test_missing_topic_has_no_freshness_until_it_exists(
     kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness]
 ) -> None:
     leave(kafka)
@@ -224,7 +224,7 @@ def test_no_status_before_the_topic_is_read(kafka: MemoryKafka) -> None:
     assert tracker.freshness(tracker._began + 16) == Freshness()
 
 
-def test_a_thread_that_fails_begins_again(
+def test_background_reader_restarts_after_a_failure(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(kafka)

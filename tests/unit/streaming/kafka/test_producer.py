@@ -35,7 +35,7 @@ def places(kafka: MemoryKafka, topic: str = TOPIC) -> dict[bytes | None, int | N
     return {message.key(): message.partition() for message in kafka.records(topic)}
 
 
-def test_group_goes_to_the_partition_of_its_key(kafka: MemoryKafka) -> None:
+def test_record_goes_to_the_partition_of_its_key(kafka: MemoryKafka) -> None:
     groups = [f"g{number}" for number in range(20)]
     with EventProducer(SETTINGS) as sending:
         for group in groups:
@@ -46,7 +46,7 @@ def test_group_goes_to_the_partition_of_its_key(kafka: MemoryKafka) -> None:
     assert kafka.requests.count("list_topics") == 1  # the partition count is not requested for each record
 
 
-def test_another_topic_and_a_record_without_a_key(kafka: MemoryKafka) -> None:
+def test_record_without_key_goes_to_any_partition(kafka: MemoryKafka) -> None:
     kafka.create("other", 3)
     with EventProducer(SETTINGS) as sending:
         sending.send(event("g"), "other")

@@ -267,7 +267,7 @@ def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
         assert (first.silent_since or 0) >= (since or 0)
 
 
-def test_client_that_gets_nothing_is_replaced(
+def test_client_that_receives_no_records_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)

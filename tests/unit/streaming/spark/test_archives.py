@@ -66,7 +66,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     assert release.startswith("4.")
 
 
-def test_an_archive_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_archive_is_written_atomically(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"--output .*monitor.zip: the name must end in .tar.gz"):
         archives.write_python(tmp_path / "monitor.zip")
     with pytest.raises(OutsideFailure, match=r"--output .*No such file or directory"):

@@ -15,7 +15,7 @@ def test_only_unreachable_brokers_are_awaited() -> None:
     assert not UNAVAILABLE.search("org.apache.kafka.common.errors.TopicAuthorizationException: no")
 
 
-def test_failure_shows_its_helpful_line() -> None:
+def test_failure_message_is_the_last_cause() -> None:
     worker = """[STREAM_FAILED] Query terminated
 Traceback (most recent call last):
   File "worker.py", line 1, in main

@@ -96,7 +96,7 @@ def test_batches_add_up_without_the_ticks() -> None:
     }
 
 
-def test_metric_missing_in_progress_keeps_its_value() -> None:
+def test_figure_missing_in_progress_leaves_metric_unchanged() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
     metrics.add(batch_report(PROGRESS, BUCKETS))

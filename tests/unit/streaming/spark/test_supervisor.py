@@ -55,7 +55,7 @@ def test_ticks_continue_until_a_batch_has_reported() -> None:
     assert [supervisor.next_action(at) for at in (3.0, 50.0)] == [Action.CONTINUE, Action.TICK]
 
 
-def test_a_job_that_ends_by_itself_has_no_timers() -> None:
+def test_job_with_available_now_writes_no_ticks() -> None:
     assert new_supervisor(available_now=True).next_action(0.0) is Action.CONTINUE
 
 
@@ -74,7 +74,7 @@ def test_too_large_a_batch_restarts_the_query_with_another_limit() -> None:
     assert supervisor.next_action(1.1) is Action.CONTINUE
 
 
-def test_new_partitions_are_read_once_the_old_ones_are() -> None:
+def test_new_partitions_are_read_after_the_old_ones_ends() -> None:
     supervisor = new_supervisor()
     supervisor.next_action(0.0)
     supervisor.set_topics(TOPICS | {"m": Identity("id-m", 6)}, 10.0)

@@ -99,14 +99,14 @@ def test_followed_line_is_returned_with_any_content() -> None:
     assert (scanner.read, scanner.first, scanner.last) == (5, "a group", "who joins a group")
 
 
-def test_the_line_in_which_reading_begins_is_passed_over() -> None:
+def test_partial_first_line_is_skipped() -> None:
     scanner = LineScanner(within_line=True)
     assert scanned(scanner, b"end of a group") == []
     assert scanned(scanner, b"'s line\nnext group\n") == ["next group"]
     assert scanner.read == 2
 
 
-def test_endless_lines_take_no_memory() -> None:
+def test_endless_line_is_not_buffered() -> None:
     scanner = LineScanner()
     for _ in range(20):
         assert scanned(scanner, b"group " * 50_000) == []

@@ -90,7 +90,7 @@ def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) 
         (prepared("99,000"), assigned("05,000")),
     ],
 )
-def test_missing_phases_are_left_out(lines: tuple[str, ...]) -> None:
+def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) -> None:
     assert stop(*lines) is None
 
 
@@ -130,7 +130,9 @@ def test_member_that_asked_or_was_closed_has_stopped(lines: tuple[str, ...], sto
     ("protocol", "owned_again", "given_up"),
     [("range", {}, {"t": [0, 1, 2]}), ("cooperative-sticky", {"t": [0]}, {"t": [1, 2]})],
 )
-def test_stop_has_what_the_member_gave_up(protocol: str, owned_again: Holding, given_up: Holding) -> None:
+def test_stop_lists_the_partitions_that_a_member_revoked(
+    protocol: str, owned_again: Holding, given_up: Holding
+) -> None:
     previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
     now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=owned_again))
     event = stop_event(now, read_lines((prepared("01,000", REVOKED), assigned("05,000"))), previous)
@@ -156,7 +158,7 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
     )
 
 
-def test_each_generation_has_a_phase_of_its_own() -> None:
+def test_join_phases_of_two_generations_are_separate() -> None:
     lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, assigned("06,000")) == stop(*lines)
 

@@ -40,7 +40,7 @@ def test_empty_bytes_are_not_metadata() -> None:
         (32_767, member(["t"], {"t": [5]}, 9, "r")),
     ],
 )
-def test_every_version_and_newer_ones(version: int, expected: dict[str, Any]) -> None:
+def test_every_known_version_and_newer_versions_are_read(version: int, expected: dict[str, Any]) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
 

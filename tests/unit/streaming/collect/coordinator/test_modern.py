@@ -318,7 +318,7 @@ def test_the_state_of_a_streams_group(streams_group: ModernGroup, state: str) ->
     assert seen.state == state
 
 
-def test_there_is_no_snapshot_before_the_first_epoch() -> None:
+def test_group_before_its_first_epoch_has_no_snapshot() -> None:
     state = CoordinatedGroup()
     state.apply(GroupPart("g", "streams", "topology", Topology(0, ())))
     assert state.modern == ModernGroup("streams", topology=Topology(0, ()))

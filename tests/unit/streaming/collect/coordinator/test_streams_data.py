@@ -41,7 +41,7 @@ def test_bytes_of_kafka_4_3_1_are_decoded() -> None:
         (2**62, {}),
     ],
 )
-def test_when_to_join_again(at: int, expected: dict[str, int]) -> None:
+def test_next_rebalance_time_is_read_from_user_data(at: int, expected: dict[str, int]) -> None:
     assert read_assigned_tasks(ASSIGNMENT_INFO[:-8] + pack(">q", at)) == {"standby": {"0": [3]}} | expected
 
 

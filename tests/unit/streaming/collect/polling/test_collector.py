@@ -97,7 +97,7 @@ def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.L
     assert published(kafka) == FIRST
 
 
-def test_group_listed_without_state_holds_up_no_other(kafka: MemoryKafka) -> None:
+def test_group_listed_without_state_delays_no_other_group(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE), "g": group("g", shares=ONE)}
     with Polling():
         eventually(lambda: published(kafka, "g") == FIRST)
