@@ -58,12 +58,12 @@ class ClusterView:
         self._coordinators: dict[int, int] = {}
         self._hosts: dict[str, dict[str, int]] = {}
 
-    def take_silence(self, at_ms: int) -> None:
+    def add_outage(self, at_ms: int) -> None:
         """Record that no broker has answered since ``at_ms``; the next snapshot ends this outage."""
         if self._silent_since is None and self._snapshot is not None:
             self._silent_since = at_ms
 
-    def take_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
+    def add_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
         """Compare a snapshot with the previous one; return an event with the changes, or None if nothing changed."""
         before, self._snapshot = self._snapshot, snapshot
         topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}

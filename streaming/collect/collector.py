@@ -72,7 +72,7 @@ class Collector(BaseCollector):
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_listing = 0
         try:
-            while self._goes_on():
+            while self._should_continue():
                 self._publish(self._source.read())
             # Without more records in the log, the last run of each partition counts as complete.
             self._publish(self._source.read(settle_seconds=0, flush_seconds=0))
@@ -131,7 +131,7 @@ class Collector(BaseCollector):
             self._metrics.published(self._publisher.publish(items, batch.place))
             self._proven = time.monotonic()
         else:
-            self._prove(batch)
+            self._confirm_ownership(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
     def _usable(self, outcome: Outcome) -> bool:
@@ -148,7 +148,7 @@ class Collector(BaseCollector):
             self._layout.refused(outcome.record.key, outcome.record.value, outcome.error)
         return True
 
-    def _prove(self, batch: OffsetsBatch) -> None:
+    def _confirm_ownership(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat; the commit fails if another collector has taken over."""
         now = time.monotonic()
         if now - self._proven < self._settings.signs.every_ms / 1000:

@@ -157,8 +157,8 @@ class CountsPublisher:
             self._published = {name: counts for name, counts in self._published.items() if subscriptions.get(name)}
             self._due = time.monotonic() + self._every
             if away or self._topics.snapshot is None:
-                self._view.take_silence(now)
-            elif (change := self._view.take_snapshot(self._topics.snapshot, all_groups, now)) is not None:
+                self._view.add_outage(now)
+            elif (change := self._view.add_snapshot(self._topics.snapshot, all_groups, now)) is not None:
                 items.append(change)
         return items
 

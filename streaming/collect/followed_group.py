@@ -5,16 +5,15 @@ from typing import Final
 
 from msgspec import structs
 
+from streaming.collect.broker_log.group_reasons import MOVE_MS
 from streaming.collect.coordinator.classic import ClassicGroup, has_generation, with_last_kind
 from streaming.collect.coordinator.modern import GroupPart, ModernGroup, TopicNames, named
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.evidence import departure_evidence, probing_rebalance, removal_evidence
 from streaming.collect.partition_owners import PartitionOwners
+from streaming.collect.rebalances import STABLE_STATES
 from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence, GroupDeleted, GroupObserved
 
-#: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
-#: timeouts.
-_MOVE_MS: Final = 90_000
 #: Evidence for a new group whose first generations were not written.
 _CREATED: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
@@ -25,8 +24,6 @@ _LATE_PARTS = frozenset({"regexes"})
 LARGE: Final = 100
 #: The least record time (ms) between two snapshots of a large, rebalancing group.
 COALESCE_MS: Final = 1000
-#: States in which a group with epochs does not rebalance.
-_SETTLED: Final = ("Stable", "Empty")
 
 
 @dataclass(slots=True)
@@ -106,7 +103,7 @@ class FollowedGroup(CoordinatedGroup):
             return False
         if snapshot is None or not snapshot.counts_epochs or not self.is_early(record.timestamp):
             return False
-        if group.number is None or group.state in _SETTLED:
+        if group.number is None or group.state in STABLE_STATES:
             return False
         if removed := group.changed - group.subscriptions.keys():
             static = {metadata.member.group_instance_id for metadata in group.subscriptions.values()} - {None}
@@ -155,7 +152,7 @@ class FollowedGroup(CoordinatedGroup):
         The new leader's first record has the time of the move. If ``record`` is that record, the move may be days old.
         """
         elapsed_ms = record.timestamp - leader_since
-        if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= _MOVE_MS:
+        if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= MOVE_MS:
             return []
         reason = f"the partition of the group's records had a new leader {elapsed_ms / 1000:.0f} s before"
         return [Evidence(source="group-records", reason=reason, kind=COORDINATOR_MOVED)]

@@ -124,11 +124,11 @@ class BaseCollector(ABC):
         every = self._settings.collect.metadata_interval_ms / 1000
         self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, every)
 
-    def _goes_on(self) -> bool:
+    def _should_continue(self) -> bool:
         self._begun = True
         now = time.monotonic()
         return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
 
     @abstractmethod
     def _collect(self) -> None:
-        """Collect and publish events while :meth:`_goes_on` returns True."""
+        """Collect and publish events while :meth:`_should_continue` returns True."""

@@ -47,7 +47,7 @@ _Resumed = tuple[int, int | None, int]
 
 
 @dataclass(slots=True)
-class _Hold:
+class _Ownership:
     """A partition, its owner since a time, and its commits; times are in ms.
 
     Attributes:
@@ -158,7 +158,7 @@ class PartitionOwners:
 
     def __init__(self) -> None:
         self.intervals = CommitIntervals()
-        self._held: dict[_Place, _Hold] = {}
+        self._held: dict[_Place, _Ownership] = {}
         #: Partitions that have no owner now, in the order in which members gave them up.
         self._free: dict[_Place, None] = {}
         #: The partitions of each member.
@@ -193,7 +193,7 @@ class PartitionOwners:
         held.offset = offset
         return held.stopped and self._further(held, topic, partition, timestamp, offset)
 
-    def _further(self, held: _Hold, topic: str, partition: int, timestamp: int, offset: int) -> bool:
+    def _further(self, held: _Ownership, topic: str, partition: int, timestamp: int, offset: int) -> bool:
         if held.base is None or offset < held.base:
             held.base = offset
         holder = held.member_id or (held.last_owner if held.is_new else "")
@@ -235,47 +235,47 @@ class PartitionOwners:
             owners |= dict.fromkeys(_places(member.assigned), member.member_id)
         for place, held in self._held.items():
             if held.member_id and place not in owners:
-                self._let_go(place, held)
+                self._release(place, held)
         members = {member.member_id for member in now.members}
-        self._leave(lambda member_id: member_id not in members)
+        self._mark_gone(lambda member_id: member_id not in members)
         for place, member_id in owners.items():
-            self._give(place, member_id, number, now.timestamp, eager=eager)
-        self._forget()
+            self._assign(place, member_id, number, now.timestamp, eager=eager)
+        self._drop_oldest_free()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
         """Update some members' assignments between two snapshots of a group with epochs; None: the member left."""
         self._number = epoch
         for member_id, share in assigned.items():
             for place in self._of.get(member_id, set()).difference(_places(share or {})):
-                self._let_go(place, self._held[place])
+                self._release(place, self._held[place])
             if share is None:
-                self._leave(member_id.__eq__)
+                self._mark_gone(member_id.__eq__)
         for member_id, share in assigned.items():
             for place in _places(share or {}):
-                self._give(place, member_id, epoch, timestamp)
-        self._forget()
+                self._assign(place, member_id, epoch, timestamp)
+        self._drop_oldest_free()
 
-    def _let_go(self, place: _Place, held: _Hold) -> None:
+    def _release(self, place: _Place, held: _Ownership) -> None:
         self._of[held.member_id].discard(place)
         if not self._of[held.member_id]:
             del self._of[held.member_id]
         held.last_owner, held.member_id, held.committed = held.member_id, "", None
         self._free[place] = None
 
-    def _leave(self, is_gone: Callable[[str], bool]) -> None:
+    def _mark_gone(self, is_gone: Callable[[str], bool]) -> None:
         """Mark members as gone, so that later commits for their former partitions count for new owners."""
         for place in self._free:
             held = self._held[place]
             if held.last_owner and is_gone(held.last_owner):
                 held.last_owner = ""
 
-    def _give(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
+    def _assign(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
         held = self._held.get(place)
         if held is not None and held.member_id and held.member_id != member_id:
-            self._let_go(place, held)
+            self._release(place, held)
         self._of.setdefault(member_id, set()).add(place)
         if held is None:  # the first progress will prove that the group has begun to consume the partition
-            self._held[place] = _Hold(member_id, now, stopped=True, number=number, is_new=True)
+            self._held[place] = _Ownership(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
             self._free.pop(place, None)
             if not held.stopped:
@@ -285,7 +285,7 @@ class PartitionOwners:
             if held.member_id != member_id:
                 held.member_id, held.since, held.committed, held.last_owner = member_id, now, None, ""
 
-    def _forget(self) -> None:
+    def _drop_oldest_free(self) -> None:
         for place in list(self._free)[:-_MOST_FREE] if len(self._free) > _MOST_FREE else ():
             del self._free[place], self._held[place]
 

@@ -106,7 +106,8 @@ class SampleSchedule:
             pace.targets = pace.targets or dict(ends)
             if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
                 del self._active[group_id]
-                self._resting[group_id] = now + (self._rest or _LONGEST_SECONDS)
+                if self._rest:
+                    self._resting[group_id] = now + self._rest
                 return
             pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
         pace.due = now + pace.pause

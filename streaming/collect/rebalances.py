@@ -24,8 +24,8 @@ from streaming.records.events import MAX_TIMESTAMP, GroupDeleted, GroupObserved,
 #: States in which a group rebalances, as Kafka names them.
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 PREPARING, COMPLETING = REBALANCING_STATES[:2]
-#: States in which a group with epochs does not rebalance.
-_SETTLED: Final = ("Stable", "Empty", None)
+#: States in which a group does not rebalance.
+STABLE_STATES: Final = ("Stable", "Empty")
 LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
 #: The least length of a published rebalance, and the least time between two events of a group; ms.
 _MIN_INTERVAL_MS: Final = 1000
@@ -151,7 +151,7 @@ class Rebalances:
             self._forget(data.group_id)
         elif isinstance(data, GroupObserved) and data.counts_epochs:
             self._step(data)
-        elif isinstance(data, GroupObserved) and (not data.polled or data.state in _SETTLED):
+        elif isinstance(data, GroupObserved) and (not data.polled or data.state in (*STABLE_STATES, None)):
             rebalance = self._open.get(data.group_id)
             number = None if rebalance is None else rebalance.number
             if number is None or data.generation is None or data.generation > number:
@@ -164,7 +164,7 @@ class Rebalances:
         self._revoking[data.group_id] = revoking
         if not revoking:
             del self._revoking[data.group_id]
-        if data.state in _SETTLED:
+        if data.state in (*STABLE_STATES, None):
             if rebalance is not None:
                 rebalance.state, rebalance.missed, rebalance.source = data.state, _MAX_MISSED_LISTS, ADMIN
         elif not data.polled:
@@ -183,7 +183,7 @@ class Rebalances:
             if rebalance.missed >= _MAX_MISSED_LISTS and not rebalance.in_log:
                 self._forget(group_id)
                 if published is not None:
-                    state = rebalance.state if rebalance.state in _SETTLED else None
+                    state = rebalance.state if rebalance.state in (*STABLE_STATES, None) else None
                     changes: dict[str, Any] = {"awaited": [], "until": {}, "state": state, "ended": True}
                     events.append(structs.replace(published, timestamp=now, **changes))
                 continue

@@ -177,7 +177,7 @@ class OffsetsTopic:
         if records:
             self._short_since = None
         else:
-            self._unless_stuck(now)
+            self._replace_stuck_client(now)
         behind = sum(partition.behind for partition in self._partitions.values())
         read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
         held = frozenset(number for number, partition in read if partition.fold.held)
@@ -231,7 +231,7 @@ class OffsetsTopic:
             for number, partition in self._partitions.items()
         )
 
-    def _unless_stuck(self, now: float) -> None:
+    def _replace_stuck_client(self, now: float) -> None:
         """Replace a client that received no records for ``STALL_SECONDS`` although leaders have more records.
 
         librdkafka may lose all its brokers at once (:mod:`streaming.kafka.metadata`).

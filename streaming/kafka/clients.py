@@ -140,7 +140,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
                     f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
-            raise ClusterUnavailable(security.silent(reason or last.str(), settings, timeout))
+            raise ClusterUnavailable(security.no_answer_message(reason or last.str(), settings, timeout))
 
 
 def is_temporary(error: KafkaError) -> bool:

@@ -265,7 +265,7 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     return None
 
 
-def silent(text: str, settings: KafkaSettings, seconds: float) -> str:
+def no_answer_message(text: str, settings: KafkaSettings, seconds: float) -> str:
     """Return a message about the address that does not answer: the token endpoint or the bootstrap servers."""
     address = f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
     if _TOKENLESS in text.lower():

@@ -134,7 +134,7 @@ _MAX_PENDING: Final = 1000
 _MAX_SKIPPED: Final = 100
 #: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
 #: timeouts.
-_MOVE_MS: Final = 90_000
+MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
 _MEMBER_KINDS: Final = {
@@ -271,7 +271,7 @@ def _note_move(group: _Group, event: CoordinatorEvent) -> None:
     if not group.has_moved or group.moved_at is None or event.timestamp is None:
         return
     elapsed_ms = event.timestamp.ms - group.moved_at.ms
-    if 0 <= elapsed_ms <= _MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
+    if 0 <= elapsed_ms <= MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
         reason = f"the group's coordinator moved {elapsed_ms / 1000:.0f} s before"
         group.pending.append(_evidence(reason, (), COORDINATOR_MOVED))
 

@@ -11,11 +11,11 @@ from typing import Final
 
 from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.group import OTHER_SECONDS, RESTS, UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
+from streaming.collect.polling.group import OTHER_SECONDS, UNKNOWN, PolledGroup, in_flux, poll, resumed, shows_change
 from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import Pace, Schedule
-from streaming.collect.rebalances import REBALANCING_STATES, KnownGroup, ListedGroup, Rebalances
+from streaming.collect.rebalances import REBALANCING_STATES, STABLE_STATES, KnownGroup, ListedGroup, Rebalances
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.metadata import Contact
 from streaming.records.events import Event, GroupObserved
@@ -64,9 +64,9 @@ class PollingCollector(BaseCollector):
         self._newer_than_list, self._newer_than_answer = set[str](), set[str]()
         self._away = self._complete = False
         _log.info("polling groups with at most %g requests per second", self._pace.requests)
-        while self._goes_on():
+        while self._should_continue():
             for published_event in collectors.poll():
-                self._take_other(published_event)
+                self._add_other_event(published_event)
             self._request()
             now = time.monotonic()
             replies = self._requests.replies(self._schedule.pause(now, self._list_due))
@@ -85,7 +85,7 @@ class PollingCollector(BaseCollector):
         now = time.monotonic()
         if now >= self._list_due and not self._requests.is_pending(None):
             self._schedule.spend(self._brokers, now)
-            self._list_due = now + self._pace.between_lists(self._brokers)
+            self._list_due = now + self._pace.list_interval(self._brokers)
             self._newer_than_list.clear()
             self._requests.list()
         self._requests.describe(self._schedule.take(now))
@@ -107,7 +107,7 @@ class PollingCollector(BaseCollector):
             if not self._unanswered:
                 _log.info("all coordinators answer again")
         self._metrics.descriptions.inc()
-        if answer.state not in RESTS:
+        if answer.state not in STABLE_STATES:
             self._described[group_id] = frozenset(member.member_id for member in answer.members)
         if group_id in self._newer_than_answer:
             self._newer_than_answer.discard(group_id)
@@ -118,14 +118,14 @@ class PollingCollector(BaseCollector):
         group, event = poll(before, answer, int(time.time() * 1000), self._source)
         if event is None:
             self._held.pop(group_id, None)
-        elif before.is_from_other_collector and self._is_held(group_id, now):
+        elif before.is_from_other_collector and self._must_wait(group_id, now):
             self._schedule.answered(group_id, "flux", now)
             return None
         self._groups[group_id] = group
         if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
-            calm = answer.state in RESTS and (event is None or before.view is None)
+            calm = answer.state in STABLE_STATES and (event is None or before.view is None)
             self._schedule.answered(group_id, "rest" if calm else "flux", now)
         return event
 
@@ -145,7 +145,7 @@ class PollingCollector(BaseCollector):
     def _group(self, group_id: str) -> PolledGroup:
         return self._groups.get(group_id, UNKNOWN)
 
-    def _take_other(self, event: Event) -> None:
+    def _add_other_event(self, event: Event) -> None:
         """Use another collector's event as the group's last event, with which later answers are compared.
 
         An answer to an earlier request may be older than the event: an ended rebalance would look like a new one.
@@ -158,7 +158,7 @@ class PollingCollector(BaseCollector):
             self._newer_than_answer.add(group_id)
         self._groups[group_id] = resumed(event)
 
-    def _is_held(self, group_id: str, now: float) -> bool:
+    def _must_wait(self, group_id: str, now: float) -> bool:
         """Return True if the collector that published the group's last event has time to publish the next one."""
         if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
             return True
@@ -178,31 +178,31 @@ class PollingCollector(BaseCollector):
             if item.state is None:
                 continue
             group = self._group(group_id)
-            if item.state not in RESTS:
+            if item.state not in STABLE_STATES:
                 # confluent-kafka has no names for the states of groups with epochs.
                 state = item.state if item.state in REBALANCING_STATES else REBALANCING_STATES[-1]
                 rebalancing[group_id] = ListedGroup(state, self._described.get(group_id))
                 if group_id not in self._newer_than_list:
                     before = self._listed_at if group_id in self._listed else None
                     group = self._groups[group_id] = in_flux(group, item.state, moment, before)
-            if is_news(group, item.state):
-                self._schedule.hurry(group_id, now)
+            if shows_change(group, item.state):
+                self._schedule.make_due(group_id, now)
         self._described = {group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing}
         self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
-            self._look_for((self._groups.keys() | self._listed.keys()) - listed.keys(), now)
+            self._request_unlisted((self._groups.keys() | self._listed.keys()) - listed.keys(), now)
             self._log_visibility(len(listed))
         self._listed, self._listed_at = listed, moment
         self._metrics.groups.set(len(self._schedule))
         self._metrics.overdue.set(self._schedule.overdue(now))
 
-    def _look_for(self, groups: Iterable[str], now: float) -> None:
+    def _request_unlisted(self, groups: Iterable[str], now: float) -> None:
         """Request the groups that no broker listed: only a group's coordinator can say that the group is gone."""
         for group_id in groups:
             group = self._group(group_id)
             if group.id:
                 self._schedule.add(group_id, 2, now)
-                self._schedule.hurry(group_id, now)
+                self._schedule.make_due(group_id, now)
             else:  # this collector never published the group; the number of a group that the stream has is kept
                 self._schedule.remove(group_id)
                 if group.view is None:

@@ -29,6 +29,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.coordinator.embedded import STREAM
 from streaming.collect.evidence import UNSURE, departed
+from streaming.collect.rebalances import STABLE_STATES
 from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import POLLING, Event, Evidence, GroupDeleted, GroupObserved, Kind, ObservedMember
@@ -38,8 +39,6 @@ LIMITS = (
     "asked for with the Admin API: the generation or epoch is a count of what was seen, not Kafka's number; "
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
-#: States of a group at rest; in all other states the group rebalances.
-RESTS = frozenset({"Stable", "Empty"})
 #: Seconds in which another collector, which published a group's last event, may publish the next event.
 OTHER_SECONDS = 15.0
 #: The state of a group that its coordinator does not know.
@@ -92,7 +91,7 @@ def resumed(event: Event) -> PolledGroup:
     view = event.data
     if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
-    at_rest = view.timestamp if view.state in RESTS else None
+    at_rest = view.timestamp if view.state in STABLE_STATES else None
     return PolledGroup(view, event.id, described=view.timestamp, rest=at_rest)
 
 
@@ -122,7 +121,7 @@ def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = 
     return replace(group, flux=Flux(max(filter(None, (group.rest, rest)), default=None), now, state))
 
 
-def is_news(group: PolledGroup, state: str) -> bool:
+def shows_change(group: PolledGroup, state: str) -> bool:
     """Return True if a listed state shows that a described group's rebalance has begun or ended."""
     expected = "Empty" if group.view is None else group.view.state
     return group.flux is not None or (group.described is not None and expected not in (None, state))
@@ -137,7 +136,7 @@ def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tu
     if answer.state == DEAD:
         data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
         return UNKNOWN, None if group.view is None else Event(source, _digest(group.id, b"deleted"), data)
-    at_rest = answer.state in RESTS
+    at_rest = answer.state in STABLE_STATES
     group = group if at_rest else in_flux(group, answer.state, now)
     view = _view(group, answer, now)
     event = None
@@ -177,7 +176,7 @@ def _is_counted(group: PolledGroup, before: GroupObserved, now: GroupObserved) -
     if owned_before.keys() != owned_now.keys():
         return True
     targets = ({_name(member): member.target or {} for member in view.members} for view in (before, now))
-    return before.state in RESTS and next(targets) != next(targets)
+    return before.state in STABLE_STATES and next(targets) != next(targets)
 
 
 def _name(member: ObservedMember) -> str:
@@ -194,7 +193,7 @@ def _has_changed(group: PolledGroup, view: GroupObserved, *, at_rest: bool) -> b
         return True
     if view.group_protocol == "classic":
         return group.flux is not None
-    return at_rest and before.state not in RESTS
+    return at_rest and before.state not in STABLE_STATES
 
 
 def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:

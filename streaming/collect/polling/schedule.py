@@ -32,7 +32,7 @@ class Pace(NamedTuple):
         """Return the seconds until a group's next request; each unchanged answer in a row (``calm``) doubles them."""
         return min(self.slow, self.quick * 2.0 ** min(calm, 32))
 
-    def between_lists(self, brokers: int) -> float:
+    def list_interval(self, brokers: int) -> float:
         """Return the seconds between two list requests, which go to every broker and must not use the whole budget."""
         return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
 
@@ -86,7 +86,7 @@ class Schedule:
         """Stop requesting a group."""
         self._slots.pop(group_id, None)
 
-    def hurry(self, group_id: str, now: float) -> None:
+    def make_due(self, group_id: str, now: float) -> None:
         """Make a group due now because it rebalances; a group in flux is unchanged, because its pauses are short."""
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:

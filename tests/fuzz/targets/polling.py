@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streaming.cli.replay import differences, replayed_diffs
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.counts import read_published
-from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, is_news, poll, resumed
+from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, poll, resumed, shows_change
 from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state
 from streaming.monitor.bucket import process
@@ -93,7 +93,7 @@ def _polling(case: Case) -> None:
             continue
         now = 1_700_000_000_000 + 1_000 * number
         if number % 3 == 2:  # ListGroups has already returned the state
-            is_news(polled, description.state)
+            shows_change(polled, description.state)
             polled = in_flux(polled, description.state, now)
         before = polled.number
         polled, event = poll(polled, description, now, _SOURCE)

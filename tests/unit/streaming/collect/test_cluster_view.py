@@ -41,7 +41,7 @@ WHOLE = snapshot({1, 2}, (1, 2))
 
 def started() -> ClusterView:
     view = ClusterView("test")
-    assert view.take_snapshot(WHOLE, groups(), 1000) is None
+    assert view.add_snapshot(WHOLE, groups(), 1000) is None
     return view
 
 
@@ -55,71 +55,71 @@ def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int
 
 
 def test_unchanged_cluster_has_no_event() -> None:
-    assert started().take_snapshot(WHOLE, groups(), 2000) is None
+    assert started().add_snapshot(WHOLE, groups(), 2000) is None
 
 
 def test_broker_stops_and_returns() -> None:
     view = started()
-    away = view.take_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
+    away = view.add_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
     assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
-    back = view.take_snapshot(WHOLE, groups(), 9000)
+    back = view.add_snapshot(WHOLE, groups(), 9000)
     assert back is not None
     assert isinstance(back.data, ClusterObserved)
     assert (back.data.brokers, back.data.changes) == ([1, 2], [])
-    assert view.take_snapshot(WHOLE, groups(), 10_000) is None
+    assert view.add_snapshot(WHOLE, groups(), 10_000) is None
 
 
-@pytest.mark.parametrize(("last", "is_news"), [(None, False), ([1, 2], False), ([2], True)])
-def test_broker_returned_between_two_runs(last: list[int] | None, is_news: bool) -> None:
-    event = ClusterView("test", last).take_snapshot(WHOLE, groups(), 1000)
-    assert (event is not None) == is_news
-    assert not is_news or changes(event) == []
+@pytest.mark.parametrize(("last", "shows_change"), [(None, False), ([1, 2], False), ([2], True)])
+def test_broker_returned_between_two_runs(last: list[int] | None, shows_change: bool) -> None:
+    event = ClusterView("test", last).add_snapshot(WHOLE, groups(), 1000)
+    assert (event is not None) == shows_change
+    assert not shows_change or changes(event) == []
 
 
 def test_coordinator_move_lists_the_affected_groups() -> None:
-    moved = started().take_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000)
+    moved = started().add_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000)
     assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
 
 
-@pytest.mark.parametrize(("back_ms", "is_news"), [(11_999, False), (12_000, True)])
-def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, is_news: bool) -> None:
+@pytest.mark.parametrize(("back_ms", "shows_change"), [(11_999, False), (12_000, True)])
+def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, shows_change: bool) -> None:
     view = started()
-    view.take_silence(2000)
-    view.take_silence(3000)
-    back = view.take_snapshot(WHOLE, groups(), back_ms)
+    view.add_outage(2000)
+    view.add_outage(3000)
+    back = view.add_snapshot(WHOLE, groups(), back_ms)
     wanted = [ClusterChange("broker-restart", "all brokers", 2000, GROUPS)]
-    assert (back is not None) == is_news
-    assert not is_news or changes(back) == wanted
+    assert (back is not None) == shows_change
+    assert not shows_change or changes(back) == wanted
 
 
 def test_topics_are_deleted_and_grow() -> None:
     view = started()
-    grown = view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 6}), groups(), 2000)
+    grown = view.add_snapshot(snapshot({1, 2}, (1, 2), {"orders": 6}), groups(), 2000)
     assert changes(grown) == [ClusterChange("partitions-added", "orders from 3 to 6", 2000, GROUPS)]
     others = groups("b") | groups("a", "c", topic="other")
-    gone = view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 3000)
+    gone = view.add_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 3000)
     assert changes(gone) == [ClusterChange("topic-deleted", "orders", 3000, ["b"])]
-    assert view.take_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 4000) is None
+    assert view.add_snapshot(snapshot({1, 2}, (1, 2), {"orders": 0}), others, 4000) is None
 
 
 def test_host_whose_members_all_left_is_reported() -> None:
     view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
-    view.take_snapshot(WHOLE, groups(hosts=both), 1000)
+    view.add_snapshot(WHOLE, groups(hosts=both), 1000)
     half = groups("a", "b") | groups("c", hosts=both)
-    assert view.take_snapshot(WHOLE, half, 6000) is None
-    gone = view.take_snapshot(WHOLE, groups(), 11_000)
+    assert view.add_snapshot(WHOLE, half, 6000) is None
+    gone = view.add_snapshot(WHOLE, groups(), 11_000)
     assert changes(gone) == [ClusterChange("mass-restart", "10.0.0.1", 1000, GROUPS)]
-    assert view.take_snapshot(WHOLE, groups(), 16_000) is None
+    assert view.add_snapshot(WHOLE, groups(), 16_000) is None
 
 
 def test_two_groups_are_not_a_host_loss() -> None:
     view = ClusterView("test")
-    view.take_snapshot(WHOLE, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
-    assert view.take_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
+    view.add_snapshot(WHOLE, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
+    assert view.add_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
 
 
 def test_groups_that_end_in_turn_are_not_a_host_loss() -> None:
     view = started()
-    ends = [view.take_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
+    ends = [view.add_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]
-    assert view.take_snapshot(WHOLE, {}, 300_000) is None
+    assert view.add_snapshot(WHOLE, {}, 300_000) is None

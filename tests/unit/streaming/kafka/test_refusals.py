@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.security import explain, silent
+from streaming.kafka.security import explain, no_answer_message
 from streaming.settings.connection import KafkaSettings
 
 SETTINGS = KafkaSettings.model_validate(
@@ -116,5 +116,5 @@ def test_refusals_of_an_identity_provider(text: str, message: str) -> None:
 def test_unavailable_identity_provider_is_awaited(text: str) -> None:
     assert explain(_TOKENLESS + text, OAUTH) is None
     tokenless = f"token endpoint https://id.example/token: gives no token within 8 s ({_TOKENLESS}{text})"
-    assert silent(_TOKENLESS + text, OAUTH, 8.0) == tokenless
-    assert silent(text, OAUTH, 8.0) == f"bootstrap_servers kafka:9093: no broker answers within 8 s ({text})"
+    assert no_answer_message(_TOKENLESS + text, OAUTH, 8.0) == tokenless
+    assert no_answer_message(text, OAUTH, 8.0) == f"bootstrap_servers kafka:9093: no broker answers within 8 s ({text})"

@@ -11,10 +11,10 @@ from streaming.collect.polling.group import (
     Flux,
     PolledGroup,
     in_flux,
-    is_news,
     poll,
     resumed,
     resumed_from_latest,
+    shows_change,
 )
 from streaming.monitor.state import ownership
 from streaming.records.diffs import LatestAssignment
@@ -291,17 +291,17 @@ def test_group_without_events_resumes_from_latest_assignment() -> None:
 
 def test_states_in_the_list_bound_the_beginning() -> None:
     group, _ = polled(classic("Stable", A6))
-    assert not is_news(group, "Stable")
+    assert not shows_change(group, "Stable")
     group = in_flux(group, "PreparingRebalance", 6000, 5000)
-    assert is_news(group, "PreparingRebalance")
-    assert is_news(group, "Stable")
+    assert shows_change(group, "PreparingRebalance")
+    assert shows_change(group, "Stable")
     assert in_flux(group, "CompletingRebalance", 7000, 6500) is group
     group, event = poll(group, classic("Stable", A3, B3), 8000, "s")
     assert event is not None
     assert isinstance(event.data, GroupObserved)
     assert "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
-    assert not is_news(group, "Stable")
-    assert is_news(group, "Empty")
+    assert not shows_change(group, "Stable")
+    assert shows_change(group, "Empty")
 
 
 @pytest.mark.parametrize(
@@ -315,17 +315,17 @@ def test_group_is_at_rest_since_its_last_stable_answer(
 
 
 def test_a_state_that_was_not_described_calls_for_a_description() -> None:
-    assert not is_news(UNKNOWN, "Stable")  # an unknown group is due in any case
-    assert is_news(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
+    assert not shows_change(UNKNOWN, "Stable")  # an unknown group is due in any case
+    assert shows_change(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))
-    assert not is_news(empty, "Empty")
-    assert is_news(empty, "Stable")
+    assert not shows_change(empty, "Empty")
+    assert shows_change(empty, "Stable")
     group = resumed_from_latest(
         LatestAssignment(
             group_id="g", protocol="classic", assignor=None, generation=1, group_epoch=None, timestamp=1, members={}
         )
     )
-    assert not is_news(group, "Stable")
+    assert not shows_change(group, "Stable")
 
 
 def test_each_change_is_a_round_and_a_repeat_is_not() -> None:

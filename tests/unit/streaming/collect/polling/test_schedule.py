@@ -16,7 +16,7 @@ def test_each_unchanged_answer_doubles_the_interval(calm: int, seconds: float) -
 
 @pytest.mark.parametrize(("brokers", "seconds"), [(1, 1.0), (50, 1.0), (51, 1.02), (500, 10.0)])
 def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float) -> None:
-    assert PACE.between_lists(brokers) == seconds
+    assert PACE.list_interval(brokers) == seconds
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_unanswered_group_is_polled_less_and_less() -> None:
     assert schedule.take(0.0) == ["g"]
     schedule.answered("g", "nothing", 10.0)
     assert schedule.take(10.5) == []
-    schedule.hurry("g", 10.5)
+    schedule.make_due("g", 10.5)
     assert schedule.take(10.5) == []
     assert schedule.take(11.0) == ["g"]
     schedule.answered("g", "nothing", 11.0)
@@ -86,10 +86,10 @@ def test_change_makes_a_group_due_at_once() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["rest"], 8) == [0, 2, 6]
-    schedule.hurry("g", 9.0)
-    schedule.hurry("g", 9.0)
+    schedule.make_due("g", 9.0)
+    schedule.make_due("g", 9.0)
     assert schedule.take(9.0) == ["g"]
-    schedule.hurry("g", 9.0)  # the group's description is already requested
+    schedule.make_due("g", 9.0)  # the group's description is already requested
     assert schedule.take(9.0) == []
     schedule.answered("g", "flux", 9.0)
     assert schedule.take(9.5) == ["g"]
