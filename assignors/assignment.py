@@ -167,12 +167,8 @@ def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str
 def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> int:
     """Return the number of partitions whose owner differs between the two assignments."""
     last = owners(before)
-    return sum(
-        last.get(topic, {}).get(p, member) != member
-        for member, owned in after.items()
-        for topic, partitions in owned.items()
-        for p in partitions
-    )
+    now = ((topic, p, member) for member, owned in after.items() for topic, ps in owned.items() for p in ps)
+    return sum(last.get(topic, {}).get(p, member) != member for topic, p, member in now)
 
 
 def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:

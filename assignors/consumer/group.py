@@ -80,11 +80,7 @@ def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[
 
 def kept(owned: TopicPartitions, subscribed: Mapping[str, None]) -> dict[str, Sequence[int]]:
     """Return the owned partitions, ascending, of the topics that the member still subscribes to."""
-    return {
-        name: partitions if isinstance(partitions, range) else sorted(partitions)
-        for name, partitions in owned.items()
-        if partitions and name in subscribed
-    }
+    return {n: p if isinstance(p, range) else sorted(p) for n, p in owned.items() if p and n in subscribed}
 
 
 def unowned(group: ServerGroup, subscribed: Sequence[Mapping[str, None]]) -> dict[str, list[range]]:

@@ -151,11 +151,8 @@ class _Better:
                 led[target][partition] = led[leader].pop(partition)
                 self.leaders[leader] -= 1
                 self.leaders[target] += 1
-        return [
-            Move(partition, was, self.lists[partition][0])
-            for partition, was in first.items()
-            if self.lists[partition][0] != was
-        ]
+        changed = [(partition, was) for partition, was in first.items() if self.lists[partition][0] != was]
+        return [Move(partition, was, self.lists[partition][0]) for partition, was in changed]
 
     def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return the shortest chain of leader changes, last first, to a broker with at least two fewer; [] if none."""

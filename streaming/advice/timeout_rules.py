@@ -62,11 +62,8 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
 
 
 def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
-    return [
-        episode
-        for episode in history.of_kinds(("crash",))
-        if episode.members.replaced and all(pair.by in by for pair in episode.members.replaced)
-    ]
+    crashes = [episode for episode in history.of_kinds(("crash",)) if episode.members.replaced]
+    return [episode for episode in crashes if all(pair.by in by for pair in episode.members.replaced)]
 
 
 def missing_leave(history: GroupHistory) -> Finding | None:
@@ -142,11 +139,8 @@ def rebalance_timeout(history: GroupHistory) -> Finding | None:
 
 def initial_delay(history: GroupHistory) -> Finding | None:
     """Rule: first starts of the group take several rebalances, as members join one after the other."""
-    starts = [
-        episode
-        for episode in history.of_kinds(("first-start",))
-        if episode.sure and episode.rebalances > MIN_TIMES and episode.updated_at - episode.opened_at <= _MAX_INITIAL_MS
-    ]
+    starts = [start for start in history.of_kinds(("first-start",)) if start.sure and start.rebalances > MIN_TIMES]
+    starts = [start for start in starts if start.updated_at - start.opened_at <= _MAX_INITIAL_MS]
     if len(starts) < MIN_TIMES or not history.is_classic:
         return None
     spread, rebalances = (max(episode.updated_at - episode.opened_at for episode in starts), starts[0].rebalances)

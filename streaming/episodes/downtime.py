@@ -102,11 +102,7 @@ class Outages(Struct, array_like=True, gc=False):
 
     def tracked(self) -> list[tuple[str, int, Outage]]:
         """Return all tracked partitions as (topic, partition, outage)."""
-        return [
-            (topic, partition, outage)
-            for topic, outages in self.partitions.items()
-            for partition, outage in outages.items()
-        ]
+        return [(topic, p, outage) for topic, outages in self.partitions.items() for p, outage in outages.items()]
 
     def add_source(self, source: str) -> None:
         """Add a source of evidence for the downtime's bounds."""

@@ -136,11 +136,8 @@ def open_incident(
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
     """Close the open incidents with these keys; return ``state`` itself if none of them is open."""
-    ended = {
-        key: structs.replace(state.by_key[key], closed_at=at, updated_at=max(at, state.by_key[key].updated_at))
-        for key in keys
-        if state.is_open(key)
-    }
+    opened = {key: state.by_key[key] for key in keys if state.is_open(key)}
+    ended = {k: structs.replace(i, closed_at=at, updated_at=max(at, i.updated_at)) for k, i in opened.items()}
     return structs.replace(state, by_key={**state.by_key, **ended}) if ended else state
 
 

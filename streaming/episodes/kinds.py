@@ -98,11 +98,7 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # Departures and requested rebalances count separately: one of these two must repeat.
-    often = [
-        member
-        for member in state.histories
-        if max(member.departures, member.departures_and_requests - member.departures) >= threshold
-    ]
+    often = [m for m in state.histories if max(m.departures, m.departures_and_requests - m.departures) >= threshold]
     if _is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
         # If all members are involved, or in a migration, restarts are expected: only other triggers count.
         often = [member for member in often if member.departures_and_requests - member.closes >= threshold]

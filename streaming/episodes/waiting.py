@@ -53,11 +53,8 @@ def wait_note(note_id: str, data: GroupObserved) -> WaitNote:
     if len(listed) > MOST_WAITS:
         listed[-1] = Waiting(since=data.timestamp, reason="other members are waited for as well")
     awaited_ids = {wait.member_id for wait in listed}
-    names = {
-        member.member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
-        for member in (data.members if listed else ())
-        if member.member_id in awaited_ids
-    }
+    members = [member for member in (data.members if listed else ()) if member.member_id in awaited_ids]
+    names = {m.member_id: MemberNames(m.client_id, m.client_host, m.group_instance_id) for m in members}
     return WaitNote(note_id, data.timestamp, tuple(listed), names)
 
 

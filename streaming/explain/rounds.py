@@ -59,11 +59,8 @@ class LogRound:
     def add_reports(self, reports: Iterable[Evidence]) -> None:
         """Add those reports of clients that are about members of this round, or about topics."""
         members = {*self.gone, *self.present}
-        self.evidence += [
-            item
-            for item in reports
-            if item not in self.evidence and (not item.member_ids or members & {*item.member_ids})
-        ]
+        new = [item for item in reports if item not in self.evidence]
+        self.evidence += [item for item in new if not item.member_ids or members & {*item.member_ids}]
 
     @property
     def cause(self) -> Cause:

@@ -128,11 +128,8 @@ def cause_of(
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN_CAUSE)
     member_ids = shown.get(kind) or [name for item in evidence if item.kind == kind for name in item.member_ids]
-    evidence.extend(
-        Evidence(source=COMPARISON, reason=_DIFFERENCES[change], member_ids=ids, kind=change)
-        for change, ids in shown.items()
-        if change != kind
-    )
+    others = [(_DIFFERENCES[change], ids, change) for change, ids in shown.items() if change != kind]
+    evidence += (Evidence(source=COMPARISON, reason=why, member_ids=ids, kind=change) for why, ids, change in others)
     evidence.extend(missed)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 

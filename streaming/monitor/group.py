@@ -228,11 +228,8 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
         del topics[name]
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=existing_last_owners(state.last_owners, topics))
-    counts = {
-        name: (old[name].partitions if name in old else 0, topic.partitions)
-        for name, topic in announced.items()
-        if name in read
-    }
+    now = {name: topic.partitions for name, topic in announced.items() if name in read}
+    counts = {name: (old[name].partitions if name in old else 0, count) for name, count in now.items()}
     changed = {name: (was, now) for name, (was, now) in counts.items() if was != now}
     if not changed:
         return state, ()

@@ -60,16 +60,9 @@ def notes_of(
 
 
 def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
-    old = {member.instance_id: member.member_id for member in past if member.instance_id is not None}
-    if not old:
-        return {}
-    return {
-        past_member: member.member_id
-        for member in members
-        if member.instance_id is not None
-        and (past_member := old.get(member.instance_id)) is not None
-        and past_member != member.member_id
-    }
+    old: dict[str | None, str] = {m.instance_id: m.member_id for m in past if m.instance_id is not None}
+    before = {member.member_id: old.get(member.instance_id) for member in (members if old else ())}
+    return {past_id: now for now, past_id in before.items() if past_id is not None and past_id != now}
 
 
 def _round_note(

@@ -122,11 +122,8 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     states = {member.member_id: member for member in (*past, *state.members)}
     members: dict[str, MemberDiff] = {}
     streams = state.kind == "streams"
-    differs = {
-        member_id
-        for member_id in {**before, **after}
-        if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)
-    }
+    ids = {**before, **after}
+    differs = {member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)}
     different = assignment.diff_members(
         *({member_id: side.get(member_id, NOTHING) for member_id in differs} for side in (before, after))
     )

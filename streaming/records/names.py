@@ -29,11 +29,8 @@ def display_names(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, 
 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
     """
-    first = {
-        member_id: shortened(name)
-        for member_id, member in members.items()
-        if (name := member.group_instance_id or member.client_id)
-    }
+    full = {member_id: member.group_instance_id or member.client_id for member_id, member in members.items()}
+    first = {member_id: shortened(name) for member_id, name in full.items() if name}
     details: dict[str, list[str]] = {member_id: [] for member_id in first}
     names = first
     for detail in (_host, _beginning):

@@ -23,12 +23,8 @@ LAST: Final = "last"
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
     """Return a group's episode with this number, or for ``last`` the newest episode with a membership change."""
     if which == LAST:
-        candidates = [
-            episode
-            for episode in episodes
-            for members in (episode.members,)
-            if members.joined or members.left or members.lost or members.gone or members.replaced
-        ]
+        changed = ((episode, episode.members) for episode in episodes)
+        candidates = [episode for episode, m in changed if m.joined or m.left or m.lost or m.gone or m.replaced]
         if not candidates:
             raise changes.NoForecast(f"--from {which}: group {group_id} has no episode in which members joined or left")
         return max(candidates, key=lambda candidate: (candidate.opened_at, candidate.episode))
@@ -96,11 +92,7 @@ def forecast_past_episode(
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
     replaced = {member.joined for member in episode.members.replaced if member.joined != member.left}
     joined = set(episode.members.joined)
-    return {
-        member_id: change
-        for member_id, change in first.members.items()
-        if member_id not in replaced and (change.owned or member_id not in joined)
-    }
+    return {m: change for m, change in first.members.items() if m not in replaced and (change.owned or m not in joined)}
 
 
 def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> LiveGroup:

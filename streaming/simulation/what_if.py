@@ -290,8 +290,5 @@ def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssi
     if member.names.group_instance_id:
         return False
     prefix = f"{member.names.client_id}-"
-    return any(
-        neighbour.member_id.startswith(prefix) or prefix.startswith(neighbour.member_id)
-        for neighbour in change.after.members
-        if neighbour is not member
-    )
+    others = [neighbour.member_id for neighbour in change.after.members if neighbour is not member]
+    return any(member_id.startswith(prefix) or prefix.startswith(member_id) for member_id in others)
