@@ -127,7 +127,7 @@ def serve(
     settings = session.settings
     source = Source(settings)
     limits = Retention(keep, keep_mib * 2**20)
-    service = ServeOptions(
+    config = ServeOptions(
         history=database or settings.default_history(source.cluster_id),
         diffs_topic=settings.topics.diffs,
         stories=source.stories,
@@ -144,12 +144,7 @@ def serve(
     tracker, lags = HeartbeatTracker(settings), LagReader(settings)
     watchdog, cluster_id = Watchdog(_WATCHDOG_SECONDS), source.cluster_id
     server = FeedServer(
-        source,
-        service,
-        cluster_id=cluster_id,
-        freshness=tracker.freshness,
-        beat=watchdog.beat,
-        lags=lambda: lags.groups,
+        source, config, cluster_id=cluster_id, freshness=tracker.freshness, beat=watchdog.beat, lags=lambda: lags.groups
     )
     say(f"serving {server.address}")
     with watchdog, tracker, lags:  # printed last, so that an error at the start is the only line

@@ -6,7 +6,7 @@ callbacks have reported until then.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -28,8 +28,7 @@ class ReportLine(Struct, frozen=True, rename="camel"):
     closing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Result of a comparison: the number of compared (member, generation) pairs, and a text for each differing pair."""
 
     compared: int

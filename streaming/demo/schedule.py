@@ -1,14 +1,12 @@
 """The demo's consumers, and the times at which each consumer starts, leaves or crashes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Action = Literal["start", "leave", "crash"]
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(NamedTuple):
     """One consumer of the demo; ``name`` is its client id."""
 
     name: str
@@ -19,8 +17,7 @@ class Actor:
     protocol: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledStep:
+class ScheduledStep(NamedTuple):
     """A start, leave or crash of one consumer, ``at`` seconds after the first consumers start."""
 
     at: float

@@ -25,7 +25,7 @@ from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_story_suffix
 from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, PageQuery, StoredPage
 from streaming.serve.board import FeedFilter
-from streaming.serve.feed import Feed, FeedResponse
+from streaming.serve.feed import Feed, FeedResponse, LastEvent
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Query
 from streaming.serve.problems import Problem
@@ -401,7 +401,7 @@ class Api:
         wanted = FeedFilter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
         return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.admission(request))
 
-    def _last_event(self, request: Request, query: Query) -> tuple[int, int | None] | None:
+    def _last_event(self, request: Request, query: Query) -> LastEvent | None:
         """Return the numbers of the client's last round and story; −1, which no round has, if of another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:

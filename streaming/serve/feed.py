@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+#: The numbers of a client's last round and last story (None: it gets no stories).
+LastEvent = tuple[int, int | None]
 
 #: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
 WRITE_BYTES: Final = 128 * 1024
@@ -78,18 +80,14 @@ class Feed:
 class FeedResponse:
     """The ASGI response of one client, with its progress through the feed.
 
-    ``last``: the numbers of its last round and its last story (None: it gets no stories); None for a new client.
+    ``last``: None for a new client.
     ``position`` is the number of its last round, ``story_seq`` that of its last story. With a ``cursor`` it reads the
     board's events. Without one, after it reconnected or fell behind, it reads the history up to the board.
     ``admitted`` returns True while the client has access: tokens can be replaced while feeds are open.
     """
 
     def __init__(
-        self,
-        feed: Feed,
-        wanted: FeedFilter,
-        last: tuple[int, int | None] | None,
-        admitted: Callable[[], bool] = lambda: True,
+        self, feed: Feed, wanted: FeedFilter, last: LastEvent | None, admitted: Callable[[], bool] = lambda: True
     ) -> None:
         self._feed, self._filter, self._admitted = feed, wanted, admitted
         self._position: int | None = None if last is None else last[0]
