@@ -63,7 +63,7 @@ test-situations: packages jdk classes ## real groups in every situation; its tab
 
 test-costs: export WRITE_COSTS = 1
 test-costs: packages jdk classes ## true costs of real groups' rebalances beside the reported ones; tables in docs/explanation
-	@$(BIN)/pytest tests/acceptance/situations/test_cost.py -m "" $(ARGS)
+	@$(BIN)/pytest tests/acceptance/situations/test_cost.py -m "" -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
 test-faults: export WRITE_TRUST = 1
 test-faults: packages java classes ## every part through every fault; its table goes into docs/explanation/trust.md

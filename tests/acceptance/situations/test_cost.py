@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import defaultdict
@@ -30,6 +31,7 @@ from tests.support.live_stream import LiveStream
 from tests.support.processes import process_lock
 from tests.support.wait import PATIENCE, eventually
 
+_log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1200)]
 
 #: Auto-commit intervals, ms: a short one, and the clients' default.
@@ -79,6 +81,7 @@ def test_true_cost_lies_inside_the_bounds(
     ]
     by_interval[commit_ms] = costs
     outside, numbers = [item for item in costs if not (item.inside and item.inside_per_partition)], summary(costs)
+    _log.info("%s; outside: %s", numbers, outside)
     assert numbers.changes >= LEAST, numbers
     assert min(numbers.by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
     assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
