@@ -22,7 +22,7 @@ def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
     inside, in_each = sum(item.inside for item in every), sum(item.inside_per_partition for item in every)
     parts = [
         f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {len(every)} rebalances, one run: {describe_machine()}.",
-        f"Every figure of the group lies inside its bounds in {inside} of them, every figure of each partition in {in_each}.",
+        f"Every figure of the group lies inside its bounds in {inside} of them, each partition's in {in_each}.",
     ]
     for commit_ms, costs in sorted(by_interval.items()):
         parts += [f"Commits every {commit_ms / 1000:g} s:", rows(costs)]
