@@ -15,7 +15,7 @@ from confluent_kafka import admin as kafka_admin
 from assignors.errors import OutsideFailure
 from streaming.kafka import runtime
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.jars import Tell, say
+from streaming.kafka.jars import ProgressCallback, print_progress
 from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
@@ -45,7 +45,7 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
-        progress: Tell | None = say,
+        progress: ProgressCallback | None = print_progress,
     ) -> None:
         self._wanted_port = port
         self._own_dir = data_dir is None

@@ -28,7 +28,7 @@ JARS_VARIABLE = "KAFKA_JARS"
 #: Environment variable with the address of a repository to use in place of Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
-Tell = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 class DownloadFailed(OutsideFailure):
@@ -59,7 +59,7 @@ def spark_connector(version: str) -> str:
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 
 
-def say(message: str) -> None:
+def print_progress(message: str) -> None:
     """Write a progress message to standard error: one overwritten line on a terminal, else plain lines."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
@@ -71,7 +71,9 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
-def fetch(coordinates: Sequence[str], *, transitive: bool = True, progress: Tell | None = say) -> list[Path]:
+def fetch(
+    coordinates: Sequence[str], *, transitive: bool = True, progress: ProgressCallback | None = print_progress
+) -> list[Path]:
     """Return the jars of these artifacts, sorted by name; with ``transitive`` also the jars of their dependencies.
 
     Several processes may call this function at once: one process downloads, and the others wait. ``coordinates``:
@@ -108,7 +110,7 @@ def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
     )
 
 
-def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool, progress: Tell) -> None:
+def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool, progress: ProgressCallback) -> None:
     names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in artifacts)
     progress(f"fetching {names} (once, into {done.parent})")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
@@ -158,7 +160,7 @@ def _ivy() -> Path:
     raise DownloadFailed(f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}")
 
 
-def _run_ivy(work: Path, names: str, progress: Tell) -> None:
+def _run_ivy(work: Path, names: str, progress: ProgressCallback) -> None:
     command = [
         *(str(java()[0]), "-XX:TieredStopAtLevel=1", "-jar", str(_ivy())),
         *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
@@ -190,7 +192,7 @@ def _run_ivy(work: Path, names: str, progress: Tell) -> None:
 
 
 #: The oldest Java version that Kafka 4 and Spark 4 support.
-MINIMUM_VERSION = 17
+MIN_JAVA_VERSION = 17
 
 
 class NoJava(OutsideFailure):
@@ -210,7 +212,7 @@ def java() -> tuple[Path, int]:
         raise NoJava(f"{path} does not start ({error}): install Java 17 or newer, or set JAVA_HOME") from error
     match = re.search(r'version "(\d+)', answer.stderr)
     major = int(match[1]) if match else 0
-    if major < MINIMUM_VERSION:
+    if major < MIN_JAVA_VERSION:
         first = answer.stderr.partition("\n")[0]
         raise NoJava(f"{path} is {first}: Java 17 or newer is needed; install one or set JAVA_HOME")
     return Path(path), major

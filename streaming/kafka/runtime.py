@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import Tell, cache_dir, create_once, fetch, java, kafka_coordinates, say
+from streaming.kafka.jars import (
+    ProgressCallback,
+    cache_dir,
+    create_once,
+    fetch,
+    java,
+    kafka_coordinates,
+    print_progress,
+)
 from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
@@ -57,7 +65,7 @@ class Runtime:
         ]
 
 
-def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> Runtime:
+def prepare(version: str = DEFAULT_VERSION, *, progress: ProgressCallback | None = print_progress) -> Runtime:
     """Return the runtime of a Kafka version, and prepare it if necessary; raises OutsideFailure if that fails."""
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version), progress=progress))
@@ -65,7 +73,7 @@ def prepare(version: str = DEFAULT_VERSION, *, progress: Tell | None = say) -> R
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
-    create_once(home, lambda: _make(jars, home, progress or (lambda _: None)))
+    create_once(home, lambda: _prepare_runtime(jars, home, progress or (lambda _: None)))
     return Runtime(jars, home)
 
 
@@ -140,7 +148,7 @@ def write_properties(file: Path, properties: Mapping[str, str]) -> None:
         text.write("\n".join(lines) + "\n")
 
 
-def _make(jars: tuple[Path, ...], home: Path, progress: Tell) -> None:
+def _prepare_runtime(jars: tuple[Path, ...], home: Path, progress: ProgressCallback) -> None:
     progress("preparing the broker (once)")
     with tempfile.TemporaryDirectory(prefix=".make-", dir=home.parent) as scratch:
         work = Path(scratch) / "home"

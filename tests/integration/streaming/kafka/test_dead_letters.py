@@ -55,7 +55,7 @@ def test_list_and_resubmit(broker: Kafka) -> None:
     ]
     wrong = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("error: '9:9': no dead letter there")
+    assert wrong.stderr.startswith("error: '9:9': no dead letter at this offset")
     assert subprocess.run(command(settings, "resubmit"), capture_output=True, check=False).returncode == 2
     sent = subprocess.run(command(settings, "resubmit", "2:0"), capture_output=True, text=True, check=True)
     assert sent.stdout == f"1 published to {settings.topics.membership}\n"

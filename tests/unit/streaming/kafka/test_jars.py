@@ -231,5 +231,5 @@ def test_progress_is_one_line_on_a_terminal_else_many(
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setenv("COLUMNS", "10")
     for message in ("fetching\x1b[2J it", "done", ""):
-        jars.say(message)
+        jars.print_progress(message)
     assert written.getvalue() == shown
