@@ -25,10 +25,7 @@ _CHUNK_BYTES: Final = 2**20
 
 
 class LogTail:
-    """Reads the bytes appended to a log file, which may be created later.
-
-    ``within_line``: reading began in the middle of the file, and so probably in the middle of a line.
-    """
+    """Reads the bytes appended to a log file; ``within_line``: reading began in the middle of a line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

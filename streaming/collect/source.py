@@ -37,10 +37,7 @@ _HELD = "held"
 
 
 class ResumePoint(NamedTuple):
-    """The next offset of each partition, for the consumer group ``group``.
-
-    ``held``: partitions with snapshots that wait to be published.
-    """
+    """The next offset of each partition, for the consumer ``group``; ``held``: partitions with waiting snapshots."""
 
     offsets: Mapping[int, int]
     group: Any
