@@ -10,7 +10,7 @@ from streaming.records.events import Count, Evidence, Holding, Int32, Kind, Part
 
 
 class UnknownGroup(BadInput):
-    """Nothing is known of this group."""
+    """The monitor has no data about this group."""
 
 
 class MemberNames(Wire, frozen=True, kw_only=False):
