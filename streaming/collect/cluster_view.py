@@ -94,7 +94,8 @@ class ClusterView:
         moved: dict[tuple[int, int], list[str]] = {}
         for partition, group_id in led:
             old, new = self._coordinators.get(partition), after.coordinators[partition]
-            if old is not None and new is not None and new != old:
+            # A move away from a missing broker is part of that broker's incident.
+            if old in after.brokers and new is not None and new != old:
                 moved.setdefault((old, new), []).append(group_id)
         for (old, new), groups in sorted(moved.items()):
             yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", at_ms, groups)

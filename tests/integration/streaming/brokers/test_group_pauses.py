@@ -1,14 +1,15 @@
-"""Pauses of groups while the broker that coordinates them is away, compared with the consumers' own commits."""
+"""A broker is away: one incident of the cluster, with pauses that match the consumers' own commits; no crashes."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import confluent_kafka
 import kafka
@@ -19,10 +20,12 @@ from msgspec import UNSET
 
 from streaming.collect.cluster_view import coordinator_partition
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
+from streaming.episodes.cluster_cause import explain_episode
 from streaming.kafka.topics import ensure_topics
-from streaming.records.episodes import Incident
+from streaming.records.episodes import Episode, Incident
 from streaming.records.events import CLUSTER
 from tests.integration.streaming.collect.collector_process import CollectorProcess
+from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.kafka import eventually
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
@@ -35,6 +38,8 @@ _EVERY_SECONDS = 0.5
 #: The collector knows the usual interval of a group after half a minute.
 _HISTORY_SECONDS = 40
 _AWAY_SECONDS = 35
+#: Groups that the broker coordinates, see :func:`consuming`.
+_GROUPS = 25
 #: Resolution of the consumers' logs on a busy machine.
 _TOLERANCE_MS = 300
 
@@ -50,10 +55,22 @@ class Attempt(NamedTuple):
     is_stored: bool
 
 
-class Committer:
-    """A consumer in a thread that commits every half second, and its log of commits and assignments."""
+class Committer(Protocol):
+    """A consumer that commits every half second, and its log of commits and assignments."""
 
-    def __init__(self, group: str, run: Callable[[Committer], None]) -> None:
+    @property
+    def attempts(self) -> Sequence[Attempt]: ...
+
+    @property
+    def assignments(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class PythonCommitter:
+    """A consumer of a Python library in a thread."""
+
+    def __init__(self, group: str, run: Callable[[PythonCommitter], None]) -> None:
         self.group = group
         self.attempts: list[Attempt] = []
         self.assignments = 0
@@ -75,22 +92,44 @@ class Committer:
         self.stop.set()
         self._thread.join(60)
 
-    def pause_ms(self, begin: int) -> int:
-        """Return the longest time (ms) without a stored commit, from the first attempt that had to wait or failed."""
-        longest, since = 0, None
-        for attempt in self.attempts:
-            if attempt.answered < begin:
-                continue
-            since = attempt.sent if since is None else since
-            if attempt.is_stored:
-                longest, since = max(longest, attempt.answered - since), None
-        return longest
+
+class JavaCommitter:
+    """A Java consumer, which writes its commits into a file."""
+
+    def __init__(self, group: str, java: JavaMembers, file: Path, topic: str, config: dict[str, Any]) -> None:
+        self._group, self._java, self._file = group, java, file
+        file.touch()
+        java.start(group, {"group.id": group, "enable.auto.commit": False} | config, [topic], commits=file)
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        lines = (line.split() for line in self._file.read_text().splitlines())
+        return [Attempt(int(sent), int(answered), stored == "1") for sent, answered, stored in lines]
+
+    @property
+    def assignments(self) -> int:
+        return sum((callback.name, callback.event) == (self._group, "assigned") for callback in self._java.callbacks)
+
+    def close(self) -> None:
+        self._java.begin_close(self._group, "DEFAULT")
 
 
-def confluent(servers: str, topic: str, **config: Any) -> Callable[[Committer], None]:
-    """Return a consumer of confluent-kafka."""
+def pause_ms(attempts: Sequence[Attempt], begin: int) -> int:
+    """Return the longest time (ms) without a stored commit, from the first attempt that had to wait or failed."""
+    longest, since = 0, None
+    for attempt in attempts:
+        if attempt.answered < begin:
+            continue
+        since = attempt.sent if since is None else since
+        if attempt.is_stored:
+            longest, since = max(longest, attempt.answered - since), None
+    return longest
 
-    def run(committer: Committer) -> None:
+
+def confluent(servers: str, topic: str, **config: Any) -> Callable[[str], Committer]:
+    """Return a function that starts a consumer of confluent-kafka in a group."""
+
+    def run(committer: PythonCommitter) -> None:
         consumer = confluent_kafka.Consumer(
             {"bootstrap.servers": servers, "group.id": committer.group, "enable.auto.commit": False, "log_level": 0}
             | {"reconnect.backoff.max.ms": 1000, "topic.metadata.refresh.interval.ms": 1000}
@@ -110,13 +149,13 @@ def confluent(servers: str, topic: str, **config: Any) -> Callable[[Committer], 
                 committer.commit(commit, confluent_kafka.KafkaException)
         consumer.close()
 
-    return run
+    return partial(PythonCommitter, run=run)
 
 
-def kafka_python(servers: str, topic: str) -> Callable[[Committer], None]:
-    """Return a consumer of kafka-python."""
+def kafka_python(servers: str, topic: str) -> Callable[[str], Committer]:
+    """Return a function that starts a consumer of kafka-python in a group."""
 
-    def run(committer: Committer) -> None:
+    def run(committer: PythonCommitter) -> None:
         consumer = kafka.KafkaConsumer(
             topic, bootstrap_servers=servers, group_id=committer.group, enable_auto_commit=False
         )
@@ -133,7 +172,7 @@ def kafka_python(servers: str, topic: str) -> Callable[[Committer], None]:
                 committer.commit(commit, KafkaError)
         consumer.close(autocommit=False)
 
-    return run
+    return partial(PythonCommitter, run=run)
 
 
 def led_by(cluster: KafkaCluster, group: str) -> int:
@@ -146,22 +185,41 @@ def groups_of(cluster: KafkaCluster, broker: int, prefix: str) -> Iterator[str]:
     return (name for number in count() if led_by(cluster, name := f"{prefix}-{number}") == broker)
 
 
+def collector_and_other(cluster: KafkaCluster, folder: Path) -> tuple[CollectorProcess, int]:
+    """Return a collector, and a coordinator that is neither the controller (1) nor the collector's own coordinator."""
+    while True:
+        collecting = CollectorProcess(cluster.bootstrap_servers, "pauses-.*", log=folder / "collect.log")
+        leaders = {cluster.leader(OFFSETS_TOPIC, number) for number in range(_OFFSETS_PARTITIONS)}
+        if candidates := leaders - {1, led_by(cluster, collecting.settings.collector_id)}:
+            ensure_topics(collecting.settings)
+            return collecting, min(candidates)
+
+
 @contextmanager
-def consuming(cluster: KafkaCluster, topic: str, down: int) -> Iterator[dict[str, Committer]]:
-    """Run groups of both client libraries that the broker ``down`` coordinates, and groups of another broker."""
-    servers, kinds = cluster.bootstrap_servers, {}
-    kinds["librdkafka"] = confluent(servers, topic)
-    kinds["consumer"] = confluent(servers, topic, **{"group.protocol": "consumer"})
-    kinds["rejoining"] = confluent(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000})
-    kinds["python"] = kafka_python(servers, topic)
-    sizes = {"librdkafka": 4, "consumer": 2, "rejoining": 2, "python": 4}
+def consuming(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Iterator[dict[str, Committer]]:
+    """Run groups of all client libraries that the broker ``down`` coordinates, and groups of another broker."""
+    servers = cluster.bootstrap_servers
     neighbour = next(number for number in (1, 2, 3) if number != down)
     committers: dict[str, Committer] = {}
     with ExitStack() as stack:
-        for kind, run in kinds.items():
+        members = stack.enter_context(JavaMembers())
+
+        def java(group: str, **config: str) -> Committer:
+            named = {name.replace("_", "."): value for name, value in config.items()}
+            return JavaCommitter(group, members, folder / group, topic, {"bootstrap.servers": servers} | named)
+
+        starts: dict[str, tuple[int, Callable[[str], Committer]]] = {
+            "librdkafka": (5, confluent(servers, topic)),
+            "consumer": (3, confluent(servers, topic, **{"group.protocol": "consumer"})),
+            "rejoining": (3, confluent(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000})),
+            "python": (6, kafka_python(servers, topic)),
+            "java": (5, java),
+            "java-consumer": (3, partial(java, group_protocol="consumer")),
+        }
+        for kind, (size, start) in starts.items():
             names, others = groups_of(cluster, down, f"pauses-{kind}"), groups_of(cluster, neighbour, f"pauses-{kind}")
-            for name in [*(next(names) for _ in range(sizes[kind])), next(others)]:
-                committers[name] = Committer(name, run)
+            for name in [*(next(names) for _ in range(size)), next(others)]:
+                committers[name] = start(name)
                 stack.callback(committers[name].close)
         eventually(lambda: all(committer.assignments for committer in committers.values()))
         yield committers
@@ -180,9 +238,15 @@ def paused(view: LiveStream, kind: str, subject: str) -> Incident | None:
     return None
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_pauses_of_groups_while_their_coordinator_is_away(
-    replicas: int, tmp_path: Path, record_property: Record
+def explained(view: LiveStream, group: str) -> list[Episode]:
+    """Return a group's episodes as readers show them: with the incident of the cluster that explains them."""
+    incidents = [incident for incident in view.incidents(CLUSTER) if group in incident.groups]
+    return [explain_episode(episode, incidents) for episode in view.episodes(group)]
+
+
+@pytest.mark.parametrize(("fault", "replicas"), [("kill", 1), ("kill", 3), ("stop", 3)])
+def test_a_broker_away_is_one_incident_with_pauses(
+    fault: str, replicas: int, tmp_path: Path, record_property: Record
 ) -> None:
     """With one replica the groups have no coordinator until the broker is back, with three they get another one."""
     with kafka_cluster(properties={"offsets.topic.replication.factor": str(replicas)}) as cluster:
@@ -191,20 +255,18 @@ def test_pauses_of_groups_while_their_coordinator_is_away(
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result()
         with Member(servers, "first", "first", [topic], **EAGER) as member:
             eventually(lambda: member.lines)
-        while True:
-            collecting = CollectorProcess(servers, "pauses-.*", log=tmp_path / "collect.log")
-            own = led_by(cluster, collecting.settings.collector_id)
-            leaders = {cluster.leader(OFFSETS_TOPIC, number) for number in range(_OFFSETS_PARTITIONS)}
-            if candidates := leaders - {1, own}:  # 1 is the controller
-                down = min(candidates)
-                break
-        ensure_topics(collecting.settings)
-        with LiveStream(collecting.settings) as view, collecting, consuming(cluster, topic, down) as committers:
+        collecting, down = collector_and_other(cluster, tmp_path)
+        with (
+            LiveStream(collecting.settings) as view,
+            collecting,
+            consuming(cluster, topic, down, tmp_path) as committers,
+        ):
             time.sleep(_HISTORY_SECONDS)
             led = {name for name in committers if led_by(cluster, name) == down}
             held = {name: committer.assignments for name, committer in committers.items()}
+            before = {name: len(view.episodes(name)) for name in committers}
             begin = time.time_ns() // 1_000_000
-            cluster.nodes[down].kill()
+            getattr(cluster.nodes[down], fault)()
             time.sleep(_AWAY_SECONDS)
             cluster.nodes[down].start()
             cluster.wait_for(3)
@@ -213,19 +275,34 @@ def test_pauses_of_groups_while_their_coordinator_is_away(
             eventually(lambda: all(c.attempts[-1].is_stored for c in committers.values()))
             assert isinstance(incident, Incident)
             assert incident.pauses is not UNSET
-            eventually(lambda: view.incidents(CLUSTER)[-1].closed_at)
+            eventually(lambda: all(incident.closed_at for incident in view.incidents(CLUSTER)))
             pauses = incident.pauses
-            truth = {name: committers[name].pause_ms(begin - 1000) for name in committers}
+            truth = {name: pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()}
             moved = {name for name in committers if committers[name].assignments > held[name]}
+            incidents = [(incident.kind, incident.story) for incident in view.incidents(CLUSTER)]
+            episodes = {name: explained(view, name) for name in committers}
+            alarms = {name: view.incidents(name) for name in committers if view.incidents(name)}
         coordinated = set(incident.groups)
         for name in sorted(committers):
-            record_property(f"{name}: true pause, bounds", (truth[name], pauses.groups.get(name)))
+            kinds = [(episode.kind, episode.sure) for episode in episodes[name][max(0, before[name] - 1) :]]
+            record_property(f"{name}: true pause, bounds, episodes", (truth[name], pauses.groups.get(name), kinds))
         inside = [name for name in pauses.groups if within(truth[name], *pauses.groups[name], 0)]
         record_property("story", incident.story)
         record_property("seconds away", round(away, 1))
         record_property("groups that assigned partitions again", sorted(moved & coordinated))
         record_property("inside the bounds", f"{len(inside)} of {len(pauses.groups)}, {len(coordinated)} coordinated")
+        assert [kind for kind, _ in incidents] == ["broker-restart"], incidents
+        assert len(led) == _GROUPS
         assert coordinated == pauses.groups.keys() == led
         assert pauses.unknown == pauses.more == 0
         assert {name for name in pauses.groups if not within(truth[name], *pauses.groups[name], _TOLERANCE_MS)} == set()
         assert set(pauses.rebalanced) >= moved & coordinated
+        assert {
+            name: [episode.story for episode in of_group] for name, of_group in episodes.items() if has_crash(of_group)
+        } == {}
+        assert alarms == {}
+
+
+def has_crash(episodes: Sequence[Episode]) -> bool:
+    """Return true if an episode blames the application."""
+    return not {episode.kind for episode in episodes} <= {"first-start", "coordinator-move", "unknown"}

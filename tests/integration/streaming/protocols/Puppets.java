@@ -21,6 +21,8 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import oracle.Json;
@@ -35,6 +37,9 @@ import oracle.Json;
  * <p>"marks" may be left out: a file that takes a line for each partition that a poll has records of: the time, the
  * topic, the partition, the number of its assignments to this consumer so far, the first offset, and the offset after
  * the last one. A line with the offsets -1 marks an assignment of the partition.
+ *
+ * <p>With "commits", a file, a consumer that holds partitions commits one of them every half second, and waits for the
+ * answer. The file takes a line for each commit: when it was sent and answered, and 1 if it was stored, else 0.
  */
 public final class Puppets {
     private static final PrintStream OUT = System.out;
@@ -64,9 +69,13 @@ public final class Puppets {
         final ConcurrentLinkedQueue<Map<String, Object>> commands = new ConcurrentLinkedQueue<>();
         final Map<TopicPartition, Integer> times = new HashMap<>();
         final OutputStream marks;
+        final OutputStream commits;
+        long committed;
+        long offset;
 
         Puppet(Map<String, Object> command) throws IOException {
-            marks = command.containsKey("marks") ? new FileOutputStream((String) command.get("marks"), true) : null;
+            marks = file(command, "marks");
+            commits = file(command, "commits");
             name = (String) command.get("name");
             Properties config = new Properties();
             Json.object(command.get("config")).forEach((key, value) -> config.put(key, String.valueOf(value)));
@@ -74,11 +83,16 @@ public final class Puppets {
             consumer.subscribe(Json.strings(command.get("topics")), this);
         }
 
+        private static OutputStream file(Map<String, Object> command, String key) throws IOException {
+            return command.containsKey(key) ? new FileOutputStream((String) command.get(key), true) : null;
+        }
+
         @Override
         public void run() {
             try {
                 while (true) {
                     mark(consumer.poll(Duration.ofMillis(20)));
+                    commit();
                     Map<String, Object> command = commands.poll();
                     if (command == null) {
                         continue;
@@ -133,6 +147,21 @@ public final class Puppets {
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
             }
+        }
+
+        private void commit() throws IOException {
+            long sent = System.currentTimeMillis();
+            if (commits == null || held.isEmpty() || sent - committed < 500) {
+                return;
+            }
+            committed = sent;
+            int stored = 1;
+            try {
+                consumer.commitSync(Map.of(held.iterator().next(), new OffsetAndMetadata(offset++)));
+            } catch (KafkaException error) {
+                stored = 0;
+            }
+            commits.write((sent + " " + System.currentTimeMillis() + " " + stored + "\n").getBytes("UTF-8"));
         }
 
         private void tell(String event, Collection<TopicPartition> partitions, boolean add) {

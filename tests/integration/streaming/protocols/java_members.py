@@ -69,10 +69,13 @@ class JavaMembers:
         self._jvm.stdin.write(json.dumps(fields).encode() + b"\n")
         self._jvm.stdin.flush()
 
-    def start(self, name: str, config: dict[str, Any], topics: list[str], *, marks: Path | None = None) -> None:
-        """Start a consumer with these settings; ``marks``: the file for the times at which it consumes records."""
+    def start(self, name: str, config: dict[str, Any], topics: list[str], **files: Path) -> None:
+        """Start a consumer with these settings.
+
+        ``files``: ``marks`` for the times at which it consumes records; with ``commits`` it commits every half second.
+        """
         self.owned[name] = {}
-        written = {} if marks is None else {"marks": str(marks)}
+        written = {kind: str(file) for kind, file in files.items()}
         self._command(do="start", name=name, config=config, topics=topics, **written)
 
     def subscribe(self, name: str, topics: list[str]) -> None:

@@ -81,6 +81,14 @@ def test_coordinator_move_lists_the_affected_groups() -> None:
     assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
 
 
+def test_move_away_from_a_stopped_broker_is_no_second_change() -> None:
+    for steps in ([(2, 2)], [(None, 2), (2, 2)]):
+        view = started()
+        events = [view.add_snapshot(snapshot({2}, leaders), groups(), 2000) for leaders in steps]
+        assert changes(events[0]) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
+        assert events[1:] == [None] * len(events[1:])
+
+
 @pytest.mark.parametrize(("back_ms", "shows_change"), [(11_999, False), (12_000, True)])
 def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, shows_change: bool) -> None:
     view = started()
