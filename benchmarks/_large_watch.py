@@ -130,7 +130,7 @@ class TopicCounts:
 
 
 class Client:
-    """One client of the crowd; it counts rounds, and decodes only the number of a round."""
+    """One of many clients of the live feed; it counts diffs, and decodes only their round numbers."""
 
     def __init__(self, port: int) -> None:
         self.port = port

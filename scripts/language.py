@@ -248,7 +248,12 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders")
     parser.add_argument("--check", action="store_true", help="only the rules that make check enforces")
     parser.add_argument("--summary", action="store_true", help="counts by package and rule")
-    parser.add_argument("--sample", type=int, metavar="SEED", help="draw a random sample to read")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="SEED",
+        help="print random docstrings, names and messages, to be judged by a reader",
+    )
     options = parser.parse_args()
     sources = read([str(Path(path).resolve()) for path in options.paths])
     if options.sample is not None:

@@ -193,7 +193,7 @@ def _compared_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> s
 
 
 def _append_changes(line: SafeText, member: MemberDiff) -> SafeText:
-    """Append a member's change to the line with its name, and return the line."""
+    """Append a member's change to the line that has the member's name, and return the line."""
     indent = len(line)
     for label, share, colour in (
         ("=", member.kept, "dim"),

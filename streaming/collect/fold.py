@@ -101,7 +101,7 @@ class Fold:
         return outcomes
 
     def settle(self) -> list[Outcome]:
-        """Return the outcomes of the current run, of which the log has no more records."""
+        """Return the outcomes of the current run of records, which is complete."""
         for group_id, record in self._resumed.items():
             self._add_resumed(self.groups[group_id], record)
         self._resumed = {}

@@ -224,7 +224,7 @@ def run_demo(
             collect = ["--include-group", f"{re.escape(prefix)}.*"]
         else:
             raise BadInput(
-                "kafka.security_protocol: the demo's consumers use PLAINTEXT; leave it out, and --bootstrap-servers."
+                "kafka.security_protocol: the demo's consumers use PLAINTEXT; leave it and --bootstrap-servers out."
             )
         ensure_topics(settings)
         actors, topics = make_actors(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}

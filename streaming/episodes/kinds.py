@@ -98,14 +98,14 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
     """Return the few members that triggered most of the episode's rebalances, the worst first."""
     # Departures and requested rebalances count separately: one of these two must repeat.
-    often = [m for m in state.histories if max(m.departures, m.departures_and_requests - m.departures) >= threshold]
-    if _is_migration(state) or 2 * len(often) > max(state.before or 0, state.after, 2):
+    repeaters = [m for m in state.histories if max(m.departures, m.departures_and_requests - m.departures) >= threshold]
+    if _is_migration(state) or 2 * len(repeaters) > max(state.before or 0, state.after, 2):
         # If all members are involved, or in a migration, restarts are expected: only other triggers count.
-        often = [member for member in often if member.departures_and_requests - member.closes >= threshold]
+        repeaters = [member for member in repeaters if member.departures_and_requests - member.closes >= threshold]
     if _is_migration(state):
-        often = [member for member in often if member.how in ("lost", "overran")]
-    triggered = sum(max(member.rebalances, member.rejoins) for member in often)
-    return _worst_first(often) if 2 * triggered > state.rebalances + state.bounces else ()
+        repeaters = [member for member in repeaters if member.how in ("lost", "overran")]
+    triggered = sum(max(member.rebalances, member.rejoins) for member in repeaters)
+    return _worst_first(repeaters) if 2 * triggered > state.rebalances + state.bounces else ()
 
 
 def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:

@@ -133,8 +133,8 @@ def requesting_members(cause: Cause) -> dict[str, None]:
     """Return the ids of members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: list[str] = []
     if cause.kind in _REQUEST_CAUSES:
-        following = {name for item in cause.evidence if _CLASSIC_REJOIN in item.reason for name in item.member_ids}
-        ids += (member_id for member_id in cause.member_ids if member_id not in following)
+        rejoining = {name for item in cause.evidence if _CLASSIC_REJOIN in item.reason for name in item.member_ids}
+        ids += (member_id for member_id in cause.member_ids if member_id not in rejoining)
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin in the coordinator's log
             ids += item.member_ids

@@ -24,7 +24,7 @@ RETIRED = {name.encode() for name in RETIRED_TYPES}
 def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
     """Apply the records of one batch to the bucket, in place, and return the records to write.
 
-    ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` only moves deadlines.
+    ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` is for deadlines.
     A group's state that can't be read raises CorruptState.
     """
     groups: dict[bytes | None, list[Record]] = {}

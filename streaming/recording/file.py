@@ -112,7 +112,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[RecordedRecord]:
-    """Yield the records of a recording: the log, the diffs from ``begin`` (ms) on, and the newest other outputs.
+    """Yield the records for a recording: the membership log, diffs since ``begin`` (ms), and the latest of the rest.
 
     ``sinks``: topics named by their roles, as :attr:`RecordedSettings.sinks`.
     """

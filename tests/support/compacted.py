@@ -63,7 +63,7 @@ def records(builder: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
 
 
 def checkout(group_id: str = "team/checkout") -> DiffBuilder:
-    """Return the group ``checkout`` after the first start of three members, and then a rolling restart."""
+    """Return the group ``checkout``, whose three members have started and then restarted one by one."""
     builder = DiffBuilder(6, group_id=group_id)
     builder.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
     for host in ("h1", "h2"):

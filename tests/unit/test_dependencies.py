@@ -21,7 +21,7 @@ UNSEEN = {
     "types-pyyaml": "types for mypy",
     "pytest-cov": "a plugin of pytest",
 }
-OURS = {"assignors", "streaming", "tests", "scripts", "benchmarks", "deploy"}
+OWN_PACKAGES = {"assignors", "streaming", "tests", "scripts", "benchmarks", "deploy"}
 
 
 def declared(requirements: Iterable[str]) -> set[str]:
@@ -46,7 +46,7 @@ def imported(*folders: str) -> set[str]:
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     modules.add(node.module.partition(".")[0])
     distributions = packages_distributions()
-    foreign = modules - OURS - sys.stdlib_module_names
+    foreign = modules - OWN_PACKAGES - sys.stdlib_module_names
     # rebalance_kernel may be missing; pydantic pins the version of pydantic_core.
     names = {
         distributions[name][0].lower().replace("_", "-") if name in distributions else name.replace("_", "-")

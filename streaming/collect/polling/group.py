@@ -130,7 +130,7 @@ def shows_change(group: PolledGroup, state: str) -> bool:
 def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tuple[PolledGroup, Event | None]:
     """Return the group after an answer at ``now`` (ms), and the event to publish (None: nothing changed).
 
-    The answer has no number, topics and kind. A group that is empty when it is first seen is published only once a
+    The answer lacks generation, topics and kind. A group that is empty when it is first seen is published only once a
     member joins.
     """
     if answer.state == DEAD:

@@ -130,7 +130,7 @@ class _Reported:
 def compared(
     name: str, protocol: str, played: PlayedChanges, events: Iterable[Event], sent: SentTimes
 ) -> list[ComparedCost]:
-    """Return the comparison for each change that interrupted a partition, or for which a cost was reported."""
+    """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
     true, reported = true_costs(played.all_marks(), sent, played.changes), _reported(played, events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group

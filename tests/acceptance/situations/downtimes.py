@@ -44,7 +44,7 @@ def is_inside(downtime: ComparedDowntime) -> bool:
     return downtime.within(max(RECORD_MS, downtime.pause))
 
 
-class Figures(NamedTuple):
+class DowntimeSummary(NamedTuple):
     """Number of partitions whose bounds hold, number of all partitions, median lower bound / measured downtime."""
 
     inside: int

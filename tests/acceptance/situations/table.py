@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 from benchmarks._document import TRUST_PAGE, describe_machine, write_section
 from streaming.records.episodes import Episode, EpisodeKind
-from tests.acceptance.situations.downtimes import Figures, group_downtimes
+from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes
 from tests.acceptance.situations.real_group import RealGroup, Step
 from tests.acceptance.situations.stage import VIEWS
 from tests.acceptance.situations.verdicts import wrong, wrong_incidents
@@ -49,7 +49,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
             for view in group.views:
                 downtimes = group_downtimes(group, view)
                 for number, step in enumerate(group.steps):
-                    figures = Figures.of(downtime for downtime in downtimes if downtime.change == number)
+                    figures = DowntimeSummary.of(downtime for downtime in downtimes if downtime.change == number)
                     ratio = "" if figures.ratio is None else f"{figures.ratio:.2f}"
                     reported = " + ".join(answer(episode, step.kind, yes=step.kind) for episode in step.episodes[view])
                     down = (figures.partitions, figures.inside, ratio) if step.is_measured else ("", "", "")
@@ -71,7 +71,7 @@ def summary(groups: Iterable[RealGroup]) -> str:
         seen = [group for group in groups if view in group.views]
         verdicts = Counter(verdict(step, view) for group in seen for step in group.steps)
         alarms = sum(len(wrong_incidents(group, view)) for group in seen)
-        figures = Figures.of(downtime for group in seen for downtime in group_downtimes(group, view))
+        figures = DowntimeSummary.of(downtime for group in seen for downtime in group_downtimes(group, view))
         ratio = "–" if figures.ratio is None else f"{figures.ratio:.2f}"
         counts = (str(verdicts[verdict_name]) for verdict_name in ("right", "unknown", "wrong"))
         inside = f"{figures.inside} of {figures.partitions}"

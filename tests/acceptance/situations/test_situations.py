@@ -13,7 +13,7 @@ from math import floor
 import pytest
 
 from tests.acceptance.situations import table
-from tests.acceptance.situations.downtimes import Figures, group_downtimes, is_inside
+from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes, is_inside
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import SCENARIOS, long_storm, one_join
 from tests.acceptance.situations.stage import LOG, OFFSETS, stage
@@ -80,12 +80,12 @@ def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGrou
 def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealGroup]], view: str) -> None:
     groups = [future.result() for future in played.values() if future.exception() is None]
     downtimes = [(group.group_id, downtime) for group in groups for downtime in group_downtimes(group, view)]
-    figures = Figures.of(downtime for _, downtime in downtimes)
+    figures = DowntimeSummary.of(downtime for _, downtime in downtimes)
     outside = [entry for entry in downtimes if not is_inside(entry[1])]
     assert figures.inside >= floor(0.95 * figures.partitions), (figures, outside)
     if figures.partitions >= ENOUGH:
         proved = [downtime for group in groups if _is_proved(group, view) for downtime in group_downtimes(group, view)]
-        assert (Figures.of(proved).ratio or 0) >= 0.3, Figures.of(proved)
+        assert (DowntimeSummary.of(proved).ratio or 0) >= 0.3, DowntimeSummary.of(proved)
 
 
 def _is_proved(group: RealGroup, view: str) -> bool:

@@ -14,10 +14,10 @@ import pytest
 from tests.support.placement_cases import admin_answer, striped_answer
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "oracle.jsonl").read_text().splitlines()]
-OURS = {"admin": admin_answer, "placer": striped_answer}
+ANSWER_OF_FAMILY = {"admin": admin_answer, "placer": striped_answer}
 
 
 @pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["request"]["family"])
 def test_placement_equals_that_of_kafka(record: dict[str, Any]) -> None:
     expected = {"error": True} if "error" in record["answer"] else record["answer"]
-    assert OURS[record["request"]["family"]](record["request"]) == expected
+    assert ANSWER_OF_FAMILY[record["request"]["family"]](record["request"]) == expected

@@ -45,7 +45,7 @@ def test_racks_of_different_sizes_share_replicas() -> None:
     ]  # fmt: skip # one row per line
 
 
-def test_extension_of_a_topic() -> None:
+def test_partitions_added_to_a_topic() -> None:
     assert assign_replicas(PLAIN, 6, 3, start_index=2, start_partition=4) == {
         4: [1, 4, 0], 5: [2, 1, 3], 6: [3, 2, 4], 7: [4, 3, 0], 8: [0, 4, 1], 9: [1, 0, 2],
     }  # fmt: skip # one row per line

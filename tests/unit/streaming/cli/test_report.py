@@ -49,7 +49,7 @@ def written(command: Command, folder: Path, *words: str) -> str:
     return text
 
 
-class Elements(HTMLParser):
+class ReportParser(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
@@ -68,7 +68,7 @@ class Elements(HTMLParser):
 @pytest.mark.usefixtures("log")
 def test_html_report_of_an_episode_loads_nothing(command: Command, tmp_path: Path) -> None:
     text = written(command, tmp_path, "pay")
-    page = Elements(text)
+    page = ReportParser(text)
     headings = [heading for heading in page.headings if heading and heading != "Advice"]
     assert headings == ["What happened", "Timeline", "Rounds", "Cost", "Members now", "Other episodes", "About"]
     assert ("script" in page.tags, page.tags.count("svg"), "://" in text) == (False, 1, False)
@@ -97,7 +97,7 @@ def test_markdown_report_escapes_names(command: Command, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("log")
 def test_cluster_report_lists_groups_and_cost(command: Command, tmp_path: Path) -> None:
-    page = Elements(written(command, tmp_path, "--cluster", "--since", "4w"))
+    page = ReportParser(written(command, tmp_path, "--cluster", "--since", "4w"))
     assert [heading.split(" since")[0] for heading in page.headings if heading] == ["Groups", "Cost", "About"]
 
 

@@ -15,7 +15,7 @@ from streaming.records.events import Event
 from tests.support.histories import Log
 
 SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
-OURS = {"streaming", "assignors"}
+OWN_PACKAGES = {"streaming", "assignors"}
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "architecture.md"
 
 
@@ -36,7 +36,7 @@ def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]
         if kind not in ("call", "return") or frame.f_back is None:
             return
         module, caller = frame.f_globals["__name__"], frame.f_back.f_globals["__name__"]
-        if module.partition(".")[0] in OURS:
+        if module.partition(".")[0] in OWN_PACKAGES:
             modules.add(module)
             moves += module != caller
 

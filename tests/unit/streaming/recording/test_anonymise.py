@@ -71,7 +71,7 @@ def test_no_original_name_is_left() -> None:
     assert all(secret in recording(log()) for secret in SECRETS)
 
 
-def test_reasons_keep_kafkas_words_and_renamed_ids() -> None:
+def test_reasons_keep_kafkas_words_but_ids_are_renamed() -> None:
     records = anonymised(log(), SETTINGS.sinks)
     text = (records[0].value or b"").decode()
     assert re.search(

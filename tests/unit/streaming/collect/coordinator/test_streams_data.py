@@ -24,11 +24,11 @@ ASSIGNMENT_INFO = bytes.fromhex(
     "3132372e302e302e3100001b5a000000020000000000000002000000000000000000093132372e302e302e3100001b59"
     "0000000200000000000000030000000000000001000000007fffffffffffffff"
 )
-PROCESS = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
+STREAMS_PROCESS_ID = "36b061c9-e770-4b4f-a86d-a3cec0134eca"
 
 
 def test_bytes_of_kafka_4_3_1_are_decoded() -> None:
-    assert read_instance(SUBSCRIPTION_INFO) == {"process_id": PROCESS}
+    assert read_instance(SUBSCRIPTION_INFO) == {"process_id": STREAMS_PROCESS_ID}
     assert read_assigned_tasks(ASSIGNMENT_INFO) == {"standby": {"0": [3]}}
 
 
@@ -87,7 +87,7 @@ def test_generation_and_empty_group_after_the_last_leave() -> None:
     [member] = now.value.members
     assert (now.value.kind, now.value.group_protocol) == ("streams", "classic")
     assert (member.assigned, member.standby, member.next_rebalance_ms) == ({"in": [0]}, {"0": [3]}, 5)
-    assert member.process_id == PROCESS
+    assert member.process_id == STREAMS_PROCESS_ID
     empty = with_last_kind(now.value, left.value)
     assert empty is not None
     assert (empty.kind, empty.members) == ("streams", [])
