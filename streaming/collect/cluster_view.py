@@ -66,8 +66,10 @@ class ClusterView:
     def add_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
         """Compare a snapshot with the previous one; return an event with the changes, or None if nothing changed."""
         before, self._snapshot = self._snapshot, snapshot
-        topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
-        changes = [] if before is None else [*self._changes(before, snapshot, topics, at_ms)]
+        topics: dict[str, frozenset[str]] = {}
+        if snapshot != before or self._silent_since is not None:  # with thousands of groups too expensive at rest
+            topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
+        changes = [] if before in (None, snapshot) else [*self._changes(before, snapshot, topics, at_ms)]
         changes += self._gone_hosts(groups, at_ms)
         if self._silent_since is not None and at_ms - self._silent_since >= _LEAST_SILENCE_MS:
             changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since, [*topics]))
