@@ -20,7 +20,7 @@ from streaming.kafka.compacted_topics import read_episode_records, read_explaine
 from streaming.process.terminal import SafeText, fold, right, table, whole
 from streaming.recording import overview
 from streaming.records.codec import raw_records
-from streaming.records.cost import FIGURES, FigureChange, TotalCost, figure_changes, total_cost
+from streaming.records.cost import FigureChange, TotalCost, figure_changes, total_cost
 from streaming.records.episodes import Bounds, Downtime, Episode, EpisodeMembers
 from streaming.records.events import Evidence
 from streaming.records.names import display_names, names_text, with_display_names
@@ -159,7 +159,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     rows = []
     for change in changes:
         values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
-        rows.append((FIGURES[change.figure][0], *values, SafeText(*_VERDICTS[change.better])))
+        rows.append((change.heading, *values, SafeText(*_VERDICTS[change.better])))
     return table((whole(group_id), *map(right, heads), ""), rows)
 
 

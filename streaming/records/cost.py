@@ -74,6 +74,7 @@ class FigureChange(Struct, frozen=True, rename="camel"):
     """
 
     figure: str
+    heading: str
     before: Bounds | None
     after: Bounds | None
     better: bool | None
@@ -81,8 +82,11 @@ class FigureChange(Struct, frozen=True, rename="camel"):
 
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
     """Return the figures of two episodes side by side, with the change of each."""
-    figures = [(name, bounds_of(before), bounds_of(after)) for name, (_, bounds_of) in FIGURES.items()]
-    return [FigureChange(name, first, second, _is_better(first, second)) for name, first, second in figures]
+    changes = []
+    for name, (heading, bounds_of) in FIGURES.items():
+        first, second = bounds_of(before), bounds_of(after)
+        changes.append(FigureChange(name, heading, first, second, _is_better(first, second)))
+    return changes
 
 
 def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:

@@ -18,6 +18,7 @@ from assignors.errors import MonitorError
 from streaming.kafka.lag_reader import GroupLag
 from streaming.monitor.outputs import output_id
 from streaming.records.codec import encode
+from streaming.records.cost import figure_changes
 from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP, Event
@@ -276,6 +277,17 @@ class Api:
         can't be read. `from` and `to` apply to the time of opening.
         """
         return await self._stories(query, "incident", self._group(request).group_id)
+
+    @_route("/groups/{group}/compare/{before}/{after}", openapi.COMPARISON)
+    async def comparison(self, request: Request, _: Query) -> Response:
+        """Two episodes of a group, with the figures of `compare --json`: rebalances, moves, downtime, cost."""
+        group = self._group(request).group_id
+        before, after = [
+            await self._read(self._archive.episode, group, request.path_params[name]) for name in ("before", "after")
+        ]
+        if before is None or after is None:
+            raise Problem("episode")
+        return Json({"before": before, "after": after, "figures": figure_changes(before, after)})
 
     @_route("/lag", openapi.LAGS)
     async def lags(self, _: Request, __: Query) -> Response:

@@ -15,7 +15,7 @@ from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.downtime import total_downtime
-from streaming.records.episodes import decode_episode
+from streaming.records.episodes import Episode, decode_episode
 from streaming.records.names import display_names
 from streaming.serve import historyfile, ownership
 from streaming.serve.history import Extent, StoredRound, with_status
@@ -202,6 +202,13 @@ class Archive:
             names = ownership.names_of(connection, diff)
         listed = {member_id: name for member_id, name in names.items() if member_id in diff.named}
         return encode({"seq": seq, "summary": Raw(row[0]), "names": listed, "diff": Raw(body)})
+
+    def episode(self, group: str, number: str) -> Episode | None:
+        """Return a group's episode by its number; None if the group has no such episode."""
+        with self._reading() as connection:
+            query = f"SELECT body FROM stories WHERE sort = 'episode' AND CAST(number AS TEXT) = ? AND {_OF_GROUP_SQL}"  # noqa: S608 - a literal
+            row = connection.execute(query, (number, group)).fetchone()
+        return None if row is None else decode_episode(zlib.decompress(row[0]))
 
     def assignment(self, group: str) -> bytes | None:
         """Return the latest assignment of a group, as in the topic."""

@@ -12,6 +12,7 @@ from assignors import __version__
 from streaming.advice.model import Advice
 from streaming.freshness import ComponentState
 from streaming.records.codec import epoch_ms
+from streaming.records.cost import FigureChange
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident, StoredAnnotation
 from streaming.serve.board import Stale
@@ -210,6 +211,7 @@ _MATCH: Final = _answer(
     {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
     | dict.fromkeys(("member_id", "name"), str),
 )
+COMPARISON: Final = _answer("Comparison", {"before": Episode, "after": Episode, "figures": list[FigureChange]})
 LAGS: Final = _answer("Lags", {"groups": dict[str, int | None]})
 SEARCH: Final = _answer("Search", {"found": list[_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
@@ -237,6 +239,8 @@ class Operation(NamedTuple):
 _PATH_PARAMETERS: Final = (
     text("group", "Group id, percent-encoded.", location="path"),
     whole("seq", "Number of the round.", location="path"),
+    whole("before", "Number of an episode.", minimum=1, location="path"),
+    whole("after", "Number of a later episode.", minimum=1, location="path"),
 )
 
 

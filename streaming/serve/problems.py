@@ -27,6 +27,7 @@ KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "not-found": (HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."),
     "group": (HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
     "round": (HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
+    "episode": (HTTPStatus.NOT_FOUND, "The group has no such episode, or retention has dropped it."),
     "method-not-allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "Send a method that `Allow` lists."),
     "body": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Send no body with GET, and at most 16 KiB with POST."),
     "host": (HTTPStatus.MISDIRECTED_REQUEST, "The server listens on loopback: use localhost as the host."),

@@ -369,6 +369,26 @@ def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
     expect(page.locator(".band").first).to_be_visible()
 
 
+def test_two_episodes_are_compared_and_a_link_shows_it(shown: Shown) -> None:
+    shown.add(checkout("shop"))
+    page = shown.open("/groups/shop")
+    page.get_by_role("button", name="Unfold all").click()
+    compare = page.get_by_role("button", name="Compare")
+    compare.first.click()
+    comparison = page.get_by_role("region", name="Comparison of two episodes")
+    expect(comparison.get_by_role("status")).to_have_text("Episode 2: choose “Compare” in another episode.")
+    compare.last.click()
+    rows = comparison.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("rebalances")
+    expect(rows.first).to_contain_text("1: ")
+    assert violations(page) == []
+    page.reload()
+    expect(comparison.get_by_role("row").first).to_contain_text("2: ")
+    comparison.get_by_role("button", name="Close").click()
+    expect(comparison).to_be_hidden()
+    assert "compare" not in page.url
+
+
 PEOPLE = ".legend button > span:nth-child(2)"
 
 

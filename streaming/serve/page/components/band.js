@@ -68,19 +68,21 @@ function storyText(episode) {
   return [`${visible(groupId)}, ${span(episode)} (${zoneName()})`, visible(inZone(story, updatedAt)), ...notes, link].join("\n");
 }
 
-function copyButton(episode) {
+// Buttons below an episode: its story for the clipboard, and its place in a comparison.
+function actions(episode, onCompare) {
   const button = h("button", { class: "button", type: "button", onclick: async () => {
     await copy(storyText(episode));
     setText(button, "Copied");
     setTimeout(() => setText(button, "Copy story"), 2000);
   } }, "Copy story");
-  return h("p", { class: "note" }, button);
+  return h("p", { class: "note" }, button, " ", h("button", { class: "button", type: "button", onclick: () => onCompare(episode.episode) }, "Compare"));
 }
 
 export class Band {
-  // onFold(band)
-  constructor({ owners, onFold }) {
+  // onFold(band), onCompare(number of its episode)
+  constructor({ owners, onFold, onCompare }) {
     this.owners = owners;
+    this.onCompare = onCompare;
     this.mark = h("span", { class: "mark" });
     this.when = h("span", { class: "when" });
     this.story = h("span", { class: "story" });
@@ -118,7 +120,7 @@ export class Band {
     arrange(this.rounds, items);
     if (!folded && !this.hasDetails) {
       this.hasDetails = true;
-      this.details.replaceChildren(...details(episode, this.owners), copyButton(episode));
+      this.details.replaceChildren(...details(episode, this.owners), actions(episode, this.onCompare));
     }
   }
 }

@@ -72,9 +72,9 @@ function unexpected({ why, missing = {}, extra = {} }, owners) {
 }
 
 export class RoundsList {
-  // onSelect(seq), onOlder()
-  constructor({ group, model, episodes, owners, onSelect, onOlder }) {
-    Object.assign(this, { group, model, episodes, owners, onSelect, onOlder });
+  // onSelect(seq), onOlder(), onCompare(number of an episode)
+  constructor({ group, model, episodes, owners, onSelect, onOlder, onCompare }) {
+    Object.assign(this, { group, model, episodes, owners, onSelect, onOlder, onCompare });
     this.list = h("ol", { "aria-label": "Episodes and rounds, newest first" });
     this.more = h("button", { class: "more", type: "button", onclick: () => this.grow() }, "Show more");
     this.count = h("span", { class: "muted num" });
@@ -154,7 +154,7 @@ export class RoundsList {
 
   band(episode, folded, items) {
     let band = this.bands.get(episode.episode);
-    if (!band) this.bands.set(episode.episode, (band = new Band({ owners: this.owners, onFold: (one) => this.fold(one) })));
+    if (!band) this.bands.set(episode.episode, (band = new Band({ owners: this.owners, onFold: (one) => this.fold(one), onCompare: this.onCompare })));
     band.show(episode, folded, items);
     return band.element;
   }

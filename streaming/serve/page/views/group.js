@@ -1,5 +1,6 @@
 // One group: its state, what it is waiting for, ownership over time, episodes with their rounds, incidents, members.
 import { statusCell } from "../components/cells.js";
+import { Comparison } from "../components/comparison.js";
 import { Episodes } from "../components/episodes.js";
 import { Incidents } from "../components/incidents.js";
 import { Members } from "../components/members.js";
@@ -54,7 +55,8 @@ class GroupView {
     this.at = Number(query().get("at")) || null; // the moment that is shown; null: now
     this.loading = false;
     this.closed = false;
-    this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older() });
+    this.comparison = new Comparison(group);
+    this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older(), onCompare: (episode) => this.comparison.choose(episode) });
     this.timeline = new Timeline({
       model: this.model, episodes: this.episodes, owners: this.owners,
       onSelect: (index, options) => this.model.rounds[index] && this.choose(this.model.rounds[index].seq, { open: true, ...options }),
@@ -114,7 +116,7 @@ class GroupView {
       h("div", { class: "headline" }, h("h1", {}, visible(this.group)), h("span", { class: "badge", role: "status" }, this.status.element)),
       this.marks, this.travels, this.waits.element,
       h("dl", { class: "card facts" }, Object.values(this.facts).map((one) => one.element)),
-      this.chart, this.outlook.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
+      this.chart, this.outlook.element, this.comparison.element, h("div", { class: "beside" }, this.list.element, h("aside", {}, this.incidents.element, this.members.element)), this.announcement);
     outlet.append(this.page);
     reveal(this.page, false);
   }

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.types import ASGIApp
 
+from streaming.records.cost import figure_changes
+from streaming.records.episodes import Episode
 from streaming.serve.history import History
 from tests.support.asgi import ask
 from tests.support.compacted import RESTARTED, checkout, episode_records
@@ -59,6 +62,18 @@ def test_time_range_selects_episodes_by_opening_time(stored: ASGIApp, query: str
     assert [
         number for _, number in stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?{query}")[0]
     ] == numbers
+
+
+def test_comparison_has_two_episodes_and_their_figures(stored: ASGIApp) -> None:
+    newest, oldest = (
+        msgspec.json.decode(record.value, type=Episode) for record in reversed(episode_records(checkout()))
+    )
+    answer = ask(stored, f"/api/v1/groups/{GROUP}/compare/1/2").body
+    expected = {"before": oldest, "after": newest, "figures": figure_changes(oldest, newest)}
+    assert msgspec.json.decode(answer) == msgspec.json.decode(msgspec.json.encode(expected))
+    for numbers in ("1/3", "1/x", "0/2"):
+        problem = ask(stored, f"/api/v1/groups/{GROUP}/compare/{numbers}")
+        assert (problem.status, problem.json["type"]) == (404, "/problems#episode")
 
 
 def test_group_without_episodes_has_not_caught_up(app: ASGIApp) -> None:

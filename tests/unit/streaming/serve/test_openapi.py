@@ -46,6 +46,7 @@ def test_openapi_describes_exactly_the_routes() -> None:
         ("/api/v1/groups/{group}", "/api/v1/groups/g"),
         ("/api/v1/groups/{group}/rounds", "/api/v1/groups/g/rounds?limit=3"),
         ("/api/v1/groups/{group}/rounds/{seq}", "/api/v1/groups/g/rounds/2"),
+        ("/api/v1/groups/{group}/compare/{before}/{after}", "/api/v1/groups/g/compare/1/2"),
         ("/api/v1/groups/{group}/episodes", "/api/v1/groups/g/episodes"),
         ("/api/v1/groups/{group}/incidents", "/api/v1/groups/g/incidents"),
         ("/api/v1/groups/{group}/timeline", "/api/v1/groups/g/timeline"),
