@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -91,5 +92,26 @@ def test_no_notification_is_lost_while_the_receiver_is_down(broker: Kafka) -> No
             accepted(received, *wanted)
         assert received.ids().index(wanted[0]) < received.ids().index(wanted[1])
         with notifying(settings):
+            write(settings, incident("h", closed_at=300))
+            accepted(received, *wanted, "h/incident/1/1/close")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_receiver_down_for_five_minutes_misses_nothing(broker: Kafka) -> None:
+    with receiver() as received:
+        settings = settings_for(broker, received.url)
+        first_start(settings, received)
+        received.down.set()
+        begin = time.monotonic()
+        with notifying(settings):
+            write(settings, incident("g"), incident("h"))
+            eventually(lambda: time.monotonic() - begin > 150, timeout=200, every=1)
+            write(settings, incident("g", closed_at=200))
+            eventually(lambda: time.monotonic() - begin > 300, timeout=200, every=1)
+            assert received.accepted == []
+            received.down.clear()
+            wanted = ["g/incident/1/1/open", "g/incident/1/1/close", "h/incident/1/1/open"]
+            eventually(lambda: sorted(received.ids()) == sorted(wanted), timeout=120)
             write(settings, incident("h", closed_at=300))
             accepted(received, *wanted, "h/incident/1/1/close")
