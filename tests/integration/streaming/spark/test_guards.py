@@ -37,9 +37,10 @@ def up_to(job: Job) -> Iterator[int]:
 @pytest.mark.timeout(600)
 def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: Path) -> None:
     topics = job.settings.topics
-    producer = Producer(
-        {"bootstrap.servers": job.settings.kafka.bootstrap_servers, "transactional.id": job.settings.topics.prefix}
-    )
+    servers, prefix = job.settings.kafka.bootstrap_servers, topics.prefix
+    # By default the broker aborts after a minute, perhaps before a busy machine has read the other records.
+    options = {"bootstrap.servers": servers, "transactional.id": prefix, "transaction.timeout.ms": 600_000}
+    producer = Producer(options)
     producer.init_transactions()
     log = tmp_path / "stderr"
     with log.open("w") as errors, job.running(log=errors):
