@@ -124,7 +124,7 @@ class Fold:
         return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
     def _begin(self) -> None:
-        """Start to return outcomes; drop waiting snapshots that the earlier collector has already published."""
+        """Return outcomes from now on; drop waiting snapshots that the earlier collector has already published."""
         if not self._has_begun and not self.held_at_start:
             self._publish_held([*self.held])
         self._has_begun = True

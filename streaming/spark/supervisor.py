@@ -185,7 +185,7 @@ class Supervisor:
         raise TopicGone(text)
 
     def set_ends(self, ends: Ends, now: float) -> None:
-        """Set the ends of the partitions that are read, as of ``now``."""
+        """Store the end offsets of the membership topic, as read at ``now``."""
         self.growth.set_ends(ends.stable, now)
         self._log_ends = ends.log
         opened = [(number, stable) for number, stable in ends.stable.items() if stable < ends.log[number]]

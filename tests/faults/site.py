@@ -204,7 +204,7 @@ class Site(Monitor):
         )
 
     def _shown(self, words: Iterable[str]) -> str:
-        """Return the words as the table shows them, without file paths of this run."""
+        """Return log words as the table of faults shows them, without file paths of this run."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:

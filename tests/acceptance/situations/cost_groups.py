@@ -102,7 +102,7 @@ def _send(producer: Producer, topic: str, partition: int, records: int) -> None:
 def new_group(
     client: str, protocol: str, topic: str, servers: str, folder: Path, *, commit_ms: int, prefix: str
 ) -> Members:
-    """Return a group without members, whose consumers commit at this interval; ``prefix``: of the monitor's topics."""
+    """Return a new group, whose consumers will commit at this interval; ``prefix``: prefix of the monitor's topics."""
     if client == "connect":
         return SinkTasks(servers, topic, folder, commit_ms)
     options: dict[str, Any] = {"auto.offset.reset": "earliest", "auto.commit.interval.ms": commit_ms}

@@ -40,7 +40,7 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
 
 
 def is_inside(downtime: ComparedDowntime) -> bool:
-    """Return true if the bounds contain the measurement; consumption of a partition shows only at its next record."""
+    """Return true if the bounds contain the measured downtime, which ends only with the next consumed record."""
     return downtime.within(max(RECORD_MS, downtime.pause))
 
 

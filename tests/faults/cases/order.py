@@ -1,4 +1,4 @@
-"""Every case of the table, ordered so that each case starts from the state that it needs."""
+"""All cases of faults, in an order in which each case starts from the state that it needs."""
 
 from __future__ import annotations
 

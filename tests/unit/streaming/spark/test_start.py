@@ -15,7 +15,7 @@ from streaming.spark.start import Span, StreamOptions, lost_message, missing_spa
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
-    """Write the offsets of a batch as Spark does, with the end offsets in each source."""
+    """Write a batch into the offset log as Spark does; each source has its own end offsets."""
     for name in ("offsets", "commits"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "offsets" / str(number)).write_text(
