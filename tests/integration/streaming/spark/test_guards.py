@@ -53,7 +53,7 @@ def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: P
         wanted = expected(job, [rows if number != 2 else rows[:10] for number, rows in enumerate(LOG)])
         eventually(lambda: without_repeats(job.rows(topics.diffs)) == wanted[topics.diffs], timeout=120)
         offset = len(LOG[2][:10])
-        message = f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2; nothing"
+        message = f"topic {topics.membership}: a transaction is open since offset {offset} of partition 2; "
         eventually(lambda: message in log.read_text(), timeout=60)
         times = up_to(job)
         first = next(times)
