@@ -44,12 +44,19 @@ class GroupShape:
 
 #: Members, partitions per member, topics.
 _SIZES = [(100, 10, 10), (1000, 10, 100)]
-_LARGE = [(100, 50, 100), (1000, 50, 100), (1000, 10, 1000), (5000, 10, 1000), (10000, 10, 1000), (10000, 50, 100)]
+_LARGE_SIZES = [
+    (100, 50, 100),
+    (1000, 50, 100),
+    (1000, 10, 1000),
+    (5000, 10, 1000),
+    (10000, 10, 1000),
+    (10000, 50, 100),
+]
 
 
 def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
     """Return the shapes to measure, smallest first."""
-    sizes = _SIZES if quick else [*_SIZES, *_LARGE]
+    sizes = _SIZES if quick else [*_SIZES, *_LARGE_SIZES]
     if protocol == "consumer":
         yield from _coordinator_shapes(sizes if quick else [*sizes, (5000, 50, 100)])
         return

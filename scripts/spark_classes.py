@@ -15,7 +15,7 @@ from pathlib import Path
 from streaming.kafka.jars import create_once
 from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
-from streaming.spark.archives import NO_ARCHIVE_WARNINGS, class_archive, spark_home
+from streaming.spark.archives import SILENT_ARCHIVE_OPTIONS, class_archive, spark_home
 
 #: The number of archives that are kept, for environments that are used alternately.
 _KEPT = 3
@@ -26,7 +26,7 @@ def make(archive: Path) -> None:
     """Write the archive of the classes that two batches load, and delete the oldest archives."""
     print("preparing Spark (once, half a minute)", file=sys.stderr, flush=True)
     part = archive.with_name(f".{archive.name}.part")
-    options = f"-XX:ArchiveClassesAtExit={part} {NO_ARCHIVE_WARNINGS} -XX:+UseSerialGC"
+    options = f"-XX:ArchiveClassesAtExit={part} {SILENT_ARCHIVE_OPTIONS} -XX:+UseSerialGC"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
     command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD]
     ended = subprocess.run(

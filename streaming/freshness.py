@@ -194,8 +194,8 @@ def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, contact: f
         if state is not None and (state in _ALIVE_STATES or heartbeat.part not in alive or is_counted):
             parts.append(ComponentState(heartbeat.part, heartbeat.id, heartbeat.by, state, tracked.ms, heartbeat.up_to))
     parts.sort(key=lambda part: (part.part, part.id))
-    lates = [_lateness(part) for part in parts if part.state != "alive"]
-    return Freshness(is_known, tuple(parts), min(lates, key=lambda late: late.since, default=None))
+    late_parts = [_lateness(part) for part in parts if part.state != "alive"]
+    return Freshness(is_known, tuple(parts), min(late_parts, key=lambda late: late.since, default=None))
 
 
 def _component_state(tracked: TrackedHeartbeat, now: float, contact: float, limits: Limits) -> State | None:

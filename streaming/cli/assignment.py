@@ -116,7 +116,7 @@ def _build_topic(name: str, line: TopicLine) -> Topic:
     if line.racks is not None and len(line.racks) != line.partitions:
         raise InvalidGroup(
             f"topics.{name}.racks: {len(line.racks)} entries for {line.partitions} partitions; give one list of "
-            "racks a partition, [] where they are unknown"
+            "racks per partition, [] where they are unknown"
         )
     racks = None if line.racks is None else tuple(map(tuple, line.racks))
     return Topic(name, line.partitions, racks, line.topic_id)

@@ -132,12 +132,14 @@ def _range_text(bounds: Bounds, unit: str) -> str:
     return f"{lower} {unit}" if lower == upper else f"{lower} to {upper} {unit}"
 
 
-_Earlier = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
-_Later = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
+_EpisodeBefore = Annotated[int, typer.Argument(metavar="BEFORE", help="Number of an episode.", show_default=False)]
+_EpisodeAfter = Annotated[int, typer.Argument(metavar="AFTER", help="Number of a later episode.", show_default=False)]
 
 
 @connected("rebalance-monitor compare checkout 12 15")
-def compare(settings: Settings, group_id: GroupId, before: _Earlier, after: _Later, *, as_json: AsJson = False) -> None:
+def compare(
+    settings: Settings, group_id: GroupId, before: _EpisodeBefore, after: _EpisodeAfter, *, as_json: AsJson = False
+) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
     records = overview.sort_episodes(read_records(read_explained_episodes, settings, group_id))
     by_number = {record.episode.episode: record.episode for record in records}

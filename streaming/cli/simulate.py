@@ -83,7 +83,7 @@ def load_deploy_file(name: str) -> Any:
     """Return the deployment that the file of ``forecast --deploy``, or standard input, describes."""
     text = _read_text(name, "--deploy") if name else None
     if text is None:
-        raise InvalidScenario(f"--deploy {name}: there is no such file; it is a scenario as `simulate` takes")
+        raise InvalidScenario(f"--deploy {name}: there is no such file; give a scenario file as for `simulate`")
     return parse_document(text)
 
 

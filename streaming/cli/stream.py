@@ -93,7 +93,7 @@ def run_stream(
     settings, quiet_ms = session.settings, None if episode_quiet is None else episode_quiet * 1000
     options_set = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
     settings.stream = changed(settings.stream, "stream", **{k: v for k, v in options_set.items() if v is not None})
-    log_file = Path(checkpoint) / "spark.log" if "://" not in checkpoint else None
+    log_file = None if "://" in checkpoint else Path(checkpoint) / "spark.log"
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     job = StreamOptions(
         checkpoint=checkpoint,

@@ -251,7 +251,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
         if topic.racks is not None and len(topic.racks) != topic.partitions:
             raise ContradictoryTopic(
                 f"topics.{name}.racks: {len(topic.racks)} entries for {topic.partitions} partitions; give one list "
-                "of racks a partition, [] where unknown"
+                "of racks per partition, [] where unknown"
             )
         if topic.topic_id is None:
             continue

@@ -112,8 +112,8 @@ def _check_file(path: Path, cluster_id: str) -> bool:
         stored = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
     if stored != (cluster_id,):
         raise wrong(
-            f"holds the rounds of cluster {stored[0] if stored else 'unknown'}, this is {cluster_id}; "
-            "name another file, or remove it to build it again from the topics"
+            f"holds the rounds of cluster {stored[0] if stored else 'unknown'}, but this cluster is {cluster_id}; "
+            "name another file, or remove this one to build it again from the topics"
         )
     if version != SCHEMA_VERSION:
         raise wrong(

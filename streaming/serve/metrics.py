@@ -178,7 +178,7 @@ class Exposition:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._maker = CapacityLimiter(1)
+        self._rendering_limiter = CapacityLimiter(1)
         self._text: SharedBody | None = None
         self._until = 0.0
 
@@ -186,8 +186,8 @@ class Exposition:
         """Return the response with the newest text, which is computed again if it is too old."""
         view = copy(self._board)
         view.groups = dict(view.groups)  # copied, as the groups may change while the thread reads them
-        text = await to_thread.run_sync(self._current, view, limiter=self._maker)
-        return await text.response(request, self._maker)
+        text = await to_thread.run_sync(self._current, view, limiter=self._rendering_limiter)
+        return await text.response(request, self._rendering_limiter)
 
     def _current(self, view: Board) -> SharedBody:
         began = time.monotonic()

@@ -27,7 +27,7 @@ _LEFT_OUT_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
 _LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
 
 #: JVM options that suppress the JVM's warnings about class archives.
-NO_ARCHIVE_WARNINGS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+SILENT_ARCHIVE_OPTIONS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def python() -> str:
@@ -95,7 +95,7 @@ def java_options() -> str:
     with suppress(CacheUnusable):  # in a read-only image, for example
         archive = class_archive()
         if archive.is_file() and " " not in str(archive):  # Spark splits the JVM options at spaces
-            return f"-XX:SharedArchiveFile={archive} {NO_ARCHIVE_WARNINGS}"
+            return f"-XX:SharedArchiveFile={archive} {SILENT_ARCHIVE_OPTIONS}"
     return ""
 
 

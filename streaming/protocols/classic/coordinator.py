@@ -65,13 +65,13 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
         )
     fresh = [name for name in names if name in new or name in replaced]
     if fresh:
-        step.counted_in(fresh)
+        step.add_to_coordinator(fresh)
     if step.leader_is_gone():
         step.set(leader=(new or list(names))[0])
     if new:
-        step.caused("member.joined", new)
+        step.add_reason("member.joined", new)
     if subscribed:
-        step.caused("member.subscription_changed", subscribed)
+        step.add_reason("member.subscription_changed", subscribed)
     _arrived(step, names, new, replaced)
 
 
@@ -298,7 +298,7 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
         else:
             step.members[name] = structs.replace(classic.without_membership(member), call=member.call + 1)
     if gone:
-        step.caused(kind, gone)
+        step.add_reason(kind, gone)
     if step.leader_is_gone():
         left = step.group_members()
         step.set(leader=step.order(left)[0] if left else "")

@@ -27,14 +27,14 @@ def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> No
     del event
     if step.rules.coordinator_assigns:
         if step.group.phase is classic.ClassicPhase.STABLE and _topics_differ(step):
-            step.caused("topic.partitions_changed")
+            step.add_reason("topic.partitions_changed")
             coordinator.prepare(step)
         return
     leader = step.members.get(step.group.leader)
     if leader is None or leader.stage is not Stage.STABLE or not _is_metadata_outdated(step):
         return
     if _topics_differ(step):
-        step.caused("topic.partitions_changed")
+        step.add_reason("topic.partitions_changed")
     step.set(snapshot=None)
     step.join([leader.client.name])
 

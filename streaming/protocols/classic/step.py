@@ -192,7 +192,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         """Return the names of members in the iteration order of the broker's HashMap of members."""
         return in_hash_table_order(members, self.group.most)
 
-    def counted_in(self, names: Sequence[str]) -> None:
+    def add_to_coordinator(self, names: Sequence[str]) -> None:
         """Add these members to the coordinator's members."""
         for place, name in enumerate(names, self.group.places + 1):
             self.update(name, is_member=True, place=place)
@@ -208,7 +208,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         leader = self.members.get(self.group.leader)
         return leader is None or not leader.is_member
 
-    def caused(self, kind: str, names: Iterable[str] = ()) -> None:
+    def add_reason(self, kind: str, names: Iterable[str] = ()) -> None:
         """Add a reason for the next round."""
         self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
 

@@ -95,10 +95,10 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
                     step.set(first={name if key == holder else key: share for key, share in first.items()})
                 step.out.append(Handover(holder, name))
                 back = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, record.current.assigned)
-                step.counted_in(name, member_id=member_id, subscription=record.subscription, current=back)
+                step.add_to_coordinator(name, member_id=member_id, subscription=record.subscription, current=back)
                 return True
-    step.counted_in(name, member_id=member_id, subscription=member.client.topics)
-    step.caused("member.joined", [name])
+    step.add_to_coordinator(name, member_id=member_id, subscription=member.client.topics)
+    step.add_reason("member.joined", [name])
     return True
 
 
@@ -120,9 +120,9 @@ def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMem
 def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.ConsumerMember) -> None:
     if member.subscription != member.client.topics:
         step.update(name, subscription=member.client.topics)
-        step.caused("member.subscription_changed", [name])
+        step.add_reason("member.subscription_changed", [name])
     if step.group.outdated:
-        step.caused("topic.partitions_changed")
+        step.add_reason("topic.partitions_changed")
 
 
 def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
@@ -136,7 +136,7 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
     if after is now or after == now:
         return full and now.assigned != member.owned
     if after.assigned is not now.assigned or now.revoking:
-        step.held(name, now, after)
+        step.update_holders(name, now, after)
     unrevoked = consumer.Reconciliation.UNREVOKED
     begins_to_revoke = after.state is unrevoked and now.state is not unrevoked
     step.update(name, current=after, unrevoked_at=step.at if begins_to_revoke else member.unrevoked_at)
@@ -216,7 +216,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     if not gone or downgrade(step, kind, gone):
         return
     for name in gone:
-        step.caused(kind, [name])
+        step.add_reason(kind, [name])
     targets = {name: share for name, share in step.group.targets.items() if name not in gone}
     step.set(targets=targets)
     if not step.group_members():

@@ -145,7 +145,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     for name, member in within.group_members().items():
         within.update(name, assignors=inner.rules.assignors(member))
     within.set(leader=within.order(within.group_members())[0])
-    within.caused(kind, gone)
+    within.add_reason(kind, gone)
     within.watch([name for name, member in members.items() if member.stage not in LIVE])
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if starting:

@@ -174,7 +174,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         super().__init__(group, at, setup)
         self._holders: dict[str, dict[int, str]] | None = None
 
-    def counted_in(self, name: str, **changes: Any) -> None:
+    def add_to_coordinator(self, name: str, **changes: Any) -> None:
         """Add this member to the coordinator's members."""
         place = self.group.places + 1
         self.update(name, is_member=True, place=place, **changes)
@@ -203,10 +203,10 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self._holders = {}
             for name, member in self.members.items():
                 if member.is_member:
-                    self.held(name, None, member.current)
+                    self.update_holders(name, None, member.current)
         return self._holders
 
-    def held(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
+    def update_holders(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
         """Update the holders of partitions after member ``name``'s current assignment has changed."""
         holders = self._holders
         if holders is None:
@@ -221,7 +221,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             for topic, partitions in share.items():
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
-    def caused(self, kind: str, names: Iterable[str] = ()) -> None:
+    def add_reason(self, kind: str, names: Iterable[str] = ()) -> None:
         """Add a reason for the next round and bump the group epoch, which also accounts for changed metadata."""
         epoch = self.group.group_epoch + 1
         reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -92,26 +93,9 @@ class _Reported:
     costs: dict[int, Cost] = field(default_factory=dict)
     partitions: dict[int, dict[Place, tuple[Bounds, Bounds]]] = field(default_factory=dict)
 
-    @property
-    def delayed(self) -> Bounds:
-        bounds = _NONE
-        for episode_cost in self.costs.values():
-            bounds = add_bounds(bounds, episode_cost.delayed_messages)
-        return bounds
-
-    @property
-    def worst(self) -> Bounds:
-        bounds = _NONE
-        for episode_cost in self.costs.values():
-            bounds = max_bounds(bounds, episode_cost.worst_delay_ms)
-        return bounds
-
-    @property
-    def catch_up(self) -> Bounds:
-        bounds = _NONE
-        for episode_cost in self.costs.values():
-            bounds = max_bounds(bounds, episode_cost.catch_up_ms)
-        return bounds
+    def combined(self, combine: Callable[[Bounds, Bounds], Bounds], figure: str) -> Bounds:
+        """Return the bounds of one figure over all these episodes."""
+        return reduce(combine, (getattr(episode_cost, figure) for episode_cost in self.costs.values()), _NONE)
 
     @property
     def caught_up_at(self) -> int | None:
@@ -143,9 +127,9 @@ def compared(
         comparisons.append(
             ComparedCost(
                 *(name, protocol, change.kind),
-                delayed=Figure(of_all.delayed, report.delayed),
-                worst=Figure(of_all.worst_ms, report.worst),
-                catch_up=Figure(of_all.catch_up_ms, report.catch_up),
+                delayed=Figure(of_all.delayed, report.combined(add_bounds, "delayed_messages")),
+                worst=Figure(of_all.worst_ms, report.combined(max_bounds, "worst_delay_ms")),
+                catch_up=Figure(of_all.catch_up_ms, report.combined(max_bounds, "catch_up_ms")),
                 late_ms=None if at is None or not of_all.done_at else at - of_all.done_at,
                 partitions={place: _figures(by_place.get(place, TrueCost()), report.place(place)) for place in places},
             )

@@ -60,44 +60,48 @@ class ScriptFolder(NamedTuple):
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> ScriptFolder:
+def scripts_folder(tmp_path: Path) -> ScriptFolder:
     for folder in ("bin", "scripts", "kernel/src"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(SCRIPT, tmp_path / "scripts")
     (tmp_path / "kernel/src/lib.rs").write_text("// one\n")
-    house = ScriptFolder(tmp_path)
-    house.program("uv", UV)
-    house.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
-    return house
+    scripts_folder = ScriptFolder(tmp_path)
+    scripts_folder.program("uv", UV)
+    scripts_folder.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
+    return scripts_folder
 
 
 @pytest.fixture
-def failed(house: ScriptFolder) -> ScriptFolder:
+def failed(scripts_folder: ScriptFolder) -> ScriptFolder:
     """Return the folder after a failed build whose cause has been removed."""
-    (house.folder / "broken").touch()
-    house.packages()
-    (house.folder / "broken").unlink()
-    return house
+    (scripts_folder.folder / "broken").touch()
+    scripts_folder.packages()
+    (scripts_folder.folder / "broken").unlink()
+    return scripts_folder
 
 
-def test_native_code_is_built_if_there_is_cargo(house: ScriptFolder) -> None:
-    assert house.packages() == (
+def test_native_code_is_built_if_there_is_cargo(scripts_folder: ScriptFolder) -> None:
+    assert scripts_folder.packages() == (
         ["sync --locked --group=kernel --compile-bytecode"],
         "Installing the locked packages into .venv (about 600 MB, once)\n",
     )
-    assert (house.native, house.failed.exists()) == (True, False)
+    assert (scripts_folder.native, scripts_folder.failed.exists()) == (True, False)
 
 
-def test_without_cargo_nothing_is_printed(house: ScriptFolder) -> None:
-    house.program("cargo", "#!/bin/sh\nexit 1\n")
-    calls, _ = house.packages()
-    assert (calls, house.native, house.failed.exists()) == (["sync --locked --compile-bytecode"], False, False)
+def test_without_cargo_nothing_is_printed(scripts_folder: ScriptFolder) -> None:
+    scripts_folder.program("cargo", "#!/bin/sh\nexit 1\n")
+    calls, _ = scripts_folder.packages()
+    assert (calls, scripts_folder.native, scripts_folder.failed.exists()) == (
+        ["sync --locked --compile-bytecode"],
+        False,
+        False,
+    )
 
 
-def test_failed_build_is_reported_on_every_run(house: ScriptFolder) -> None:
-    (house.folder / "broken").touch()
-    assert "Going on without the package in kernel/" in house.packages()[1]
-    calls, message = house.packages()
+def test_failed_build_is_reported_on_every_run(scripts_folder: ScriptFolder) -> None:
+    (scripts_folder.folder / "broken").touch()
+    assert "Going on without the package in kernel/" in scripts_folder.packages()[1]
+    calls, message = scripts_folder.packages()
     assert calls == ["sync --locked --compile-bytecode"]
     assert message.startswith("kernel/ could not be built: Python decides")
 
@@ -122,15 +126,17 @@ def test_failed_build_is_retried_with_another_cargo(failed: ScriptFolder) -> Non
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_runtime_leaves_native_code_out_unless_present(house: ScriptFolder) -> None:
-    assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
-    house.packages()
-    assert house.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --group=kernel --compile-bytecode"]
+def test_runtime_leaves_native_code_out_unless_present(scripts_folder: ScriptFolder) -> None:
+    assert scripts_folder.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
+    scripts_folder.packages()
+    assert scripts_folder.packages("--no-dev")[0] == [
+        "sync --locked --no-dev --inexact --group=kernel --compile-bytecode"
+    ]
 
 
-def test_native_code_of_another_release_does_not_stay(house: ScriptFolder) -> None:
-    house.packages()
-    (house.folder / "broken").touch()
-    calls, _ = house.packages("--no-dev")
+def test_native_code_of_another_release_does_not_stay(scripts_folder: ScriptFolder) -> None:
+    scripts_folder.packages()
+    (scripts_folder.folder / "broken").touch()
+    calls, _ = scripts_folder.packages("--no-dev")
     assert calls[-1] == "pip uninstall --quiet rebalance-kernel"
-    assert (house.native, house.failed.exists()) == (False, True)
+    assert (scripts_folder.native, scripts_folder.failed.exists()) == (False, True)

@@ -48,7 +48,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.signs
 HOUR, HALF_A_MINUTE = 3600, 30
 #: Seconds between two progress reports of an idle Spark query (``spark.sql.streaming.noDataProgressEventInterval``).
-SPARK_LOOKS = 10
+SPARK_CHECK_INTERVAL_SECONDS = 10
 
 
 class Clock:
@@ -81,7 +81,7 @@ class Stream:
         )
 
     def write(self) -> None:
-        if self._clock.passed % SPARK_LOOKS == 0:
+        if self._clock.passed % SPARK_CHECK_INTERVAL_SECONDS == 0:
             source = {
                 "description": "KafkaV2[Assign[m]]",
                 "numInputRows": 0,
@@ -186,7 +186,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
     scene = Scene(kafka, clock, history, printed)
-    for _ in range(SPARK_LOOKS + HALF_A_MINUTE):  # all components have begun
+    for _ in range(SPARK_CHECK_INTERVAL_SECONDS + HALF_A_MINUTE):  # all components have begun
         scene.second()
     scene.printed()
     return scene
@@ -196,11 +196,13 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
     shown = []
     for _ in range(HOUR):
         scene.second()
-        if scene.clock.passed % SPARK_LOOKS == SPARK_LOOKS - 1:  # the longest time since Spark's last check
+        if (
+            scene.clock.passed % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
+        ):  # the longest time since Spark's last check
             shown.append(scene.shown())
-    assert shown == [WELL] * (HOUR // SPARK_LOOKS)
+    assert shown == [WELL] * (HOUR // SPARK_CHECK_INTERVAL_SECONDS)
     late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
-    assert max(late) < SPARK_LOOKS + 5
+    assert max(late) < SPARK_CHECK_INTERVAL_SECONDS + 5
 
 
 @pytest.mark.parametrize("part", ["collector", "stream"])

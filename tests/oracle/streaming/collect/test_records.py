@@ -216,7 +216,7 @@ def pattern(rng: random.Random) -> tuple[dict[str, Any], Any]:
     return {"topics": topics, "version": 5, "timestamp": 6}, tuple(topics)
 
 
-MAKES: dict[int, Make] = {
+RECORD_MAKERS: dict[int, Make] = {
     3: epoch,
     5: consumer,
     6: target_epoch,
@@ -242,12 +242,12 @@ def key(number: int) -> dict[str, Any]:
     return {"groupId": "g", **({} if number in (3, 6, 11, 12, 17, 20, 23) else more)}
 
 
-@pytest.mark.parametrize("number", MAKES)
+@pytest.mark.parametrize("number", RECORD_MAKERS)
 def test_coordinator_records_are_decoded_or_refused(
     oracle: Callable[[str], Oracle], oracle_cases: int, number: int
 ) -> None:
     rng = random.Random(number)
-    made = [MAKES[number](rng) for _ in range(oracle_cases // 3)]
+    made = [RECORD_MAKERS[number](rng) for _ in range(oracle_cases // 3)]
     base = {"family": "records", "type": number, "key": key(number), "version": 0}
     written = oracle("current").ask(base | {"value": value} for value, _ in made)
     assert not [record for record in written if "error" in record]

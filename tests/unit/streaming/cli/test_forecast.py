@@ -98,7 +98,7 @@ def test_past_episode_is_forecast_under_every_protocol(command: Command, live: M
         ),
         (("checkout", "--scale", "3"), "error: --scale 3: the group has 3 members; give another number, from 1 up"),
         (("checkout", "--rolling-restart", "--down", "20"), "error: --down 20: write 500ms, 20s, 5m"),
-        (("checkout", "--deploy", "nowhere"), "error: --deploy nowhere: there is no such file; it is a scenario"),
+        (("checkout", "--deploy", "nowhere"), "error: --deploy nowhere: there is no such file; give a scenario file"),
         (("none", "--scale", "3"), "error: group none: the monitor has no data about it; `rebalance-monitor groups`"),
         (("sink", "--scale", "3"), "error: group sink: Connect's leader places connectors and tasks"),
     ],

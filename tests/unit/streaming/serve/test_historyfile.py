@@ -104,7 +104,7 @@ def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str
 def test_another_cluster_is_refused(path: Path) -> None:
     filled(path)
     before = path.read_bytes()
-    with pytest.raises(BadInput, match="cluster c, this is c-2"):
+    with pytest.raises(BadInput, match="cluster c, but this cluster is c-2"):
         opened(path, "c-2")
     assert path.read_bytes() == before
 

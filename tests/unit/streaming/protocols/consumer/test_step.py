@@ -31,7 +31,7 @@ def test_members_are_in_the_order_in_which_they_were_added(first: int) -> None:
     built = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
     order = [*NAMES[first:], *NAMES[:first]]
     for name in reversed(order):
-        built.counted_in(name, member_id=ids[name])
+        built.add_to_coordinator(name, member_id=ids[name])
     expected = in_timeline_order([ids[name] for name in reversed(order)])
     assert [ids[name] for name in built.order(last=None)] == expected
     *others, last = [ids[name] for name in built.order(last=order[0])]
@@ -45,11 +45,11 @@ def test_owners_follow_each_assignment_of_the_step() -> None:
         "gone": ConsumerMember(Client("gone"), is_member=False, current=current({"t": [3]})),
     }
     built = step(**there)
-    built.held("a", current({"t": [0]}), current({}))  # a reads its target with its next heartbeat
+    built.update_holders("a", current({"t": [0]}), current({}))  # a reads its target with its next heartbeat
     assert built.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {0: "a"}}
     after = current({"t": [0], "v": [7]}, {"t": [1]})
-    built.held("a", there["a"].current, after)
+    built.update_holders("a", there["a"].current, after)
     assert built.holders() == {"t": {0: "a", 1: "a", 2: "b"}, "u": {}, "v": {7: "a"}}
-    built.held("b", there["b"].current, current({"t": [1, 2]}))
-    built.held("a", after, current({"t": [0]}))  # the other member already owns partition 1
+    built.update_holders("b", there["b"].current, current({"t": [1, 2]}))
+    built.update_holders("a", after, current({"t": [0]}))  # the other member already owns partition 1
     assert built.holders() == {"t": {0: "a", 1: "b", 2: "b"}, "u": {}, "v": {}}
