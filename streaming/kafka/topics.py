@@ -141,8 +141,8 @@ def _describe(
         metadata = admin.list_topics(timeout=timeout).topics
         for state in (topic for topic in monitor_topics(settings.topics) if topic.name in names):
             partitions = metadata[state.name].partitions.values() if state.name in metadata else ()
-            if partitions and all(partition.leader >= 0 for partition in partitions):
-                config = _config(admin, settings.kafka, state.name, timeout)
+            led = bool(partitions) and all(partition.leader >= 0 for partition in partitions)
+            if led and (config := _config(admin, settings.kafka, state.name, timeout)) is not None:
                 state.partitions = len(partitions)
                 state.replication_factor = min(len(partition.replicas) for partition in partitions)
                 state.cleanup_policy = config["cleanup.policy"].value
@@ -153,11 +153,15 @@ def _describe(
     return states
 
 
-def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any]:
+def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any] | None:
+    """Return the topic's configuration; None for a new topic that the answering broker does not know yet."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        return answer_of(admin.describe_configs([resource])[resource], timeout)
+        config: dict[str, Any] = answer_of(admin.describe_configs([resource])[resource], timeout)
+        return config
     except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
         if error.args[0].name() not in _DENIALS:
             raise
         raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")) from error

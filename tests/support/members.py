@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 from typing import Any, Self
 
 from tests.support.command import command
@@ -19,7 +19,7 @@ _CLASSIC: dict[str, Any] = {"properties": (*_PROPERTIES, "heartbeat.interval.ms=
 #: Options of members that commit and detect changes quickly.
 EAGER = _CLASSIC | {"protocol": "eager"}
 COOPERATIVE = _CLASSIC | {"protocol": "cooperative"}
-CONSUMER: dict[str, Any] = {"properties": _PROPERTIES, "protocol": "consumer"}
+CONSUMER: dict[str, Any] = {"properties": (*_PROPERTIES, "log_level=7", "debug=cgrp"), "protocol": "consumer"}
 
 
 class Member:
@@ -49,9 +49,8 @@ class Member:
         arguments += [f"--property={setting}" for setting in properties]
         module = "streaming.demo.consumer" if host is None else "tests.support.placed_consumer"
         environment = os.environ | ({} if host is None else {"HOST_ADDRESS": host})
-        self._process = Popen(
-            command("--name", name, *arguments, module=module), stdout=PIPE, stderr=DEVNULL, env=environment
-        )
+        # The client's log, which pytest shows if the test fails.
+        self._process = Popen(command("--name", name, *arguments, module=module), stdout=PIPE, env=environment)
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()
 

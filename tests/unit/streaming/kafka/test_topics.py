@@ -152,6 +152,11 @@ def test_failed_description_is_reported_with_its_reason(kafka: MemoryKafka) -> N
         describe_topics(SETTINGS)
 
 
+def test_broker_that_does_not_know_a_new_topic_is_asked_again(kafka: MemoryKafka) -> None:
+    kafka.fail("describe_configs", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert all(state.exists for state in ensure_topics(SETTINGS))
+
+
 def test_ticks_topic_is_created_once_with_an_hours_retention(kafka: MemoryKafka) -> None:
     for _ in range(2):
         ensure_ticks(SETTINGS)
