@@ -10,9 +10,12 @@ from tests.acceptance.situations.stage import POLLING
 from tests.support.wait import eventually
 
 TWENTY = tuple(f"m{number}" for number in range(20))
-#: Names of one Deployment's pods: those of the old ReplicaSet, and those of the new ReplicaSet after a rollout.
-PODS = tuple(f"shop-7d9f8b6c5-{suffix}" for suffix in ("r2x2z", "q8r7t", "k4w9m"))
-NEW_PODS = tuple(f"shop-5c6b9d7f4-{suffix}" for suffix in ("x7k2p", "b9v4d", "z5n8c"))
+
+
+def pods(rollout: int) -> tuple[str, ...]:
+    """Return the names of a Deployment's pods after this many rollouts; each rollout has a new ReplicaSet."""
+    letter = "bcdfghjklm"[rollout]
+    return tuple(f"shop-7d9f8b6c{letter}-{suffix}{letter}" for suffix in ("r2x2", "q8r7", "k4w9"))
 
 
 def end(group: RealGroup) -> None:
@@ -28,11 +31,11 @@ def begin(group: RealGroup, *names: str) -> None:
         group.start(*names)
 
 
-def rollouts(group: RealGroup) -> None:
-    """Run three rolling restarts with a quiet time between them."""
+def rollouts(group: RealGroup, count: int = 3) -> None:
+    """Run rolling restarts with a quiet time between them."""
     begin(group, "a", "b", "c")
-    for _ in range(3):
-        with group.step("rolling-restart", rejoined=("a", "b", "c")):
+    for _ in range(count):
+        with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=("a", "b", "c")):
             group.roll("a", "b", "c")
     end(group)
 
@@ -119,34 +122,39 @@ def recreated(group: RealGroup) -> None:
     end(group)
 
 
-def recreated_elsewhere(group: RealGroup) -> None:
+def recreated_elsewhere(group: RealGroup, count: int = 1) -> None:
     """Replace all members by new members on other hosts, as a Deployment with the Recreate strategy does."""
-    begin(group, *PODS)
-    with group.step("recreate", rejoined=NEW_PODS, unsure_kinds=("restart", "recreate"), provable=False):
-        group.leave(*PODS)
-        group.start(*NEW_PODS)
+    begin(group, *pods(0))
+    for number in range(1, count + 1):
+        unsure = ("restart", "recreate")
+        with group.step("recreate", rejoined=pods(number), unsure_kinds=unsure, provable=False):
+            group.leave(*pods(number - 1))
+            group.start(*pods(number))
     end(group)
 
 
-def surge(group: RealGroup) -> None:
-    """Run a rollout of a Deployment with maxSurge: each new pod starts before an old pod ends."""
-    begin(group, *PODS)
-    with group.step("surge", rejoined=NEW_PODS, unsure_kinds=("rolling-restart", "restart", "surge")):
-        for old, new in zip(PODS, NEW_PODS, strict=True):
-            group.start(new)
-            group.whole()
-            group.leave(old)
-            group.whole()
+def surge(group: RealGroup, count: int = 1) -> None:
+    """Run rollouts of a Deployment with maxSurge: each new pod starts before an old pod ends."""
+    begin(group, *pods(0))
+    for number in range(1, count + 1):
+        with group.step("surge", rejoined=pods(number), unsure_kinds=("rolling-restart", "restart", "surge")):
+            for old, new in zip(pods(number - 1), pods(number), strict=True):
+                group.start(new)
+                group.whole()
+                group.leave(old)
+                group.whole()
     end(group)
 
 
-def fleet_replaced(group: RealGroup) -> None:
-    """Run a blue-green deploy: a second set of members joins, then the first one leaves."""
-    begin(group, *PODS)
-    with group.step("fleet-replaced", rejoined=NEW_PODS, unsure_kinds=("fleet-replaced", "restart", "rolling-restart")):
-        group.start(*NEW_PODS)
-        group.whole()
-        group.leave(*PODS)
+def fleet_replaced(group: RealGroup, count: int = 1) -> None:
+    """Run blue-green deploys: a second set of members joins, then the first one leaves."""
+    begin(group, *pods(0))
+    for number in range(1, count + 1):
+        unsure = ("fleet-replaced", "restart", "rolling-restart")
+        with group.step("fleet-replaced", rejoined=pods(number), unsure_kinds=unsure):
+            group.start(*pods(number))
+            group.whole()
+            group.leave(*pods(number - 1))
     end(group)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from math import floor
 
 import pytest
@@ -15,16 +15,13 @@ import pytest
 from tests.acceptance.situations import table
 from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes, is_inside
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.scenarios import SCENARIOS, long_storm, one_join
-from tests.acceptance.situations.stage import LOG, OFFSETS, stage
+from tests.acceptance.situations.scenarios import SCENARIOS, long_storm, one_join, playing
+from tests.acceptance.situations.stage import LOG, OFFSETS
 from tests.acceptance.situations.verdicts import faults
-from tests.support.processes import process_lock
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
-#: With more members at once, members get too little processor time and their sessions time out.
-AT_ONCE = 4 * (os.cpu_count() or 1)
 #: Least number of partitions for which the share of correct bounds is meaningful.
 ENOUGH = 100
 
@@ -36,21 +33,9 @@ def played(
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
-    with process_lock("crowd"), stage(tmp_path_factory.mktemp("stage")) as made, ThreadPoolExecutor(AT_ONCE) as pool:
-
-        def play(name: str) -> RealGroup:
-            scenario = SCENARIOS[name]
-            group = scenario.group_type(
-                made, name.replace(" ", "-").replace(",", ""), scenario.member_kind, scenario.partitions
-            )
-            try:
-                scenario.apply(group)
-            finally:
-                group.close()
-            return group
-
-        first = sorted(dict.fromkeys(wanted), key=lambda name: SCENARIOS[name].apply is not long_storm)
-        groups = {name: pool.submit(play, name) for name in first}
+    first = sorted(dict.fromkeys(wanted), key=lambda name: SCENARIOS[name].apply is not long_storm)
+    scenarios = {name: SCENARIOS[name] for name in first}
+    with playing(scenarios, tmp_path_factory.mktemp("stage")) as groups:
         yield groups
         if os.environ.get("WRITE_SITUATIONS"):
             table.write({name: group.result() for name, group in groups.items() if group.exception() is None})
