@@ -1,5 +1,6 @@
 """The commands ``collect``, ``run`` and ``serve``: the long-running components."""
 
+import gc
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from streaming.cli.options import Session, checkpoint_option, duration_option, f
 from streaming.process.plain import say
 
 _BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."
 
 
@@ -37,6 +39,8 @@ def collect(
     )
     registry = CollectorRegistry()
     serve_metrics(registry, metrics_host, metrics_port)
+    # A garbage collection walks through the state of all groups; by default each list of topics would start several.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if settings.collect.by == "polling":
         from streaming.collect.metrics import PollMetrics
         from streaming.collect.polling.collector import PollingCollector

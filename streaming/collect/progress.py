@@ -90,7 +90,7 @@ class SampleSchedule:
         self._active = {group_id: pace for group_id, pace in self._active.items() if group_id in existing}
         # New groups are spread over the time between two samples.
         self._resting = {
-            group_id: self._resting.get(group_id, now + crc32(group_id.encode()) % 1000 / 1000 * self._rest)
+            group_id: self._resting.get(group_id, now + self._offset(group_id))
             for group_id in existing - self._active.keys()
         }
         return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
@@ -100,17 +100,26 @@ class SampleSchedule:
         pace = self._active.get(group_id)
         if pace is None:
             if group_id in self._resting:
-                self._resting[group_id] = now + self._rest
+                self._rest_until_next_sample(group_id, ends, now)
             return
         if now >= pace.flux_until:
             pace.targets = pace.targets or dict(ends)
             if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
                 del self._active[group_id]
-                if self._rest:
-                    self._resting[group_id] = now + self._rest
+                self._rest_until_next_sample(group_id, ends, now)
                 return
             pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
         pace.due = now + pace.pause
+
+    def _rest_until_next_sample(self, group_id: str, ends: Offsets, now: float) -> None:
+        """Schedule a group at rest; groups that consume the same topic are due together, so it is requested once."""
+        if self._rest:
+            topic = min(ends)[0] if ends else group_id
+            self._resting[group_id] = now + self._rest - (now - self._offset(topic)) % self._rest
+
+    def _offset(self, name: str) -> float:
+        """Return a number of seconds below the time between two samples, which depends on the name alone."""
+        return crc32(name.encode()) % 1000 / 1000 * self._rest
 
 
 def progress_event(

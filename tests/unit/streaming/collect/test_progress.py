@@ -75,7 +75,17 @@ def test_a_group_at_rest_is_sampled_once_a_minute() -> None:
     schedule = SampleSchedule(60)
     moments = times(schedule, {A: 9}, {A: 9}, 400)
     assert len(moments) == 6
-    assert {b - a for a, b in pairwise(moments)} == {60}
+    assert moments[1] - moments[0] <= 60  # from the group's own time to that of its topic
+    assert {b - a for a, b in pairwise(moments[1:])} == {60}
+
+
+def test_groups_at_rest_with_one_topic_are_sampled_together() -> None:
+    schedule, moments = SampleSchedule(60), dict[str, list[int]]()
+    for now in range(400):
+        for group_id in schedule.due(lambda: ["g", "h", "other"], now):
+            moments.setdefault(group_id, []).append(now)
+            schedule.sampled(group_id, {}, {("u", 0) if group_id == "other" else A: 9}, now)
+    assert moments["g"][-3:] == moments["h"][-3:] != moments["other"][-3:]
 
 
 def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
