@@ -88,7 +88,7 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
             while read_metric(port, "events_total") < 2 * groups:  # each is published, and sampled once after its round
                 collector.check()
                 time.sleep(1)
-            time.sleep(20)
+            time.sleep(80)  # until the groups are at rest, and each has its topic's time of sampling
             began, used, logged = time.monotonic(), cpu(collector.pid), broker.log_path.stat().st_size
             time.sleep(seconds)
             took = time.monotonic() - began

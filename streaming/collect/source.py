@@ -25,7 +25,7 @@ from streaming.records.events import GroupObserved
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.1
 _BATCH = 2000
 #: Seconds at the end of a partition after which the log has all records of the last millisecond.
 _SETTLE_SECONDS = 0.05
