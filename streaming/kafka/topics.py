@@ -157,8 +157,7 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
     """Return the topic's configuration; None for a new topic that the answering broker does not know yet."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        config: dict[str, Any] = answer_of(admin.describe_configs([resource])[resource], timeout)
-        return config
+        return dict(answer_of(admin.describe_configs([resource])[resource], timeout))
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
