@@ -77,7 +77,16 @@ def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
     return tuple(keys)
 
 
-def replica_set(client_id: str | None) -> str | None:
-    """Return the ReplicaSet's hash if a client id is a pod name; None for any other client id."""
-    pod = None if client_id is None else _DEPLOYMENT.fullmatch(client_id)
+def shared_keys(who: MemberNames) -> list[tuple[str, str]]:
+    """Return the keys that a member and its replacement may share with other members, the strongest first.
+
+    Different instance ids prove different members, except pod names: each pod of a new ReplicaSet has a new one.
+    """
+    name = who.group_instance_id or who.client_id
+    return [key for key in owner_keys(name) if key[0] == BY_POD or not who.group_instance_id] if name else []
+
+
+def replica_set(who: MemberNames) -> str | None:
+    """Return the ReplicaSet's hash if a member has a pod name as instance id or client id; None otherwise."""
+    pod = _DEPLOYMENT.fullmatch(who.group_instance_id or who.client_id or "")
     return None if pod is None else pod["hash"]

@@ -275,8 +275,7 @@ def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[M
 
 def _keys(history: MemberHistory) -> dict[str, str]:
     who = history.identity
-    owners = identity.owner_keys(who.client_id) if who.client_id and not who.group_instance_id else ()
-    return dict([*identity.exact_keys(history.now, who), *owners])
+    return dict([*identity.exact_keys(history.now, who), *identity.shared_keys(who)])
 
 
 def _matched_pairs(
@@ -299,7 +298,7 @@ def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bo
     same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
     if by == identity.BY_HOST:  # a killed process may be back before its session expires
         return gone.how == "lost"
-    replica_sets = {identity.replica_set(member.identity.client_id) for member in (gone, new)}
+    replica_sets = {identity.replica_set(member.identity) for member in (gone, new)}
     return (by == identity.BY_POD and len(replica_sets) > 1) or (whole_set and not same_host)
 
 

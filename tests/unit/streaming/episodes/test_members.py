@@ -18,6 +18,7 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
         ("x@h1#1", "x@h1#2", "client id and host"),
         ("orders-0@h1#1", "orders-0@h2#2", "client id"),
         (OLD_POD, NEW_POD, "pod names of one Deployment"),
+        ("x@h1#1=pay-7f9c6d5b8-x2x9z", "x@h2#2=pay-5d4f7c9b6-q8r7t", "pod names of one Deployment"),
         (f"{OLD_POD}#1", "pay-7f9c6d5b8-bbbbb@h9", "pod names of one Deployment"),
         ("rdkafka@h1#1", "rdkafka@h2#1", "default client id"),
         ("consumer-g-1@h1#1", "consumer-g-1@h2#1", "default client id"),
