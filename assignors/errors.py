@@ -22,7 +22,7 @@ class MonitorError(Exception):
 
 
 class BadInput(MonitorError):  # noqa: N818 - the name is the public `type` in JSON answers
-    """The input can't be used as it is."""
+    """The input is invalid or can't be read."""
 
 
 class OutsideFailure(MonitorError):  # noqa: N818 - same

@@ -21,7 +21,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 class InvalidPartition(BadInput):
-    """The partition number or partition count is not possible."""
+    """The partition number or the partition count is invalid."""
 
 
 def murmur2(key: bytes) -> int:

@@ -55,7 +55,7 @@ _LARGE_SIZES = [
 
 
 def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
-    """Return the shapes to measure, smallest first."""
+    """Yield the kinds of groups to measure (assignor, members, topics, racks, …), the smallest first."""
     sizes = _SIZES if quick else [*_SIZES, *_LARGE_SIZES]
     if protocol == "consumer":
         yield from _coordinator_shapes(sizes if quick else [*sizes, (5000, 50, 100)])

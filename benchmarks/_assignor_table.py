@@ -102,7 +102,7 @@ GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "
 
 
 def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
-    """Return each doubling's time as a multiple of the previous time, beside the growth of partitions × log members."""
+    """Return by which factors time, and partitions × log members, grow at each doubling of the members."""
     cells = []
     previous: tuple[GroupShape, float] | None = None
     for shape in doubled_group_shapes():
@@ -118,7 +118,7 @@ def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
 
 
 def growth_table(rows: list[list[str]]) -> str:
-    """Return a table with a row per assignor and subscription pattern: the largest growth at a doubling."""
+    """Return a table of the largest growth of time at a doubling of members, per assignor and subscription pattern."""
     kinds: dict[tuple[str, str], list[list[str]]] = {}
     for cells in rows:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
@@ -158,7 +158,7 @@ def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None
 
 
 def parse_times(cells: list[str], protocol: str) -> Row:
-    """Return the times in a row that the summary needs."""
+    """Return the measured times of a table row, by column; None for a missing time or one over the limit."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
     return {
         name: None if time_cell == "–" or time_cell.startswith(">") else float(time_cell)

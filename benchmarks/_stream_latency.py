@@ -34,7 +34,7 @@ class LatencyRuns(NamedTuple):
 
     Attributes:
         runs: ms from event to readable output, by run.
-        phases: medians of the last turn's batches, ms.
+        phases: median duration of each phase of a batch in the last run, ms.
     """
 
     runs: list[list[float]]
@@ -152,7 +152,7 @@ def folder_size(folder: Path) -> int:
 
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
-    """Return the table of all runs except the first."""
+    """Return the Markdown table of latencies, computed from all runs except the first."""
     settled = {name: [ms for turn in waits.runs[1:] for ms in turn] for name, waits in latencies.items()}
     base = statistics.median(settled["(d) JVM aggregation"])
     rows = []
@@ -171,7 +171,7 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
 
 
 def growth_text(parts: list[tuple[int, int]]) -> str:
-    """Return a line with the growth per hour, computed from the maximum of each half."""
+    """Return a line about the checkpoint's growth per hour, computed from its maximum size in each half of the run."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
     return (

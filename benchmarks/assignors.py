@@ -314,7 +314,7 @@ def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) 
 
 
 def write_growth(how: str, rows: list[list[str]], *, is_stored: bool) -> None:
-    """Print the growth of time; with ``is_stored``, write it in the page and its CSV file."""
+    """Print how the assignors' time grows with the group; with ``is_stored``, also write it to the page and a file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"
     text = f"{title}\n\n{growth_table(rows)}\n\n{how} [All rows]({path.name})."

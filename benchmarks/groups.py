@@ -206,7 +206,7 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
 
 
 def measure(run: StateRun) -> StateCost:
-    """Measure in two processes, one that loads and one that resumes, because PySpark has one JVM per process."""
+    """Measure the first start and the resumed start in separate processes, as PySpark has one JVM per process."""
     with get_context("spawn").Pool(1) as pool:
         loaded = pool.apply(load, (run,))
     print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
@@ -227,7 +227,7 @@ def _session(run: StateRun) -> Iterator[Any]:
 
 
 def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
-    """Return the job's rows in batches of bounded size."""
+    """Return the rows that the streaming job would write, in batches of bounded size."""
     groups, changes, ticks, out = run.topics
     options = {
         "subscribe": f"{groups},{changes}",

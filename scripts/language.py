@@ -185,7 +185,7 @@ def is_enforced(finding: Finding) -> bool:
 
 
 def _text(node: ast.expr) -> str:
-    """Return a string expression as users read it, with each value's expression in braces."""
+    """Return the text of a string literal or f-string; each value of an f-string is its expression in braces."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_text(part) for part in node.values)
     return str(node.value) if isinstance(node, ast.Constant) else f"{{{ast.unparse(node).strip('{}')}}}"

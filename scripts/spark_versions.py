@@ -70,7 +70,7 @@ def test(release: str, options: list[str]) -> bool:
 
 
 def main() -> int:
-    """Test each release in the arguments; further arguments are options of pytest."""
+    """Test each PySpark release that is given as an argument; further arguments are options of pytest."""
     releases = [word for word in sys.argv[1:] if re.fullmatch(r"[\d.]+", word)]
     options = sys.argv[1 + len(releases) :]
     failed = [release for release in releases if not test(release, options)]

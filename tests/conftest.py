@@ -1,4 +1,4 @@
-"""Options of the whole suite."""
+"""Pytest options and hypothesis profiles of all tests."""
 
 from __future__ import annotations
 

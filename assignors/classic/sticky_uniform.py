@@ -224,7 +224,7 @@ class _Quotas:
         return self.floor
 
     def add_large(self) -> None:
-        """Count a member at the ceiling; once there are ``extra``, members at the floor get no more partitions."""
+        """Count a member that reached the ceiling; after ``extra`` such members, all other members end at the floor."""
         self.large += 1
         if self.large == self.extra:
             self.exact.clear()

@@ -155,7 +155,7 @@ class _Better:
         return [Move(partition, was, self.lists[partition][0]) for partition, was in changed]
 
     def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
-        """Return the shortest chain of leader changes, last first, to a broker with at least two fewer; [] if none."""
+        """Return a shortest chain of leader moves, last first, to a broker that leads at least two partitions fewer."""
         chains: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:

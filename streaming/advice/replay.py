@@ -31,7 +31,7 @@ _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 @dataclass
 class Budget:
-    """The remaining simulation work, in the unit of :data:`MOST_WORK`."""
+    """The remaining simulation work, mainly events × members; see :data:`MOST_WORK`."""
 
     work: int = 4 * MOST_WORK
 

@@ -90,7 +90,7 @@ dlt = typer.Typer(
 @dlt.command("list", epilog=example("rebalance-monitor dlt list --bootstrap-servers kafka:9092"))
 @connected()
 def list_(settings: "Settings", *, as_json: AsJson = False) -> None:
-    """List dead letters with their places and reasons."""
+    """List dead letters with their partitions, offsets and reasons."""
     from streaming.kafka.dead_letters import read
 
     letters = read(settings)

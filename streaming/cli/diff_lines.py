@@ -1,4 +1,4 @@
-"""Diffs as lines for people, and texts for members, times and partitions in the lines. Only terminals get colour."""
+"""Formats diffs, members, times and partitions as lines of text for people; only terminals get colours."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -186,7 +186,7 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
 
 
 def _compared_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
-    """Return the members in the evidence of a comparison of generations, if the headline names other members."""
+    """Return the members that evidence from comparing generations names, if they are not those of the diff's cause."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "

@@ -77,7 +77,7 @@ PROGRESS_INTERVAL_SECONDS = 0.5
 
 
 class Progress:
-    """A count of steps, shown on standard error after two seconds of work, in a terminal only."""
+    """Progress display that counts steps; shown on standard error after two seconds of work, in a terminal only."""
 
     def __init__(self, what: str) -> None:
         self._what = what

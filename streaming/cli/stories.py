@@ -118,7 +118,7 @@ class FreshnessWarnings:
         self._reported: str | None = None
 
     def poll(self, now: float, wall: float) -> None:
-        """Report a change of the freshness at ``now``; ``wall`` is the same time in seconds since the epoch."""
+        """Warn if the data became outdated or current again by ``now``; ``wall``: the same time, epoch seconds."""
         if now < self._next:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS

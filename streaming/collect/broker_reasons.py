@@ -1,4 +1,4 @@
-"""Adds rebalance reasons from brokers' logs to membership events, before the evidence from offset commits."""
+"""Adds rebalance reasons from brokers' logs to membership events, in front of the evidence from offset commits."""
 
 import logging
 import os
@@ -104,7 +104,7 @@ def add_reasons(event: Event, reasons: GroupReasons, previous: GroupObserved | N
 
 
 def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | None = None) -> Event | None:
-    """Return the event with the times at which classic members stopped; None if the log does not have them."""
+    """Return an event with the times at which classic members stopped consuming; None if the log lacks the times."""
     data = event.data
     if not isinstance(data, GroupObserved) or data.generation is None or data.kind is not UNSET:
         return None

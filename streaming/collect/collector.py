@@ -44,7 +44,7 @@ class Collector(BaseCollector):
         self._logs = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
 
     def run(self) -> None:
-        """See :meth:`BaseCollector.run`."""
+        """Collect until stopped (:meth:`BaseCollector.run`), then close the coordinators' logs."""
         try:
             super().run()
         finally:

@@ -142,7 +142,7 @@ class CoordinatorActivity:
         self._previous, self._last = self._last, at
 
     def sent_after(self, at: int) -> int | None:
-        """Return a time (ms) after which a commit that arrived at ``at``, the last write, was sent; None if unknown."""
+        """Return the earliest time (ms) at which a commit that arrived at ``at`` was sent; None if unknown."""
         if self._last is None or self._resumed is None or at < self._last:
             return None
         return self._before_silence if at - self._resumed < _CATCH_UP_MS else self._previous

@@ -50,9 +50,9 @@ def consumed_partitions(group: KnownGroup) -> list[Place]:
 
 @dataclass(slots=True)
 class _Pace:
-    """The sampling times (s) of a group that is in flux or has not caught up.
+    """The sampling times (s) of a group that rebalances, has just rebalanced, or has not caught up.
 
-    ``targets``: the end offsets when the flux ended; None if the group is still in flux.
+    ``targets``: the end offsets some seconds after the group's last round; None until then.
     """
 
     due: float
@@ -81,7 +81,7 @@ class SampleSchedule:
         self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
-        """Return the groups that are due, groups in flux first; ``group_ids`` returns all groups."""
+        """Return the groups to sample now, recently rebalanced ones first; ``group_ids`` returns all groups."""
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
         if not self._rest or now < self._next_batch:
             return due

@@ -50,7 +50,7 @@ class ResumePoint(NamedTuple):
 
 
 class OffsetsBatch(NamedTuple):
-    """The outcomes of one read of the offsets topic.
+    """Result of one read of the offsets topic; ``outcomes``: events and rejected records.
 
     Attributes:
         place: the offsets to resume from once the outcomes are published.
@@ -74,7 +74,7 @@ class OffsetsBatch(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    """One partition: its fold, its next offset, and the time (s) since which its end is reached.
+    """A partition of the offsets topic: its converter to events, next offset, and since when (s) its end is reached.
 
     ``reached`` is the offset from which reading continues; it also skips the control records of transactions.
     """

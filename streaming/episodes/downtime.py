@@ -146,7 +146,7 @@ def copy_outages(outages: Outages | None) -> Outages | None:
 
 
 def outages_after_end(outages: Outages | None) -> Outages | None:
-    """Return the outages without partitions, after the end of an episode: only reports about the next round remain."""
+    """Return the outages after the end of an episode: no partitions, only early reports about the next round."""
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 

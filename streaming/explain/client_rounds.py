@@ -186,7 +186,7 @@ class ClientRounds(GroupRounds):
         return self._done is None or self.number is None or number > self.number
 
     def _ordinal(self, event: LogEvent, client: _Client) -> int:
-        """Return the number of the round that a client joined, if its log has no generations."""
+        """Return the round number of a client's event, for a log without generations: the last round or the next."""
         done = self._done
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
         return (self.number or 1) + (not is_same)

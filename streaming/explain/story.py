@@ -55,7 +55,7 @@ class EventSorter:
 
 
 class GroupStory(NamedTuple):
-    """Story of one group: its episodes, the members that tools list, and lines of text about missing facts."""
+    """Explanation of one group: episodes, members as Kafka's tools list them, and lines of text about missing data."""
 
     group_id: str
     episodes: list[LogEpisode]

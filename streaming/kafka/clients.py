@@ -161,7 +161,7 @@ def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def require_same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Raise OutsideFailure if a cluster with another id answers; a cluster that does not answer is no error."""
+    """Raise OutsideFailure if a cluster with another id answers; do nothing if no cluster answers."""
     try:
         current = check_reachable(settings)
     except ClusterUnavailable:

@@ -275,7 +275,7 @@ def last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | N
 def _newest_heartbeat(
     reader: TopicReader, key: str, order: RecordOrder, last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
 ) -> tuple[ComponentHeartbeat | None, float]:
-    """Return a component's newest heartbeat in the next records, with its age in seconds, or ``last``."""
+    """Return a component's newest heartbeat among the reader's next records, and its age (s); else ``last``."""
     for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):

@@ -75,7 +75,7 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
 
 
 def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> list[MonitorTopic]:
-    """Return the topics named in ``only``; None: those of membership, diffs, assignments and dead letters."""
+    """Return the topics named in ``only``, by default the topics of membership, diffs, assignments and dead letters."""
     check_reachable(settings.kafka)
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
     return _describe(admin, settings, only, REACH_TIMEOUT_SECONDS)

@@ -57,7 +57,7 @@ class Outbox:
         self._reported = ""
 
     def add(self, consumer: "Reporter") -> None:
-        """Report a consumer from now on, for as long as the consumer exists."""
+        """Start to report a consumer's membership; reports end when the consumer object is deleted."""
         with self._lock:
             self._consumers.add(consumer)
             if self._thread is None:

@@ -90,7 +90,7 @@ class Membership:
             return self._set_state(_MemberState(member_id, generation, owned), at, assigned=assigned)
 
     def revoked(self, partitions: Iterable[Place], generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of a revocation."""
+        """Apply a revocation of partitions; return the events that report it."""
         with self._lock:
             state = self._state
             if state is None:

@@ -39,7 +39,7 @@ CAUSE_KINDS = ("member.joined", "member.fenced", "member.left", "member.subscrip
 
 
 class MemberDifferences(NamedTuple):
-    """Members that differ from the previous generation."""
+    """Members that joined, departed or changed their subscription since the previous generation."""
 
     joined: list[str]
     gone: list[str]
@@ -176,7 +176,7 @@ def _is_about(item: Evidence, generation: int) -> bool:
 
 
 def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list[str]:
-    """Return the ids of members that still own what they owned before the last generation changed their assignments."""
+    """Return ids of members that rejoin with their old partitions, although the last generation assigned new ones."""
     if data.kind == "connect":
         return []
     now = {member.member_id: member.owned for member in state.members}

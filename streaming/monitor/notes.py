@@ -171,7 +171,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
 
 
 def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
-    """Return an event that is evidence of downtime without a round, else None. ``played``: the event has a round."""
+    """Return the event's data if it is evidence of downtime, else None. ``played``: the event made a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, which polling does not know

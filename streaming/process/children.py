@@ -87,7 +87,7 @@ class Child:
 
     @property
     def can_restart(self) -> bool:
-        """True if an outside failure or a signal ended the process after :data:`RESTARTABLE_AFTER_SECONDS`."""
+        """True if a signal or a failure outside the monitor ended the process after it ran long enough to restart."""
         status = self._process.poll()
         from_outside = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
         return from_outside and time.monotonic() - self._began >= RESTARTABLE_AFTER_SECONDS

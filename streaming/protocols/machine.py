@@ -170,7 +170,7 @@ class Step(ABC, Generic[S, M]):
         return {"beat_from": None, "contact_at": self.last_contact(member)}
 
     def settle(self) -> None:
-        """Announce the round that is complete without the members that stopped sending requests, if there is one."""
+        """Output the rebalance round if it is complete without the members that no longer send requests."""
 
     @abstractmethod
     def renamed(self, before: str, after: str) -> None:

@@ -59,7 +59,7 @@ class RecordedSettings(Wire, frozen=True):
 
 
 class RecordingHeader(Wire, frozen=True):
-    """The first line of a recording. ``begin`` and ``end`` (ms): the time to look at; it also has earlier events."""
+    """The first line of a recording. ``begin``, ``end`` (ms): the period to show; the file also has earlier events."""
 
     monitor: str
     groups: list[str]
@@ -213,7 +213,7 @@ def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Reco
 
 
 def _body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
-    """Yield all records between header and footer."""
+    """Yield a recording's records; raise BadInput if its last line, the footer, is missing or has another count."""
     count = 0
     for number, line in enumerate(lines, 2):
         if line.startswith(b'{"records":'):

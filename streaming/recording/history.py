@@ -64,7 +64,7 @@ def _ce_type(write: Write) -> str | None:
 
 
 class RecordedHistory:
-    """The latest assignments, episodes and incidents, once a part of the membership log is read.
+    """The latest assignments, episodes and incidents after replaying the beginning of a membership log.
 
     ``sinks``: topic names and thresholds, as the Spark job has them.
     """

@@ -61,7 +61,7 @@ class GroupOverview(NamedTuple):
 
     @property
     def status(self) -> GroupStatus:
-        """The worst status of the group that applies."""
+        """The group's status by its latest assignment and newest episode; the worst one if several apply."""
         return group_status(self.latest, self.newest)
 
     @property

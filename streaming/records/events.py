@@ -270,7 +270,7 @@ class GroupQuiet(EventData, frozen=True):
 
 
 class Stop(Wire, frozen=True):
-    """Stop of partitions according to one witness: four moments, each left out if unknown to it.
+    """Stop of partitions according to one witness: four moments, each left out if the witness does not know the moment.
 
     ``partitions`` left out: all partitions of members that are still in the group. They were consumed until
     ``stoppedAfter`` at least and no longer from ``stoppedBefore`` on; they were not consumed before
@@ -288,8 +288,8 @@ class Stop(Wire, frozen=True):
 class PartitionsStopped(EventData, frozen=True):
     """Evidence of downtime: when partitions of a group were not consumed around one of its rounds.
 
-    ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): number of the round
-    that stopped them or, if that was an earlier one, assigned them again. Times are by the brokers' clocks.
+    ``source``: the witness. ``generation`` (classic) or ``groupEpoch`` (all other protocols): number of the round that
+    took the partitions away, or of a later one that assigned them again. Times are by the brokers' clocks.
     """
 
     source: str
@@ -367,8 +367,8 @@ class ClusterChange(Wire, frozen=True, kw_only=False):
     """One change that concerns many groups.
 
     ``subject``: ``broker 1``, ``broker 1 to broker 2``, a topic, ``t from 3 to 6``, a host. ``since``: when the
-    change was first noticed. ``groups``: the groups that it concerns. ``pauses``: the pauses of these groups; a
-    change with pauses is one that an earlier event reported without them.
+    change was first noticed. ``groups``: the groups that it concerns. ``pauses``: the pauses of these groups, in a
+    second event about the same change.
     """
 
     kind: ClusterKind

@@ -25,7 +25,7 @@ _stored: Final = msgspec.json.Decoder(StoredAnnotation)
 
 
 class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The body of a POST: ``timestamp`` is now if left out; ``groups`` has ``*`` and ``?`` as in a shell."""
+    """Body of the POST of an annotation. ``timestamp``: default now; ``groups``: a pattern with ``*`` and ``?``."""
 
     timestamp: Timestamp | None = None
     groups: _ShortText = "*"

@@ -222,7 +222,7 @@ class Api:
         openapi.whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
-        """Forecast the cost of a rolling restart or another size, by the history: `forecast --json` less rounds."""
+        """Forecast a rolling restart or another size from the stored history: `forecast --json` without rounds."""
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
@@ -251,7 +251,7 @@ class Api:
 
     @_route("/groups/{group}/advice", openapi.ADVICE)
     async def advice(self, request: Request, _: Query) -> Response:
-        """Advice for the group, the worst first, by the history: as `advise --json`."""
+        """Advice for the group, the worst first, from the stored history; the JSON of `advise --json`."""
         group, now_ms = self._group(request).group_id, time.time_ns() // 1_000_000
         past = await self._read(self._archive.past, group, now_ms)
         return Json(Raw(await self._workers.run(request, forecasts.advice, group, now_ms, past)))
@@ -264,8 +264,8 @@ class Api:
     async def episodes(self, request: Request, query: Query) -> Response:
         """A group's last episodes, newest first: rounds that belong together, as stories.
 
-        `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
-        can't be read. `from` and `to` apply to the time of opening.
+        `caughtUp` is false while episodes may be missing: after a start, or if their topic is missing or can't be
+        read. `from` and `to` apply to the time of opening.
         """
         return await self._stories(query, "episode", self._group(request).group_id)
 
@@ -273,8 +273,8 @@ class Api:
     async def incidents(self, request: Request, query: Query) -> Response:
         """A group's last incidents, newest first: conditions that somebody should look at.
 
-        `caughtUp` is false while there may be others, or newer ones: at a start, or where their topic is missing or
-        can't be read. `from` and `to` apply to the time of opening.
+        `caughtUp` is false while incidents may be missing: after a start, or if their topic is missing or can't be
+        read. `from` and `to` apply to the time of opening.
         """
         return await self._stories(query, "incident", self._group(request).group_id)
 
@@ -357,7 +357,7 @@ class Api:
 
     @_route("/incidents", openapi.INCIDENT_PAGE, openapi.text("group", "Only this group's."), *_PAGING, _IS_OPEN)
     async def all_incidents(self, _: Request, query: Query) -> Response:
-        """All groups' incidents, newest first, or one group's, which need not be known."""
+        """Incidents of all groups, newest first, or of one group, which may be unknown to the server."""
         return await self._stories(query, "incident", query["group"])
 
     @_route(
@@ -401,11 +401,11 @@ class Api:
     async def stream(self, request: Request, query: Query) -> FeedResponse:
         """Rounds as they happen, as server-sent events.
 
-        Events: `snapshot` (all groups; its id is the place of what follows), `round` (as in the pages of rounds,
-        and its `group` as it is now), `group` (changed without a round), `gone` (deleted groups that left the
-        history), `progress` (how far the server is, and whether it is `stale`), `reset` (the place of Last-Event-ID
-        is gone). With `stories=true` also `stories` (the newest episode of every group, and the incidents that are
-        open, as summaries), `episode` and `incident` (one that changed).
+        Events: `snapshot` (all groups; its id is the position to resume from), `round` (as in the pages of rounds,
+        with the current `group`), `group` (a group that changed without a round), `gone` (deleted groups that left the
+        history), `progress` (how far the server has read, and whether it is `stale`), `reset` (the position of
+        Last-Event-ID is no longer stored). With `stories=true` also `stories` (summaries of the newest episode of
+        every group and of the open incidents), `episode` and `incident` (a changed one).
         """
         if len(self._board.listeners) >= self._max_clients:
             most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"

@@ -51,7 +51,7 @@ def build(
     workers: Workers | None = None,
     publish: Callable[[Event], None] = lambda _: None,
 ) -> ASGIApp:
-    """Return the application that serves a feed, which a follower keeps up to date.
+    """Return the ASGI application: the page, the API, and the feed, which another thread updates.
 
     ``workers`` compute forecasts; the caller closes them. ``publish`` writes an event, or raises MonitorError.
     """

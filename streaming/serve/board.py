@@ -71,7 +71,7 @@ def _event(name: str, content: object) -> bytes:
 class Snapshot(Struct, frozen=True):
     """Groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
 
-    The event's id is the place from which changes follow. ``cursor``: cursor of the events after the snapshot.
+    The event's id is the position from which to read the changes. ``cursor``: cursor of the events after the snapshot.
     ``built``: when it was built, seconds of the monotonic clock.
     """
 
@@ -292,7 +292,7 @@ class Stale(Struct, frozen=True):
 class FeedStatus(Struct, frozen=True):
     """Progress of reading the topics. ``lag``: number of unread records; None while the topics' ends are unknown.
 
-    ``parts``: the components, by their heartbeats. ``whole``: the kinds of stories that are read completely.
+    ``parts``: the components, by their heartbeats. ``whole``: which of episodes and incidents are read completely.
     """
 
     caught_up: bool = False

@@ -76,7 +76,7 @@ class Follower:
         return time.monotonic() - self._turned
 
     def watch(self) -> None:
-        """Report on the board if the follower is stalled; the event loop calls this every second."""
+        """Set the feed's status to stalled if the reader makes no progress; the event loop calls this every second."""
         silent = self.silent_seconds
         stale = self._board.status.stale
         if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):

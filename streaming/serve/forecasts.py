@@ -47,7 +47,7 @@ _UNCERTAINTY: Final = (
 
 
 def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``forecast --json``, without rounds; raise BadInput if it can't be forecast.
+    """Return the document of ``forecast --json`` without rounds; raise BadInput if the change can't be forecast.
 
     ``times`` replace the times of a scenario, ms.
     """

@@ -63,7 +63,7 @@ class HistoryUpdate(Struct):
 
 
 class Extent(Struct, frozen=True):
-    """The extent of the history: a feed id is ``epoch`` and a number from ``trimmed`` to ``last``."""
+    """The feed ids from which the history can be resumed: ``epoch`` and a number from ``trimmed`` to ``last``."""
 
     epoch: str
     trimmed: int
@@ -135,7 +135,7 @@ class History:
 
     @property
     def extent(self) -> Extent:
-        """The current extent of the history."""
+        """The feed ids from which the history can be resumed now."""
         with historyfile.history_read_errors(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()

@@ -57,7 +57,7 @@ _GROUP_FAMILIES: Final = (
 
 
 class Metrics(Collector):
-    """Metrics of the groups, the open incidents, the components and the feed, as on the board."""
+    """Prometheus metrics of the groups, the open incidents, the components and the feed."""
 
     def __init__(self, board: Board) -> None:
         self._board = board

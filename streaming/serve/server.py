@@ -1,4 +1,4 @@
-"""The server process: follower thread, board, and uvicorn, from start to a drained exit."""
+"""The server process: follower thread, board and uvicorn, from the start to an orderly shutdown."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ def address(listening: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which ends normally on a signal; uvicorn itself would raise the signal again once drained."""
+    """uvicorn's server, which ends normally on a signal; uvicorn itself raises the signal again after its shutdown."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
         super().__init__(config)

@@ -152,7 +152,7 @@ class Source:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The kinds of stories that are read completely."""
+        """Which of episodes and incidents are read completely."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:
@@ -187,7 +187,7 @@ class RecordedSource:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The kinds of stories that are read completely."""
+        """Which of episodes and incidents are read completely."""
         return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
 
     @property

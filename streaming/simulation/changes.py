@@ -330,9 +330,9 @@ def scale_events(names: Sequence[str], to: int) -> list[EventEntry]:
 
 
 def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:
-    """Return the document of a scenario file in which the live group is the start.
+    """Return a scenario that starts with the live group and has the events of the deployment file ``document``.
 
-    The events are those of the file. Times in the file override the group's times, and its additional topics are added.
+    Times in the file override the group's times, and topics that only the file has are added.
     """
     if not isinstance(document, dict):
         raise InvalidScenario("--deploy: the file must hold a scenario: a mapping with the key events")

@@ -157,7 +157,7 @@ class _Plan:
         return cost
 
     def cooperative(self) -> Path:
-        """Return the path of two rolling bounces: add ``cooperative-sticky`` to all lists, then remove the rest."""
+        """Return the steps to cooperative rebalancing: one restart adds ``cooperative-sticky``, one leaves it alone."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":

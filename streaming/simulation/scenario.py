@@ -64,7 +64,7 @@ class Scenario:
 
 
 class PlannedEvent(NamedTuple):
-    """An event of a protocol's state machine, and the scenario event behind it."""
+    """An event of a protocol's state machine, and the scenario event that it is part of."""
 
     event: vocabulary.MachineEvent
     because: ScenarioEvent

@@ -24,7 +24,7 @@ class WhatIfQuery(NamedTuple):
     assignor: str | None = None
 
     def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the assignment to show first; None without a request if the group's assignor is custom."""
+        """Return the requested assignment, else that of the group's own assignor (None if this is a custom one)."""
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own

@@ -250,7 +250,7 @@ def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
 
 
 def recreated_message(checkpoint: str, topic: str) -> str:
-    """Return the message with the user's options after the membership topic was created again."""
+    """Return the error message for a membership topic that was created again, with the ways to continue."""
     return (
         f"topic {topic} was deleted and created again since --checkpoint {checkpoint} was written. Choose: "
         "--on-data-loss restart sets the checkpoint aside and reads the new topic from its beginning, without the "
@@ -265,7 +265,7 @@ def staged(folder: Path) -> Path:
 
 
 def settle(folder: Path) -> None:
-    """Finish a :func:`switch` that was interrupted between its two renames."""
+    """Finish the replacement of a checkpoint (:func:`switch`) that was interrupted between its two renames."""
     if not folder.exists() and (staged(folder) / METADATA_FILE).exists():
         staged(folder).rename(folder)
 

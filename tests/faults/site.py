@@ -208,7 +208,7 @@ class Site(Monitor):
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:
-        """Return the report that a component exits with one error line that contains these words."""
+        """Return the expected report: the component exits with one error line that contains these words."""
         part, mark = self.parts[name], len(self.parts[name].output())
 
         def ended() -> bool:
@@ -229,7 +229,7 @@ class Site(Monitor):
         return Report(name, words, lambda: not self.is_scraped(name), within)
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
-        """Return a report that expects no sign of the fault from this component."""
+        """Return the expectation that the component reports nothing; ``why``: the reason, for the table of faults."""
         return Report(name, f"nothing: {why}", None, fault=fault)
 
     def silence(self) -> list[Report]:
@@ -241,7 +241,7 @@ class Site(Monitor):
         ]
 
     def _waits(self, name: str, *either: str) -> Report:
-        """Return the report that a component logs one of these texts; which one depends on the component's activity."""
+        """Return the expected report: the component logs one of these texts, depending on its activity."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in either)
         return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in either), 60)

@@ -1,4 +1,4 @@
-"""Checks the simulated host, because faults on a host without effect would prove nothing."""
+"""The faults of the simulated host take effect; otherwise the tests of faults would prove nothing."""
 
 from __future__ import annotations
 

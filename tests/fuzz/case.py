@@ -22,7 +22,7 @@ _packed = msgspec.msgpack.Decoder(Case)
 
 @dataclass(frozen=True)
 class Target:
-    """One decoder or endpoint that is attacked.
+    """One decoder or endpoint to fuzz.
 
     Args:
         name: the target's name, as ``make fuzz TARGET=`` accepts it.

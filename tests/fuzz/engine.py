@@ -1,4 +1,4 @@
-"""Attacks one target for some seconds in a process of its own.
+"""Fuzzes one target for some seconds in a process of its own.
 
 Atheris (libFuzzer, guided by the coverage of Python code) has wheels only for Linux on x86-64. On other platforms the
 same mutations are applied to the seeds without guidance by coverage.
@@ -39,7 +39,7 @@ GUIDED = importlib.util.find_spec("atheris") is not None
 
 
 def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """Attack one target; a finding is stored in ``folder`` and ends the process with exit status 1.
+    """Fuzz one target; a finding is stored in ``folder`` and ends the process with exit status 1.
 
     ``seconds`` includes the start of this process; all seeds are checked even if the time is over.
     """
@@ -80,7 +80,7 @@ class _Cases:
         return self.mutator.mutated(case, random)
 
     def run(self, case: Case) -> None:
-        """Check a case; a finding is shrunk and stored, and ends the process."""
+        """Check a case; if the check fails, store the case, shrunk, with the traceback, and end the process."""
         self.count += 1
         self._current.seek(0)
         self._current.write(pack(case))

@@ -27,7 +27,7 @@ class Account:
 
     Attributes:
         events: number of events in the membership log.
-        diffs: number of times that each diff id follows from the membership log.
+        diffs: how often a replay of the membership log yields each diff id.
         again: number of records that the diff topic contains twice.
         rounds: number of rounds that the server stored.
         kept: number of those rounds that are still in the history.

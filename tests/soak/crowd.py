@@ -47,7 +47,7 @@ class _Crowd:
         return take
 
     def report(self) -> dict[str, Any]:
-        """Return the report of the last second; times in ms."""
+        """Return what the clients have received so far, and the longest delay since the last report (ms)."""
         worst, self._worst = self._worst, 0.0
         return {
             "at": time.time(),

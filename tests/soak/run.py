@@ -147,7 +147,7 @@ def void(_: object) -> None:
 
 @contextmanager
 def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
-    """Run all components under load and faults, and yield the soak."""
+    """Run all components under load and faults, and yield the running soak test."""
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk(folder / "disk", 8 * KEEP_MIB))
         broker = stack.enter_context(

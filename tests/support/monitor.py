@@ -69,7 +69,7 @@ class Monitor:
 
     @property
     def common(self) -> tuple[str, ...]:
-        """Return the command-line options that all three commands take."""
+        """Return the command-line options that `collect`, `stream` and `serve` share."""
         prefix = self.serve.settings.topics.prefix
         return ("--bootstrap-servers", self.servers, "--topic-prefix", prefix)
 

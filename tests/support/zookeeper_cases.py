@@ -87,7 +87,7 @@ def _some_topic(rng: random.Random, case: Case) -> Case:
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:
-    """Return subscribed partitions whose text has the same hash code as another one's; their order is undefined."""
+    """Return the subscribed partitions whose texts have equal hash codes; the order of such partitions is undefined."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
     hashes = {
@@ -101,7 +101,7 @@ def colliding(case: Case, version: str) -> set[tuple[str, int]]:
 
 
 def equal_streams(case: Case) -> bool:
-    """Return true if every topic has the same threads; then equal hash codes swap only two partitions."""
+    """Return true if each member has as many threads for one topic as for any other topic of the group."""
     subscribed = {name for member in case["members"] for name in member["streams"]}
     return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 

@@ -87,7 +87,7 @@ class Schedule:
         self._slots.pop(group_id, None)
 
     def make_due(self, group_id: str, now: float) -> None:
-        """Make a group due now because it rebalances; a group in flux is unchanged, because its pauses are short."""
+        """Request a rebalancing group now; a group whose last answer showed a change is due soon anyway."""
         slot = self._slots[group_id]
         if slot.calm and not slot.failed:
             slot.calm, slot.due = 0, min(slot.due, now)
@@ -118,7 +118,7 @@ class Schedule:
         return taken
 
     def answered(self, group_id: str, shown: Shown, now: float) -> None:
-        """Record the content of a group's answer, or that there was no answer (``nothing``)."""
+        """Schedule the group's next request after an answer with this content, or after no answer (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:
             return

@@ -295,7 +295,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(targets=targets, held=held)
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
-        """Return the member's fields with the values they have after its heartbeat in flight was lost."""
+        """Return the member's changed fields after its heartbeat request in flight was lost."""
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:

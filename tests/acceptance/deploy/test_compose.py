@@ -1,6 +1,6 @@
 """The compose project from images built here: it starts, a diff reaches the feed, `down -v` removes everything.
 
-``make test-long`` builds them with the native rounds (``NATIVE=yes``).
+``make test-long`` builds the images with the native code of ``rebalance-kernel`` (``NATIVE=yes``).
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Return true if the bounds hold, where each gap may begin up to one record interval after its last record."""
+        """Return true if the bounds contain the downtime; a gap begins within a record interval of the last record."""
         return self.within(RECORD_MS)
 
     def within(self, interval: int) -> bool:
-        """Return true if the bounds hold, where each gap may begin up to ``interval`` ms after its last record."""
+        """Return true if the bounds contain the downtime; a gap begins within ``interval`` ms of the last record."""
         if self.reported is None:
             return not self.gaps
         lower, upper = self.reported
@@ -145,7 +145,7 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
 
 
 class Line(NamedTuple):
-    """A line of the table; times are in ms and are medians over the partitions with downtime.
+    """One line of the table of measured and reported downtime; times (ms) are medians over partitions with downtime.
 
     Attributes:
         inside: rounds whose bounds contain the measurement.

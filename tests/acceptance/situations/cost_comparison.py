@@ -30,7 +30,7 @@ _LONG_MS: Final = 600_000
 
 
 class Figure(NamedTuple):
-    """A true number and its reported bounds."""
+    """A measured figure of a cost, and its reported bounds."""
 
     true: int
     bounds: Bounds
@@ -142,7 +142,7 @@ def _figures(true: TrueCost, bounds: tuple[Bounds, Bounds]) -> tuple[Figure, Fig
 
 
 def _reported(played: PlayedChanges, events: Iterable[Event]) -> dict[int, _Reported]:
-    """Return the cost of the episodes by the last change before they opened, as it was in their last update.
+    """Return the last reported cost of each episode, by the number of the last change before the episode opened.
 
     The stream's quiet time, two minutes, separates operations. The changes here are closer: the next change ends an
     episode, and a quiet time does not.
@@ -186,7 +186,7 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
 
 
 class Summary(NamedTuple):
-    """Numbers over the changes of some groups; medians are None without a value.
+    """Summary of the measured and reported costs of several changes; medians are None without a value.
 
     Attributes:
         changes: number of changes; inside: those of which every figure lies inside its bounds.
@@ -216,7 +216,7 @@ class Summary(NamedTuple):
 
 
 def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
-    """Return the numbers over these changes."""
+    """Return the summary of the costs of several changes."""
     costs = [*compared_costs]
     delaying = [item for item in costs if item.delayed.true]
     names = costs[0].figures if costs else ()

@@ -49,7 +49,7 @@ def rollout_of_twenty(group: RealGroup) -> None:
 
 
 def shared_instance(group: RealGroup) -> None:
-    """Run two processes with the same instance id; each is restarted after the other process has caused its fencing."""
+    """Run two processes with the same instance id; each process is fenced by the other one, and restarted."""
     begin(group, "a", "b")
     group.alarms = ("duplicate-instance-id",)
     with group.step("duplicate-instance-id", rejoined=("b",)):

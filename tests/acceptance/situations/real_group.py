@@ -29,7 +29,7 @@ _PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUM
 
 @dataclass
 class Step:
-    """One step of a group: the expected kind, and the reported episodes in each view.
+    """One step of a group: the expected kind of its episode, and the episodes reported by each view (data source).
 
     Attributes:
         kind: the expected kind of the step's episode.
@@ -295,7 +295,7 @@ class RealGroup:
             raise AssertionError(f"{self.group_id}: {self.subscribed} own {self.owned()}") from error
 
     def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if a view shows all members with their partitions and shows no rebalance in progress."""
+        """Return true if the stream ``view`` shows all members with their partitions and no rebalance in progress."""
         episodes, ids = view.episodes(self.group_id), view.ids(self.group_id)
         shares = {name: share for name, share in view.shares(self.group_id).items() if share}
         return (
@@ -309,7 +309,7 @@ class RealGroup:
         )
 
     def _has_newest(self, view: LiveStream) -> bool:
-        """Return true if a view has the newest generation or epoch that Java consumers received."""
+        """Return true if the stream ``view`` shows the newest generation or epoch that Java consumers received."""
         seen, received = self._generations(view)
         return seen is None or seen >= received
 
@@ -325,7 +325,7 @@ class RealGroup:
         return max((number for number in seen if number is not None), default=None), max(received, default=-1)
 
     def _has_no_pending_round(self, view: LiveStream) -> bool:
-        """Return true if no member is going to request another round without a further change."""
+        """Return true if no member still has a reason to request a rebalance."""
         if self.member_kind.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS

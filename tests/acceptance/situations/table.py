@@ -1,4 +1,4 @@
-"""Writes the tables of docs/explanation/episodes.md and trust.md: the kind that each view reports for each step."""
+"""Writes the tables of docs/explanation/episodes.md and trust.md: each step's reported kind, by source of evidence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(groups: Mapping[str, RealGroup]) -> None:
 
 
 def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
-    """Write the complete data to the CSV file: a line for each group, step and view."""
+    """Write the complete data to the CSV file: a line for each group, step and source of evidence."""
     header = (
         "situation",
         "happened",
@@ -57,7 +57,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
 
 
 def verdict(step: Step, view: str) -> str:
-    """Return the verdict on a view's report of a step: ``right``, ``unknown`` or ``wrong``."""
+    """Return the verdict on a step's report from one source of evidence: ``right``, ``unknown`` or ``wrong``."""
     if wrong(step, view):
         return "wrong"
     is_unknown = step.kind != "unknown" and any(episode.kind == "unknown" for episode in step.episodes[view])

@@ -34,7 +34,7 @@ def named(episode: Episode) -> dict[str, set[str]]:
 
 
 def wrong(step: Step, view: str) -> list[str]:
-    """Return a line for each wrong report of a view about one step."""
+    """Return a line for each error in what the data source ``view``, such as polling, reports about one step."""
     episodes = step.episodes[view]
     if view == POLLING and not episodes and not step.joined | step.left | step.rejoined:
         return []  # joined and left between two polls, and nothing else changed

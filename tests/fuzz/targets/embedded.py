@@ -1,4 +1,4 @@
-"""Attacks the bytes that clients embed in classic group records: consumers, Connect workers, Kafka Streams."""
+"""Fuzzes the bytes that clients embed in classic group records: consumers, Connect workers, Kafka Streams."""
 
 from __future__ import annotations
 

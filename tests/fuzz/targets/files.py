@@ -1,4 +1,4 @@
-"""Attacks files: the state and the other files of a checkpoint, the history, and settings."""
+"""Fuzzes files: the state and the other files of a checkpoint, the history, and settings."""
 
 from __future__ import annotations
 

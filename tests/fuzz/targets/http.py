@@ -1,4 +1,4 @@
-"""Attacks every endpoint of ``serve``: requests to the application, and bytes to the real server."""
+"""Fuzzes every endpoint of ``serve``: requests to the application, and bytes to the real server."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class _LoggedErrors(logging.Handler):
 
 @cache
 def _server() -> tuple[int, _LoggedErrors]:
-    """Return a running server over the same rounds, and the errors that the server logs."""
+    """Start a server over the rounds of :func:`_rounds`; return its port, and the errors that the server logs."""
     source = MemorySource()
     source.put(*_rounds())
     options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))

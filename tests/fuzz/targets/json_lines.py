@@ -1,4 +1,4 @@
-"""Attacks the standard input of the JSON Lines commands, and scenarios."""
+"""Fuzzes the standard input of the JSON Lines commands, and scenarios."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _scenario(case: Case) -> None:
 
 
 def _scenario_takes_long(plan: Scenario) -> bool:
-    """Return true if a scenario takes long because of its valid size."""
+    """Return true if a valid scenario takes long to simulate because it is large."""
     counts = [topic.partitions for topic in plan.topics.values()]
     counts += [count for event in plan.events for count in event.partitions.values()]
     return sum(counts) > 200 or len(plan.events) > 12 or max((event.at for event in plan.events), default=0) > 10**7

@@ -1,4 +1,4 @@
-"""Attacks the input of the collector: records of the offsets topic, and coordinators' logs."""
+"""Fuzzes the input of the collector: records of the offsets topic, and coordinators' logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks the responses to the polling collector, and the records that collectors and ``replay`` read from topics."""
+"""Fuzzes the responses to the polling collector, and the records that collectors and ``replay`` read from topics."""
 
 from __future__ import annotations
 

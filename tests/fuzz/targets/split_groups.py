@@ -1,4 +1,4 @@
-"""Attacks groups whose state is split into small well-typed records: KIP-848 consumers, share, and Streams groups."""
+"""Fuzzes groups whose state is split into small well-typed records: KIP-848 consumers, share, and Streams groups."""
 
 from __future__ import annotations
 

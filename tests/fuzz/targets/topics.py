@@ -1,4 +1,4 @@
-"""Attacks the topics: events as the stream reads them; diffs, assignments and dead letters as their readers do."""
+"""Fuzzes the topics: events as the stream reads them; diffs, assignments and dead letters as their readers do."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _assignments(case: Case) -> None:
 
 
 def _dead_letters(case: Case) -> None:
-    """List any records of the dead-letter topic; resubmit them, except those that are too long."""
+    """Show arbitrary records as dead letters, and assert that shortened dead letters fit the size limit."""
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     pairs = list(zip(names, headers, strict=False))

@@ -42,7 +42,7 @@ class Recording(msgspec.Struct):
 
 
 def recording() -> Recording:
-    """Return the recorded data of the earlier release's bucket."""
+    """Return the recorded data of the earlier release: a bucket's state, and the records before and after it."""
     return msgspec.json.decode(lzma.decompress(RECORDING.read_bytes()), type=Recording)
 
 
@@ -57,7 +57,7 @@ def record() -> Recording:
 
 
 def test_earlier_state_is_continued() -> None:
-    """The log's later records give the same output as in a bucket that has read the whole log."""
+    """The earlier release's state and the log's later records give the same output as the whole log."""
     recorded = recording()
     bucket = Bucket(recorded.state)
     assert len(bucket) == GROUPS

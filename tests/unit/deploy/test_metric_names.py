@@ -38,7 +38,7 @@ def board() -> Board:
 
 
 def expressions(node: Any) -> list[str]:
-    """Return the ``expr`` of every target below ``node``."""
+    """Return all PromQL expressions (``expr``) in a dashboard or in a part of one."""
     if isinstance(node, dict):
         own = [node["expr"]] if "expr" in node else []
         return own + [text for value in node.values() for text in expressions(value)]

@@ -73,7 +73,7 @@ def scripts_folder(tmp_path: Path) -> ScriptFolder:
 
 @pytest.fixture
 def failed(scripts_folder: ScriptFolder) -> ScriptFolder:
-    """Return the folder after a failed build whose cause has been removed."""
+    """Return a script folder in which a build has failed, after the cause of the failure was removed."""
     (scripts_folder.folder / "broken").touch()
     scripts_folder.packages()
     (scripts_folder.folder / "broken").unlink()

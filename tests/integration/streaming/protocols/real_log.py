@@ -1,4 +1,4 @@
-"""Reads one group's records in ``__consumer_offsets`` and folds them as the collector does."""
+"""Reads one group's records in ``__consumer_offsets``, and builds the group's state from them as the collector does."""
 
 from __future__ import annotations
 

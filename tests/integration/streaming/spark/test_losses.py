@@ -1,4 +1,4 @@
-"""Records that were lost before the job read them are reported before Spark starts, with the user's options."""
+"""Lost records are reported before Spark starts, with the command-line options by which the job can continue."""
 
 from __future__ import annotations
 

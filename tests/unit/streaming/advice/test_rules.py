@@ -64,7 +64,7 @@ def test_the_worst_group_comes_first() -> None:
 
 
 def test_episodes_beyond_the_budget_are_not_replayed() -> None:
-    """Replaying ten restarts of ten members costs 140 units: once unchanged and once per proposed change."""
+    """A replay of ten restarts of ten members costs 140 units; advice replays once unchanged and once per change."""
     histories = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     advice = advise_all(histories, Budget(work=300))
     savings = {(item.group_id, item.rule): item.saving for item in advice}

@@ -54,7 +54,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
             started.append((source.servers, options))
 
         def run(self) -> None:
-            """Return at once, as a stopped server does."""
+            """Return at once, as if the server had been stopped."""
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)

@@ -43,7 +43,7 @@ def before(*events: Event) -> bytes:
 
 
 def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
-    """Return the writes, the bucket and the number of function calls; call ``fails_at`` raises an error (0: none)."""
+    """Process a batch; return writes, bucket and number of function calls. Call ``fails_at`` raises (0: no error)."""
     bucket, calls = Bucket(blob), 0
 
     def count(frame: FrameType, kind: str, _: Any) -> None:

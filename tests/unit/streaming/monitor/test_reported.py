@@ -34,7 +34,7 @@ class ReportedGroup(Log):
         return self.acknowledge(name, generation=generation, owned=owned, **fields)
 
     def settled(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Return a report per member that it has owned these partitions of ``t`` for two seconds."""
+        """Return one report per member, which has owned these partitions of ``t`` for two seconds."""
         return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
 
     def two(self, **fields: Any) -> list[Event]:

@@ -35,7 +35,7 @@ def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
 
 
 def stream_outputs(records: list[Record], chance: Random) -> Iterator[tuple[int, set[bytes]]]:
-    """Yield, per batch, the last event time and the compacted topics; the bucket's state is packed between batches."""
+    """Yield, after each batch, the time of its last event and the values that the compacted topics then contain."""
     blob, newest = None, dict[tuple[str, bytes | None], bytes | None]()
     for batch in batches(records, chance):
         bucket = Bucket(blob)

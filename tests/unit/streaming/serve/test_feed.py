@@ -126,7 +126,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
 
 @run_async
 async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
-    """A client that connects while the history is ahead of the board receives no event twice."""
+    """A client that connects between the storing and the publishing of an event receives the event once."""
     feeding.store(10)
     ahead = Group("h", {"t": 2}, 1)
     batch = feeding.history.append(records(ahead.diffs(3), start=10))

@@ -59,7 +59,7 @@ class Client:
 
 
 async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
-    """Return kind and detail of the problem with which the workers answer this function."""
+    """Return kind and detail of the :class:`Problem` that ``workers.run`` raises for this function."""
     with pytest.raises(Problem) as refused:
         await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
     return refused.value.kind, refused.value.detail

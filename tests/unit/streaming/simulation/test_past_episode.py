@@ -108,7 +108,7 @@ def test_episodes_without_a_replay() -> None:
 
 
 def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
-    """Return the numbers of rebalances and moved partitions in the forecast of the last episode."""
+    """Simulate the group's last episode again; return the numbers of rebalances and moved partitions."""
     episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
     cost = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
     return None if cost is None else (cost.simulation.result.rebalances, cost.simulation.result.moved)

@@ -1,4 +1,4 @@
-"""The batch size limit follows the size of batches."""
+"""The batch size limit adapts to the size of the batches."""
 
 from __future__ import annotations
 
