@@ -212,7 +212,7 @@ def balanced(group: Group) -> list[Violation]:
 
 
 def sticky(group: Group) -> list[Violation]:
-    """Check that no partition moved to a member with more partitions than its old owner, which still subscribes."""
+    """Check that no partition left a member that still subscribes to its topic for a member with more partitions."""
     problems = []
     for name, by_partition in group.claims.items():
         for partition, rivals in by_partition.items():

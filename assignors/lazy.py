@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def lazy(
     namespace: dict[str, Any], homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package's ``namespace``; ``homes``: module → its public names."""
+    """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports. ``homes``: public names by module."""
     home = {name: module for module, names in homes.items() for name in names}
 
     def load(name: str) -> Any:

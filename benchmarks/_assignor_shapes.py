@@ -11,7 +11,7 @@ from assignors.registry import names
 
 @dataclass(frozen=True, slots=True)
 class GroupShape:
-    """A group with ``ratio`` partitions per member over ``topics``; ``buckets`` is 1 if all members subscribe alike."""
+    """A group to measure: ``ratio`` partitions per member; members of one of ``buckets`` have equal subscriptions."""
 
     assignor: str
     members: int
@@ -83,7 +83,7 @@ def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Grou
 
 
 def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[GroupShape]:
-    """Return shapes for the coordinator's assignors, which do not use racks in Kafka 4.3.1."""
+    """Return the groups to measure with the coordinator's assignors, which do not use racks in Kafka 4.3.1."""
     for (members, ratio, topics), assignor in product(sizes, names("consumer")):
         for buckets, join in product((1, 5), (False, True)):
             yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="consumer")

@@ -117,7 +117,7 @@ def _batch_phases(query: Any) -> dict[str, int]:
 
 
 def checkpoint_growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
-    """Return the checkpoint's minimum and maximum bytes in each part of the time, under constant load.
+    """Return the checkpoint's minimum and maximum bytes in each half of the measurement, under constant load.
 
     Spark deletes old files once a minute. The first minute is skipped, as it has no old files.
     """

@@ -30,7 +30,7 @@ DAYS = 30
 
 
 def group_templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
-    """Return one day of three kinds of groups: ten members with deploys, four with crashes, six that are scaled."""
+    """Return one day of episodes of three groups: one with deploys, one with crashes, one that scales out and in."""
     large = deploy(DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
     crashing = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
     crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)

@@ -144,7 +144,7 @@ def fastest_run(
 
 
 def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
-    """Measure this project, the JVM and kafka-python in ms; None for one without a result in time."""
+    """Measure this project, the JVM and kafka-python in ms; None for a program that was skipped or took too long."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
     assignor = find(shape.protocol, shape.assignor)
@@ -234,7 +234,7 @@ def _raise_time_limit(*_: object) -> None:
 
 
 def run(wanted: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure the ``rows`` that are missing; print and store each row."""
+    """Measure each shape without a row in ``rows``, and print and store the new rows."""
     alone = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
     processor = arguments.processor_time or alone
@@ -302,7 +302,7 @@ def chosen_shapes(of: Iterable[GroupShape], only: str) -> list[GroupShape]:
 
 
 def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
-    """Store these rows in the CSV file, and update the page's section, which summarises all rows."""
+    """Store the rows of this protocol in its CSV file, and write a summary of the file into docs/benchmarks.md."""
     name, title = SECTIONS[protocol]
     path = csv_path(name)
     merged = read_rows(path) | rows

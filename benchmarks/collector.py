@@ -102,7 +102,7 @@ def measured(way: str, servers: str) -> Run:
 
 
 def read(way: str, servers: str) -> None:
-    """Print the figures of one reading."""
+    """Read the offsets topic once; print the number of records, the wall time, the CPU time and the peak memory."""
     begun, cpu = time.perf_counter(), time.process_time()
     records = WAYS[way](servers)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

@@ -63,7 +63,7 @@ def live_group(members: int, partitions: int) -> LiveGroup:
 
 
 def measure_case(members: int, partitions: int, parallel: int | None) -> Measurement:
-    """Run one case in this process."""
+    """Run one forecast, and measure its time, memory and rounds."""
     group = live_group(members, partitions)
     begun = time.perf_counter()
     answer = forecast_change(request_change(baseline_of(group), {}, RollingRestart(parallel)), rounds=False)

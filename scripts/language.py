@@ -168,7 +168,7 @@ def check(path: Path, source: str) -> Iterator[Finding]:
 
 
 def repeated_classes(sources: dict[Path, str]) -> Iterator[Finding]:
-    """Yield top-level classes of the packages whose name an earlier module already uses."""
+    """Yield public top-level classes that have the same name as a class of an earlier module."""
     first: dict[str, Path] = {}
     for path, source in sources.items():
         body = ast.parse(source).body if path.parts[0] in PACKAGES else []

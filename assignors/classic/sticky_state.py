@@ -45,7 +45,7 @@ class StickyState:
         return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
 
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
-        """Return the assignment by position; ``withhold``: without partitions that only other members claim."""
+        """Return the assignment by member position; ``withhold``: without partitions that others must revoke first."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         claims, oversized = self.claims, owned.oversized
         changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}

@@ -224,7 +224,7 @@ class _Kind(Generic[_Item]):
             self.shelf[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
-        """Assign created items, with ``reassign`` also lost ones, to the least loaded workers by (load, id)."""
+        """Assign new items to the least loaded workers, in order of (load, id); ``reassign``: lost items as well."""
         ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
         waiting = self.created + self.lost if reassign else self.created
         at = level_end = 0

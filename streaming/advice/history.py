@@ -147,7 +147,7 @@ class GroupHistory:
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
-        """The restarts that were measured in the rounds of episodes, newest episode first."""
+        """The measured restarts of members (departure to return) in the recent episodes, newest episode first."""
         return [restart for episode in self.recent for restart in self._restarts_in(episode)]
 
     def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
@@ -183,5 +183,5 @@ def severity_of(incidents: Iterable[Incident]) -> Severity:
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
-    """Return the proven longest stop of a partition in each episode, summed over the episodes, ms."""
+    """Return the sum of the episodes' longest stops of a partition, in ms by the lower bounds."""
     return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

@@ -114,7 +114,7 @@ def static_membership(history: GroupHistory) -> Finding | None:
 
 
 def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
-    """Return the option that sets this session timeout, rounded up to 5 s: the client's, or the broker's (KIP-848)."""
+    """Return the option with this session timeout, rounded up to 5 s: a broker's under KIP-848, else the client's."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
     return {name: str(-(-wanted_ms // 5000) * 5000)}
 

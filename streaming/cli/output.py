@@ -95,7 +95,7 @@ class Progress:
             _write_progress(f"\r{self._count:,} {self._what}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, and count each item as a step."""
+        """Yield the items, and advance the progress display by one step for each item."""
         for item in items:
             self.step()
             yield item

@@ -1,6 +1,6 @@
 """The commands ``replay`` and ``record``: diffs computed again from the membership log or from a recording of it.
 
-Neither Spark nor a timer or checkpoint takes part. The stream must have written exactly these diffs, byte for byte.
+The replay needs no Spark, timers or checkpoint. Its diffs equal those of the stream, byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -42,7 +42,7 @@ class CommitPauses:
                 self._open[change.kind, change.subject] = change, until
 
     def event(self, group_of: _GroupOf, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
-        """Return an event with the pauses that are known at ``now`` (ms), or None; at most one event per snapshot."""
+        """Return an event with the commit pauses that ended by ``now`` (ms), or None; at most once per snapshot."""
         if not self._open or snapshot is None or snapshot is self._snapshot:
             return None
         self._snapshot, leaders, changes = snapshot, snapshot.coordinators, list[ClusterChange]()

@@ -128,7 +128,7 @@ class CountsPublisher:
         *,
         away: bool,
     ) -> list[Outcome | events.Event]:
-        """Return ``outcomes`` with missing partition counts before them; when due, add new counts of all groups.
+        """Return ``outcomes`` with changed partition counts before snapshots; at intervals, add all groups' changes.
 
         ``groups`` returns the last snapshot of each group; it is None while some groups are unknown. ``away``: the
         cluster does not answer, so no request is sent: waiting for an answer would delay the handling of signals.

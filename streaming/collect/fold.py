@@ -25,7 +25,7 @@ from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObser
 
 
 class CollectedEvent(NamedTuple):
-    """An event with the last record that led to it, and with the group's previous snapshot."""
+    """An event, the last record from which the event was built, and the previous snapshot of the event's group."""
 
     record: RawRecord
     event: Event
@@ -81,7 +81,7 @@ class Fold:
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
-        """Add the next record; return the outcomes of the run that it ends, or an empty list."""
+        """Add the next record; return the outcomes of earlier records if it has another timestamp."""
         is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
         outcomes = self.settle() if is_run_over else []
         if record.offset >= self.start:
@@ -124,7 +124,7 @@ class Fold:
         return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
     def _begin(self) -> None:
-        """Return outcomes from now on; drop waiting snapshots that the earlier collector has already published."""
+        """Publish from now on; drop waiting snapshots unless the earlier collector left them unpublished."""
         if not self._has_begun and not self.held_at_start:
             self._publish_held([*self.held])
         self._has_begun = True
@@ -169,7 +169,7 @@ class Fold:
         return True
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
-        """Store a group's committed offset; compaction may put it before the group's own records."""
+        """Store a group's committed offset; after compaction it may precede the records of the group's members."""
         offsets = self.committed.get(commit.group_id, {})
         if commit.offset is None or commit.offset < 0:
             offsets.pop((commit.topic, commit.partition), None)

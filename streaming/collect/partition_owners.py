@@ -104,7 +104,7 @@ class CommitIntervals:
 
     @property
     def usual_ms(self) -> int | None:
-        """The longest of the last intervals; None if the group does not commit regularly."""
+        """The longest of the last intervals between commits; None if the group does not commit regularly."""
         usual = None if self.before is None else max(self.before, self.longest)
         return None if usual is None or usual > _LONGEST_USUAL_MS else usual
 

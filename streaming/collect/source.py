@@ -92,7 +92,7 @@ class _Partition:
         return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
-        """Add the next record; return the outcomes of the run that it ends, or an empty list."""
+        """Add the next record; return the outcomes of earlier records if it has another timestamp."""
         number, offset, leader_epoch = message.partition() or 0, message.offset() or 0, message.leader_epoch()
         if offset < self.reached:  # librdkafka has detected lost records, and reads the partition again
             _log.warning(

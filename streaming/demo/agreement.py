@@ -43,8 +43,8 @@ def partitions_after(member: MemberDiff) -> Partitions:
 def _owned_by_generation(lines: Iterable[ReportLine], *, eager: bool) -> dict[int, Partitions]:
     """Return the partitions that a member owned after all callbacks of a generation, by generation.
 
-    Eager members revoke all partitions before they rejoin, still under the old generation, so that only assignments are
-    used for eager members. Partitions that a consumer gives up while it closes do not belong to any generation.
+    Revocations of eager members are skipped: eager members revoke all partitions before they rejoin, still under the
+    old generation. Partitions that a consumer gives up while it closes do not belong to any generation.
     """
     done = (line for line in lines if not line.closing and line.generation >= 0)
     return {line.generation: line.owned for line in done if line.event == "assigned" or not eager}

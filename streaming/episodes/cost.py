@@ -153,14 +153,14 @@ def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
 
 
 def _last_samples(series: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Return the last samples, at least from the newest one on whose end offset is committed by now."""
+    """Return the last samples, back to the newest sample whose messages have all been committed by now."""
     committed = series[-1].committed or 0
     first = max((place for place, sample in enumerate(series) if sample.end <= committed), default=0)
     return series[min(first, max(0, len(series) - _KEPT_SAMPLES)) :]
 
 
 def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the samples with the cost of past outages added: outages that ended before a round began new ones."""
+    """Return the samples, with the cost of each outage that ended before a new outage of its partition began."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}

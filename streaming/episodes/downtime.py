@@ -90,7 +90,8 @@ class Outages(Struct, array_like=True, gc=False):
     """Outages of a group's open episode, changed in place.
 
     ``number``: the last round. ``partitions``: outages by topic and partition. ``early``: reports of members that
-    arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of all others.
+    arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of partitions that are not
+    tracked.
     """
 
     number: int = -1

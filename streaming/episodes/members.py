@@ -188,7 +188,7 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the members that returned, joined or departed; those without an exact key are matched as sets."""
+    """Return the members that returned, joined or departed. Members without an exact key are matched by other keys."""
     went = [member for member in absent if member.founder]
     passed = tuple(member for member in absent if not member.founder)
     came = [member for member in present.values() if not member.founder]
@@ -281,7 +281,7 @@ def _keys(history: MemberHistory) -> dict[str, str]:
 def _matched_pairs(
     went: list[MemberHistory], came: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Yield pairs of a departed and a joined member with one key; earlier joins need more evidence."""
+    """Yield pairs of a departed and a joined member with equal keys; joins before the departure need more evidence."""
     whole_set = len(went) == len(came) and by in identity.OF_SETS
     free = sorted(came, key=lambda member: member.joined_at)
     for gone in sorted(went, key=lambda member: member.times[-1]):

@@ -1,4 +1,4 @@
-"""Notes: the input of episodes, about rebalance rounds, rejoined static members, and waits."""
+"""Notes, from which episodes are computed: records of rebalance rounds, rejoined static members, and waits."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ class RoundNote(Struct, frozen=True, gc=False):
     """Note of one rebalance round, from which episodes are built.
 
     Attributes:
-        id: ``ce_id`` of its diff.
-        diff: its diff, in which ``members`` and ``moved`` may be missing.
+        id: ``ce_id`` of the round's diff.
+        diff: the round's diff, in which ``members`` and ``moved`` may be missing.
         joined, gone: ids of members that joined, and of members that departed.
         before, after: number of members before and after the round.
         names: identities of at least the members that joined, departed or requested the rebalance.
         moved: partitions assigned to another member than their last owner.
-        remade: True if connectors or tasks were created or deleted.
-        midway: True for the first known round of a group that existed before.
+        changes_tasks: True if connectors or tasks were created or deleted.
+        existed_before: True for the first known round of a group that existed before.
         derived: True if no collector observes the group, so that the cause is a member's event.
         change: partitions that the round takes away and assigns; None if unknown.
-        rack: rack of all departed members; ``""``: there are several, or it is unknown.
+        rack: rack of all departed members; ``""``: several racks, or unknown.
         is_rack_empty: True if all remaining members are in other racks.
     """
 
@@ -70,7 +70,7 @@ class BounceNote(NamedTuple):
 
 
 class WaitNote(NamedTuple):
-    """Note of the members that a group waits for, by its snapshot; ``id``: id of the snapshot's event.
+    """Note of the members that a group waits for, from a snapshot; ``id``: id of the snapshot's event.
 
     Members that can act at once come first; ``waits`` is empty if the group waits for nothing.
     """

@@ -77,7 +77,7 @@ def client_reason(reason: str) -> str | None:
 def proves_close(item: Evidence) -> bool:
     """Return whether evidence of a leave proves that the client was closed.
 
-    A LeaveGroup without a client reason proves nothing: a client that exceeded max.poll.interval.ms sends the same.
+    A LeaveGroup without a client reason proves nothing: after max.poll.interval.ms a client sends one as well.
     """
     if item.source == OFFSET_COMMITS:
         return False

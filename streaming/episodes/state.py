@@ -19,36 +19,36 @@ from streaming.records.events import Evidence
 class EpisodeState(Struct, array_like=True, gc=False):
     """A group's last episode, open or ended, computed from the membership log alone.
 
-    Only :func:`~streaming.episodes.fold.take` changes it in place. After the episode has ended only the fields are kept
-    that the next one needs.
+    Only :func:`~streaming.episodes.fold.take` changes it in place. Once the episode has ended, only the fields that the
+    next episode needs are kept.
 
     Attributes:
         number: number of the episode in its group, from 1.
         open: True while the next round may belong to this episode.
         stuck: the quiet time passed while the group was still waiting.
-        opened_at, last_at: times of its first and of its last note, ms.
-        mark: id of the last note, to which ``group.quiet`` refers.
-        rounds: ids of its newest diffs, one per line: a string is copied faster than a list; ``round_count``: of all.
-        started_with, started_by: protocol and assignor before it; None for a new group.
-        before: number of members before it; None until the first snapshot of a group that existed before.
-        after: number of members now; ``away``: the most that were missing at the same time.
+        opened_at, last_at: times of the episode's first and last note, ms.
+        last_note_id: id of the last note, to which ``group.quiet`` refers.
+        rounds: ids of the newest diffs, one per line: a string is copied faster than a list; ``round_count``: all.
+        protocol_before, assignor_before: protocol and assignor before the episode; None for a new group.
+        before: number of members before the episode; None until the first snapshot of a group that existed before.
+        after: number of members now; ``away``: the largest number of members missing at once.
         present: histories by id of members that joined, returned or requested a rebalance; ``absent``: departed ones.
         moved: partitions that moved, by topic; ``moved_twice``: those that moved more than once.
-        causes: number of rebalances by the kind of their cause; ``bounces``: of static rejoins without a rebalance.
-        remade: connectors or tasks were created or deleted.
+        causes: number of rebalances by the kind of their cause; ``bounces``: number of static rejoins without one.
+        changes_tasks: connectors or tasks were created or deleted.
         waiting: partitions without an owner after the last round; ``awaited``: other waits in the last snapshot.
-        called: identities of awaited members.
-        began: when the group began to wait, ms; 0: it does not wait, −1: it waits for Connect's scheduled delay.
-        took: durations of the group's last waits, ms, also before this episode.
+        awaited_names: identities of awaited members.
+        waiting_since: when the wait began, ms; 0: the group does not wait, −1: it waits for Connect's scheduled delay.
+        wait_durations_ms: durations of the group's last waits, also before this episode.
         outages: partitions without a consumer; None: none is known.
-        departures: how often members departed.
-        unprovoked: number of rebalances without a membership change that nothing else explains.
+        departures: number of departures of members.
+        unexplained: number of rebalances without a membership change or another explanation.
         first_seen: generation of the group's first snapshot, if the episode began with it; else 0.
         may_be_new: True if that generation is so low that the group may have started right before.
         rebalancing: the rebalance in progress; ``rebalancing_at``: time of its last event, ms.
-        lasted: durations of the group's last rebalances, ms, also before this episode.
+        rebalance_durations_ms: durations of the group's last rebalances, also before this episode.
         topics: ``added`` or ``deleted``, if new partition counts only added or deleted topics; else ``""``.
-        racks: racks of departed members, sorted; ``""``: unknown. ``lost_rack``: the only one, if it lost all members.
+        racks: racks of departed members, sorted; ``""``: unknown. ``lost_rack``: a single rack that lost all members.
         progress: samples of the group's offsets; None: there are none.
     """
 
@@ -98,5 +98,5 @@ class EpisodeState(Struct, array_like=True, gc=False):
 
     @property
     def histories(self) -> Iterator[MemberHistory]:
-        """Yield the histories of all members, present ones first."""
+        """Yield the histories of all members: first of present members, then of absent ones."""
         return chain(self.present.values(), self.absent)

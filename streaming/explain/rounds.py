@@ -105,7 +105,7 @@ class GroupRounds:
         self._done: LogRound | None = None
 
     def flush(self) -> Iterator[LogRound]:
-        """Yield the last round, which waited for later lines that complete it."""
+        """Yield the last round, which was held back because later log lines could still complete it."""
         if self._done is not None:
             done, self._done = self._done, None
             yield done

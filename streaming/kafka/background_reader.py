@@ -28,7 +28,7 @@ _JOIN_TIMEOUT_SECONDS: Final = 5.0
 class BackgroundReader(ABC):
     """Reads a topic during the ``with`` block, and starts again 10 s after a failure.
 
-    For the log: ``what`` is the kind of records ("heartbeats are read"), ``without`` the consequence of not reading.
+    Texts of log messages: ``what`` names the records ("heartbeats"), ``without`` is the effect of not reading them.
     """
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
@@ -115,7 +115,7 @@ class BufferedTopicReader(BackgroundReader):
 
     @property
     def is_complete(self) -> bool:
-        """True if every record of the topic has been read and taken."""
+        """True if every record of the topic was read and :meth:`take` has returned all of them."""
         return self._at_end and self._batches.empty()
 
     def mark_unreadable(self) -> None:

@@ -71,12 +71,12 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
 
 
 def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
-    """Return the newest record of every episode of all groups, or of one group; raises as :func:`read_groups`."""
+    """Return the newest record of each episode, of all groups or one; raise the errors of :func:`read_groups`."""
     return _read(settings, [settings.topics.episodes], **options)[0]
 
 
 def read_explained_episodes(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
-    """Return every episode with the cluster incident that explains it; raises as :func:`read_groups`."""
+    """Return every episode with the cluster incident that explains it; raise the errors of :func:`read_groups`."""
     return explain_episodes(*_read(settings, (settings.topics.episodes, settings.topics.incidents), **options))
 
 
@@ -86,12 +86,12 @@ def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) ->
 
 
 def read_assignment_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
-    """Return the latest assignments of all groups, or of one group; raises as :func:`read_groups`."""
+    """Return the latest assignments of all groups or one; raise the errors of :func:`read_groups`."""
     return _read(settings, [settings.topics.assignments], **options)[0]
 
 
 def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[LatestAssignment]:
-    """Yield the latest assignment of every group, then each newer one; raises as :func:`read_groups`."""
+    """Yield the latest assignment of every group, then each newer one; raise the errors of :func:`read_groups`."""
     return _follow(settings, settings.topics.assignments, **options)
 
 
@@ -101,7 +101,7 @@ def read_episodes(settings: Settings, **options: Unpack[FollowOptions]) -> Itera
 
 
 def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Incident]:
-    """Yield every incident by group and number, then each changed incident; raises as :func:`read_groups`."""
+    """Yield every incident by group and number, then each changed incident; raise the errors of :func:`read_groups`."""
     return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
 
 

@@ -158,7 +158,7 @@ class HeartbeatTracker(BackgroundReader):
         self._began = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
-        """Return how fresh the components' data is at ``now`` (s, monotonic clock); any thread may call this method."""
+        """Return the freshness of the components' data at ``now`` (s, monotonic clock); thread-safe."""
         view = self._view
         if view.unreadable:
             return Freshness()

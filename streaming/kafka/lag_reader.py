@@ -91,7 +91,7 @@ class LagReader(BackgroundReader):
 
 
 def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
-    """Return the lag of each group in its newest sample; raises as :class:`TopicReader`."""
+    """Return the lag of each group in its newest sample; raise the errors of :class:`TopicReader`."""
     groups: dict[str, GroupLag] = {}
     positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
     topics = [settings.topics.membership]

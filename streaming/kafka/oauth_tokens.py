@@ -1,6 +1,6 @@
 """Requests OAUTHBEARER tokens: from a token endpoint (RFC 6749, 4.4) for kafka-python, and AWS tokens for all clients.
 
-librdkafka itself requests tokens by the grant; the Java clients request all tokens themselves.
+From a token endpoint librdkafka requests its tokens itself; the Java clients request all their tokens themselves.
 """
 
 import base64

@@ -216,7 +216,7 @@ class TopicReader(Closing):
             log.warning("%s", error)  # the next check tries again
 
     def _remove_topics(self, identities: Mapping[str, Identity | None]) -> None:
-        """Stop reading topics that were deleted or created again, with a new client for the others.
+        """Stop reading topics that were deleted or created again; a new client continues with the remaining topics.
 
         librdkafka keeps the leader epoch of a partition under the topic's name. If a broker's restart has raised the
         epoch, a topic that is created again, whose epoch starts at 0, would never be fetched.

@@ -175,7 +175,7 @@ class Membership:
         return self._event(structs.replace(self._template, **self._member(at), topics=list(self._topics)))
 
     def _acknowledged(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
-        """Return the event of the current assignment; ``change``: the callback's partitions."""
+        """Return the event of the current assignment; ``change``: partitions of a callback, such as ``revoked=…``."""
         changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
         return self._event(
             events.AssignmentAcknowledged(

@@ -52,7 +52,7 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
 
 
 def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[Write]:
-    """Apply the records of one group in one step or, if that step fails, each record in its own step."""
+    """Apply records of one group together, atomically; if this fails, apply each record by itself."""
     step = _Step(bucket, now_ms, sinks)
     try:
         for record in run:

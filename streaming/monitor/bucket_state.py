@@ -41,7 +41,7 @@ class LastHeartbeat(Struct, array_like=True, gc=False):
 
 
 class TrackedGroup(Struct, array_like=True):
-    """State of one group of a bucket, changed in place by the code that unpacked it.
+    """State of one group, changed in place by the function that unpacked the group from its bucket.
 
     ``forget_at``: when an empty group is forgotten. ``quiet_at``: when the open episode ends if no event comes. Both
     are in ms by the job's clock; 0: never. ``state``, ``episode`` and ``incidents`` are None if the group has none.
@@ -133,7 +133,7 @@ class Bucket:
         self._open.pop(group_id, None)
 
     def pack(self) -> bytes:
-        """Return the bytes of all groups."""
+        """Return the bucket as bytes, for Spark's state store."""
         return MAGIC + bytes([VERSION]) + _encode(_PackedBucket(self._groups, self.due))
 
     def size(self, group_id: str) -> int:

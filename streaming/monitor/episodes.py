@@ -73,7 +73,7 @@ def update_group(
 
 
 class _Update:
-    """Application of one event to its group's episode and incidents; ``episodes`` are the episodes that it changed."""
+    """Update of a group's episode and incidents by one event; ``episodes``: the episodes that the event has changed."""
 
     def __init__(self, group: TrackedGroup, event: Event, past: IncidentState, now_ms: int, sinks: Sinks) -> None:
         self.group = group

@@ -185,7 +185,7 @@ def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> Downt
 
 
 def _coordinator_time(data: GroupObserved) -> int | None:
-    """Return the time (ms) at which the coordinator wrote the data of a snapshot; None if another source did."""
+    """Return the time (ms) at which the coordinator wrote a snapshot; None if it is from polling or reports."""
     is_other_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
     return None if is_other_count else data.timestamp
 

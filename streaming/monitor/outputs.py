@@ -211,7 +211,7 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
 def _write(
     event: Event, place: tuple[str, str, str], value: bytes | None, sinks: Sinks, key: bytes | None = None
 ) -> Write:
-    """Return an output record with an event's time. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: or the group id.
+    """Return an output record with an event's time. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: None: group id.
 
     All records of a group are in one partition of a topic, whatever their keys.
     """

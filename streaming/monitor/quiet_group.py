@@ -1,4 +1,4 @@
-"""Incidents detected in a quiet group: stuck, partitions without an owner, idle members, skew, half a migration."""
+"""Incidents of quiet groups: stuck, unassigned partitions, idle members, skewed assignments, unfinished migrations."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

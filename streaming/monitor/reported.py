@@ -235,7 +235,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
 
 
 def _next_step(state: GroupState, event: Event) -> ReadyRound | None:
-    """Return the next step of a KIP-848 group once a member has kept its assignment long enough, or has departed."""
+    """Return the next round of a KIP-848 group; None until a member departs or keeps its new assignment long enough."""
     reports = _reports(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]

@@ -143,7 +143,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         return find_member(self.members, member_id, instance_id)
 
     def rename(self, newcomers: Mapping[str, MemberState]) -> Self:
-        """Return the group with new ids for rejoined static members; ``newcomers``: members by their old ids."""
+        """Return the group after static members rejoined. ``newcomers``: the rejoined member by its old member id."""
         renames = {old: member.member_id for old, member in newcomers.items()}
         members = _renamed(self.members, newcomers)
         last_owners = {

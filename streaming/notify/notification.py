@@ -87,7 +87,7 @@ class OpenIncidents:
         self._opened.pop((group_id, number), None)
 
     def explain(self, episode: Episode) -> Episode:
-        """Return the episode with the explanation by an incident of the whole cluster, if there is one."""
+        """Return the episode with the cluster incident that explains it; unchanged if none concerns its group."""
         incidents = [incident for incident in self._of_cluster.values() if episode.group_id in incident.groups]
         return explain_episode(episode, incidents)
 

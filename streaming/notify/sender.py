@@ -28,7 +28,7 @@ class Refused(OutsideFailure):
 
 
 class _Unavailable(OutsideFailure):
-    """The receiver does not answer or requests a retry; ``after``: seconds to wait, if the answer contains a time."""
+    """The receiver did not answer, or requested a retry after ``after`` seconds (0: without a time)."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)

@@ -359,7 +359,7 @@ class Machine(ABC, Generic[S, M]):
     def _process(
         self, group: S, event: vocabulary.MemberEvent | vocabulary.Start
     ) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event about processes, each of which must be in a stage with a transition for the event."""
+        """Apply an event about processes; raise UndefinedTransition if a process's stage does not allow the event."""
         names = event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:
@@ -383,7 +383,7 @@ class Machine(ABC, Generic[S, M]):
         return {name: member.owned for name, member in live.items() if member.owned}
 
     def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
-        """Return the number of heartbeats that members sent until ``until`` and that no step has counted yet."""
+        """Return the heartbeats that members sent up to ``until`` since the last event, as counts of requests."""
         step = self.step(group, until)
         step.quiet(step.members)
         return [output for output in step.out if isinstance(output, vocabulary.Sent)]

@@ -1,4 +1,4 @@
-"""Vote for a group's assignor, as the coordinator counts it, and the rebalance protocol that a client uses.
+"""Vote of the members for a classic group's assignor, and the rebalance protocol that a client uses.
 
 Sources: ``ClassicGroup.selectProtocol``, ``ClassicGroupMember.vote``, ``ConsumerCoordinator``'s constructor.
 """

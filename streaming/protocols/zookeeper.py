@@ -57,7 +57,7 @@ class ZooKeeperState(MachineState, frozen=True):
 
 
 class Registered(vocabulary.MemberCalls, frozen=True):
-    """Consumers create or rewrite their nodes under ``ids``."""
+    """Consumers create or rewrite their ZooKeeper nodes under ``/consumers/<group>/ids``."""
 
 
 class Closed(vocabulary.MemberCalls, frozen=True):
@@ -176,7 +176,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
 
 
 def _registered(step: _Step, event: Registered) -> None:
-    """Add nodes under ``ids``; each node is one change."""
+    """Create or rewrite the consumers' ZooKeeper nodes under ``ids``; each node is one change."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
         kind = "member.subscription_changed" if member.is_member else "member.joined"

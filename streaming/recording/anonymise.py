@@ -88,7 +88,7 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
 
 
 def _mark(history: RecordedHistory, group_id: str) -> str:
-    """Return the id that the next ``group.quiet`` of a group refers to."""
+    """Return the record id to which the group's next ``group.quiet`` event refers: the last note of its episode."""
     episode = history.bucket.get(group_id).episode
     return "" if episode is None else episode.last_note_id
 

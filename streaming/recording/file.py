@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 class RecordedSettings(Wire, frozen=True):
-    """The settings that the computed outputs depend on; ``max_bytes`` by the role of the topic."""
+    """The settings that determine a replay's outputs; ``max_bytes``: size limit of each topic's records, by role."""
 
     quiet_ms: int
     storm_turns: int
@@ -83,7 +83,7 @@ class RecordedRecord(Wire, frozen=True, omit_defaults=True):
 
     @property
     def record(self) -> Record:
-        """The Kafka record, as it was in its topic."""
+        """The Kafka record, with the partition and offset that it had in its topic."""
         headers = [(name, _bytes(value)) for name, value in self.headers]
         return Record.of(self.partition, self.offset, _bytes(self.key), _bytes(self.value), headers)
 
@@ -112,7 +112,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[RecordedRecord]:
-    """Yield the records for a recording: the membership log, diffs since ``begin`` (ms), and the latest of the rest.
+    """Yield the records of a recording: the log, diffs since ``begin`` (ms), and the content of compacted topics.
 
     ``sinks``: topics named by their roles, as :attr:`RecordedSettings.sinks`.
     """

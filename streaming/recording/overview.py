@@ -129,7 +129,7 @@ def since(records: Iterable[EpisodeRecord], begin_ms: int) -> list[Episode]:
 
 
 def concerns_group(incident: Incident, group_id: str) -> bool:
-    """Return True if an incident is one of this group, or one of the cluster that concerns this group."""
+    """Return True if an incident belongs to this group, or is a cluster incident that lists this group."""
     return group_id in (incident.group_id, *incident.groups)
 
 

@@ -62,7 +62,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
 
 
 def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """Return the partition with the longest downtime, by lower bounds unless all partitions are ``bounded``."""
+    """Return the partition with the longest downtime: by upper bounds if all are ``bounded``, else by lower bounds."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:
         lower, upper = partition.lower_ms, partition.upper_ms or 0

@@ -245,7 +245,7 @@ class Api:
         openapi.text("assignor", "Which is `chosen`."),
     )
     async def what_if(self, request: Request, query: Query) -> Response:
-        """Compute the moves of a change, under every assignor, by the history: as `what-if --json`."""
+        """Return the partitions that a change would move under each assignor, as `what-if --json` does."""
         options = query | {name: [word for word in (query[name] or "").split(",") if word] for name in _LIST_PARAMETERS}
         return await self._forecast(request, forecasts.what_if, options)
 
@@ -296,7 +296,7 @@ class Api:
 
     @_route("/groups/{group}/lag", GroupLag, _AT_PARAMETER)
     async def lag(self, request: Request, query: Query) -> Response:
-        """A group's lag over the last hours, and by partition in the newest sample; or its samples up to a moment."""
+        """A group's lag over the last hours, with the newest lag by partition; with `at` its samples up to then."""
         lag = self._board.lags().get(self._group(request).group_id, GroupLag())
         return Json(lag if query["at"] is None else lag.until(query["at"]))
 
@@ -414,7 +414,7 @@ class Api:
         return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.admission(request))
 
     def _last_event(self, request: Request, query: Query) -> LastEvent | None:
-        """Return the numbers of the client's last round and story; −1, which no round has, if of another history."""
+        """Return a client's last round and story from its last event id; −1 for the round of another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None

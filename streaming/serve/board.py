@@ -217,8 +217,8 @@ class Board:
     def snapshot(self, group: str | None = None) -> Snapshot:
         """Return the current state of all groups, or of one group; clients share the state of all groups.
 
-        While events keep coming, a large snapshot serves all clients of the next seconds, and its cursor leads to the
-        later events. Otherwise each slow client would keep its own copy in memory.
+        While events keep coming, a large snapshot is shared for some seconds; clients then read the later events from
+        its cursor. Otherwise each slow client would keep its own copy in memory.
         """
         shared, now = self._snapshot, time.monotonic()
         if group is None and shared is not None:

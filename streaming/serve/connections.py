@@ -59,7 +59,7 @@ class BoundedProtocol(H11Protocol):
             self._set_head_timeout()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are not a request. After a request, which may already be answered, only close."""
+        """Answer bytes that are not a request with 400; after an earlier request on the connection, only close it."""
         if not self.cycle:
             super().send_400_response(msg)
             return
@@ -82,7 +82,7 @@ class BoundedProtocol(H11Protocol):
             self._untaken = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Keep the client's connection, as the client reads again."""
+        """Stop the timer that drops the connection: the client reads its answer again."""
         super().resume_writing()
         if self._untaken is not None:
             self._untaken.cancel()
@@ -148,7 +148,7 @@ class SharedBody:
 
 
 class BoundedBodies:
-    """Middleware that sends large bodies in pieces as fast as clients read, up to a limit of waiting bytes."""
+    """Middleware that sends large bodies in pieces as clients read them, and limits the bytes that wait in memory."""
 
     def __init__(self, app: ASGIApp, most_bytes: int = MAX_WAITING_BYTES) -> None:
         self._app, self._most_bytes = app, most_bytes

@@ -80,10 +80,9 @@ class Feed:
 class FeedResponse:
     """The ASGI response of one client, with its progress through the feed.
 
-    ``last``: None for a new client.
-    ``position`` is the number of its last round, ``story_seq`` that of its last story. With a ``cursor`` it reads the
-    board's events. Without one, after it reconnected or fell behind, it reads the history up to the board.
-    ``admitted`` returns True while the client has access: tokens can be replaced while feeds are open.
+    ``last``: the last round and story that the client received; None for a new client. A new client begins with a
+    snapshot. A client that reconnected or fell behind first reads the history (no ``_cursor`` yet), then the board's
+    live events. ``admitted`` returns True while the client has access: tokens can be replaced while feeds are open.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The thread that stores records of the source in the history and publishes them on the board."""
+"""The thread that stores records of the monitor's topics in the history and publishes them to the feed's clients."""
 
 import asyncio
 import logging

@@ -128,7 +128,7 @@ class History:
         return notice
 
     def check(self) -> None:
-        """Record the newest number beside the file; raise HistoryFailure if the file was removed or replaced."""
+        """Store the newest round's number beside the file; raise HistoryFailure if the file was removed or replaced."""
         self._file.check()
         with history_errors(self.path):
             self._file.mark = f"{self.epoch}.{self.extent.last}"

@@ -251,7 +251,7 @@ def history_errors(path: Path, what: str = "history") -> Iterator[None]:
 
 @contextmanager
 def history_read_errors(path: Path) -> Iterator[None]:
-    """Convert errors as :func:`history_errors`, and wrong values or missing rows to damage; for reading only."""
+    """Convert errors during reads like :func:`history_errors`; wrong values and missing rows mean a damaged file."""
     with history_errors(path):
         try:
             yield

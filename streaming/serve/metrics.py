@@ -92,7 +92,7 @@ class Metrics(Collector):
         yield duration
 
     def _samples(self, group: GroupSummary) -> Iterator[tuple[str, tuple[str, ...], Any]]:
-        """Yield the samples of a group: name of the family, values of the labels besides the group's, and value."""
+        """Yield the group's samples: name of the metric family, values of labels (without the group's), and value."""
         is_stale = self._board.status.stale is not None
         yield "members", (), group.members
         yield "state", ("Unknown" if is_stale else group.state,), 1

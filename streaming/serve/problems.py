@@ -55,7 +55,7 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
         self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
 
     def response(self, instance: str) -> Response:
-        """Return the answer with the problem document."""
+        """Return the HTTP response with the problem as JSON (RFC 9457)."""
         body = {
             "type": f"/problems#{self.kind}",
             "title": self.status.phrase,

@@ -69,7 +69,7 @@ class Guard:
         self._loopback_only, self._access_log = loopback_only, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on."""
+        """Refuse the request, or let the application answer it with security headers."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -232,7 +232,7 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """True if everyone has access."""
+        """True if every client may read everything, without a token or a proxy."""
         return self.tokens is None and self.proxies is None
 
     def caller(self, request: Request) -> str | None:

@@ -81,7 +81,7 @@ class Source:
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return new records, at most ``BATCH`` diffs and assignments; wait only for the first diff or assignment.
 
-        Raise NotAllowed if this user may not read a topic any more, and as :meth:`open`.
+        Raise NotAllowed if this user may not read a topic any more, and the errors of :meth:`open`.
         """
         records = [_record(message) for message in self._reader.poll(timeout, BATCH)]
         self._update_state()

@@ -116,7 +116,7 @@ class StoredStory(Struct, frozen=True):
 class DowntimeTotals(Struct, frozen=True, rename="camel"):
     """Sum of the downtime of a group's partitions in its closed episodes, ms.
 
-    ``upperMs`` leaves out partitions without an upper bound; ``unbounded`` counts these, once an episode.
+    ``upperMs`` leaves out partitions without an upper bound; ``unbounded`` counts them, once for each episode.
     """
 
     lower_ms: int = 0
@@ -161,7 +161,7 @@ def _summary(sort: Sort, body: bytes) -> Summary:
 
 
 class _StoryMembers(Struct, frozen=True):
-    """The fields with members' names: ``members`` of an episode, ``names`` of an incident."""
+    """The fields of a story that contain members: ``members`` of an episode, ``names`` of an incident."""
 
     members: episodes.EpisodeMembers = episodes.EpisodeMembers()
     names: dict[str, MemberNames] = {}
@@ -322,7 +322,7 @@ class StoryTable:
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _delete_later_stories(self, group: int, story: StoryKey) -> None:
-        """Drop the group's stories with higher numbers: they are older, and the stream assigns these numbers again."""
+        """Drop the group's stories with numbers above a new story's: they are outdated, as the stream counts anew."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
             delete = f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?"  # noqa: S608 - our tables
             self._execute(delete, (story.sort, group, first))

@@ -249,7 +249,7 @@ class Deploy(NamedTuple):
 
 
 class PastEpisode(NamedTuple):
-    """Repetition of a past episode, which is identified by its number or ``last``."""
+    """A past episode as the change to simulate again, identified by its number or ``last``."""
 
     episode: str
 

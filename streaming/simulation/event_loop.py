@@ -80,7 +80,7 @@ def run_scenario(
 def _apply(
     model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
-    """Apply an event to the machine. Errors name ``because``, its scenario event; ``is_own``: its own event."""
+    """Apply an event. Errors name ``because``, its scenario event; ``is_own``: the machine scheduled the event."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:

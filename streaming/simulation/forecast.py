@@ -70,7 +70,7 @@ def simulate_cost(
 ) -> ChangeCost:
     """Simulate the scenario under one way to rebalance, and return the cost; large groups need ``rounds`` False.
 
-    ``as_configured``: use the members' assignors, protocols and instance ids in the scenario, not those of the way.
+    ``as_configured``: the scenario's members keep their assignors, protocols and instance ids.
     """
     if not as_configured:
         scenario = _scenario_of_way(scenario, way)

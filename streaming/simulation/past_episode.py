@@ -135,7 +135,7 @@ def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None
 def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], session_ms: int) -> list[dict[str, Any]]:
     """Return the episode's joins, leaves, crashes and restarts as events, at the times of their rounds.
 
-    A member whose session expired is assumed to have crashed one session timeout before that.
+    A member whose session expired is assumed to have crashed one session timeout before its round.
     """
     present = set(names)
     joins: list[tuple[str, int]] = []

@@ -194,7 +194,7 @@ def _new_members(
 
 
 def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
-    """Yield the group's outlook under each of :data:`PAIRS`."""
+    """Yield the group's assignment after the change under each pair of a protocol and an assignor."""
     return (outlook(change, way) for way in PAIRS)
 
 

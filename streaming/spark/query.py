@@ -103,7 +103,7 @@ def _array(values: Sequence[int] | Sequence[str]) -> Column:
 
 
 def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
-    """Return the sink's rows (topic, key, value, headers, partition); ``reports`` receives the buckets' reports."""
+    """Return the rows that Spark writes to Kafka; ``reports`` collects the statistics of the buckets."""
     rows = (
         slim(records, buckets)
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)

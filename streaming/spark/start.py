@@ -68,7 +68,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prepared job; ``metadata`` is that of a new checkpoint until :func:`claim` replaces it."""
+    """A prepared job; ``metadata`` describes a new checkpoint until :func:`claim` replaces it with the stored one."""
 
     settings: Settings
     options: StreamOptions
@@ -180,7 +180,7 @@ def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]])
 
 
 def lost_message(topic: str, what: str) -> str:
-    """Return the message with the user's options after records were lost."""
+    """Return the error message for lost records of a topic, with the options that let the job continue."""
     return (
         f"topic {topic} has lost records, by its retention or with a broker's disk: {what}. Choose: --on-data-loss "
         "continue reads what is there, and what is lost is never read; --on-data-loss restart sets the checkpoint "

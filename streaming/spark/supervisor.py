@@ -85,12 +85,12 @@ class PartitionGrowth:
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
-        """Set the ends of the old partitions; only the first call after producers use the new partitions counts."""
+        """Store the ends of the old partitions, once, after all producers had time to learn of the new partitions."""
         if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
-        """Add a batch's end offsets, or a trigger at ``at`` without new records (no ``sources``)."""
+        """Add a batch's next offsets, or the time ``at`` of a trigger that found no new records (no ``sources``)."""
         if "sources" not in progress:
             self._idle_at = at
         for source in progress.get("sources", ()):

@@ -158,7 +158,7 @@ class WatchedGroup:
 
 @contextmanager
 def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
-    """Open the overview and the group's page; assert that both show the block's changes within the bound."""
+    """Open the overview and the group's page; assert that both show the block's changes within ``BOUND`` seconds."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.browser
 
 @dataclass
 class Shown:
-    """A page over a feed that the test fills."""
+    """The page in a browser, and the feed behind it, whose records the test writes."""
 
     page: Page
     feed: Running

@@ -42,7 +42,7 @@ Value = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """A record as the readers of a topic receive it."""
+    """A Kafka record with the fields that this project's readers use."""
 
     partition: int
     key: bytes | None

@@ -224,7 +224,7 @@ class Site(Monitor):
         return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
 
     def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
-        """Return the report that a component's metrics are unavailable: Prometheus' ``up`` is 0, which has an alert."""
+        """Return the expected report that Prometheus can't scrape a component: ``up`` is 0, which raises an alert."""
         words = "its metrics do not answer (`up` 0: alert `RebalanceMonitorDown`)"
         return Report(name, words, lambda: not self.is_scraped(name), within)
 

@@ -72,7 +72,7 @@ class _Cases:
         self._fresh = _fresh(target)
 
     def made(self, case: Case, random: Random) -> Case:
-        """Return the next case, which is mutated from an earlier case or drawn from the target's shapes."""
+        """Return the next input: a mutation of ``case``, or sometimes a new well-typed case."""
         if self._fresh is not None and random.randrange(_FRESH_CASE_ONE_IN) == 0:
             drawn = self._fresh(random.randbytes(2048))
             if drawn is not None:
@@ -144,7 +144,7 @@ def _unguided(cases: _Cases, ends: float, seed: int) -> None:
 
 
 def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
-    """Return a function that converts random bytes to a case of the target's shapes; None without shapes."""
+    """Return a function that makes a well-typed case from random bytes; None if the target has no ``shape``."""
     if target.shape is None:
         return None
     drawn: list[Case] = []

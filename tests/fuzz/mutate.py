@@ -1,4 +1,4 @@
-"""Mutates a case: complete records, a value within JSON, or plain bytes."""
+"""Mutates the input of a fuzz target: complete records, a value within JSON, or plain bytes."""
 
 from __future__ import annotations
 

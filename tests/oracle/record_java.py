@@ -15,7 +15,7 @@ SEED = 21
 
 
 def main() -> None:
-    """Write 60 sets of partitions, most of them with tree bins; in each set some keys are removed."""
+    """Write the order of 60 hash tables of TopicPartition keys, most with tree bins; some keys are removed again."""
     rng = random.Random(SEED)
     requests: list[dict[str, Any]] = []
     for _ in range(60):

@@ -108,7 +108,7 @@ class Soak:
             time.sleep(_FULL_SECONDS)
 
     def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
-        """Wait for new rounds, and then until they arrive within ``usual`` ms again, at the latest at ``by``."""
+        """Wait for rounds newer than the fault, then until their delay is at most ``usual`` ms; give up at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:

@@ -142,7 +142,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
 
 
 def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> LastOwners:
-    """Return the last remembered owner of each free partition; deleted groups and tasks have no such owner."""
+    """Return the last owners of the partitions that are still free after the diff; empty for a deleted group."""
     if diff.cause.kind == _DELETED:
         return {}
     tasks = diff.kind == "connect" or diff.protocol == "streams"

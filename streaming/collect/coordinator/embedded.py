@@ -73,7 +73,7 @@ def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:
-    """Read partitions by topic, both ascending and unique; topics without partitions are omitted."""
+    """Read partitions by topic, without topics that have no partitions; topics and partitions are sorted and unique."""
     topics = reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions")))
     return merged(topics)
 

@@ -162,7 +162,7 @@ Read = Callable[[Reader, str], Any]
 
 
 class Field(NamedTuple):
-    """A struct's field, its attribute name ``to`` (None: the field is skipped), and its first version."""
+    """A field of a struct on the wire: the attribute that stores it (``to``; None: skip it), and its first version."""
 
     name: str
     read: Read
@@ -234,7 +234,7 @@ def strings(reader: Reader, what: str) -> tuple[str, ...]:
 
 
 def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[str, Any]:
-    """Read the fields that the reader's version has; return the fields that have an attribute name."""
+    """Decode the fields that exist in the reader's version, and return the values by attribute name."""
     values = {}
     for name, read, to, since in fields:
         if reader.version >= since:

@@ -159,7 +159,7 @@ class PollingCollector(BaseCollector):
         self._groups[group_id] = resumed(event)
 
     def _must_wait(self, group_id: str, now: float) -> bool:
-        """Return True if the collector that published the group's last event has time to publish the next one."""
+        """Return True for ``OTHER_SECONDS``, in which the group's other collector can publish the change itself."""
         if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
             return True
         del self._held[group_id]

@@ -39,9 +39,9 @@ class Pace(NamedTuple):
 
 @dataclass(slots=True)
 class _Slot:
-    """A scheduled group: its due time, the cost of a request, and how many answers in a row were unchanged or missing.
+    """A scheduled group: when it is due, the requests it costs, and its unchanged or missing answers in a row.
 
-    A group without an answer yet counts as calm, and is due before all groups with an answer.
+    A group without any answer counts as unchanged, and is due before all groups with an answer.
     """
 
     due: float
@@ -54,8 +54,8 @@ class _Slot:
 class Schedule:
     """Decides which groups are requested next.
 
-    The budget is refilled evenly and holds at most one second's requests. Requests that must be sent may overdraw it;
-    the others wait until it is refilled.
+    The budget is refilled evenly and holds at most one second's requests. Requests for other purposes (:meth:`spend`)
+    may overdraw the budget; groups then wait until it is refilled.
     """
 
     def __init__(self, pace: Pace, now: float) -> None:

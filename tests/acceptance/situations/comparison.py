@@ -87,7 +87,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 
 
 def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
-    """Return the comparison for each partition with measured or reported downtime after a change."""
+    """Return reported and measured downtime for each change and each partition that has either of them."""
     gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_last_change(played, gap.end), gap.partition].append(gap)
@@ -122,7 +122,7 @@ def _last_change(played: PlayedChanges, at: int) -> int:
 
 
 def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
-    """Return the reported bounds by (change in which the episode began, partition)."""
+    """Return the reported downtime of each partition, in the episodes that began after each change."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     bounds: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):

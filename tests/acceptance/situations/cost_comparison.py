@@ -73,7 +73,7 @@ class ComparedCost:
 
     @property
     def is_early(self) -> bool:
-        """Return true if the group is reported to have caught up before it had."""
+        """Return true if the group's reported catch-up time lies before the true one."""
         return self.late_ms is not None and self.late_ms < 0
 
     @property

@@ -31,7 +31,7 @@ def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
 
 
 def rows(costs: Iterable[ComparedCost]) -> str:
-    """Return a Markdown table with a row for each protocol, and one for all of them."""
+    """Return a Markdown table of reported and measured costs: a row for each protocol, then a row for all."""
     by_protocol: dict[str, list[ComparedCost]] = {}
     for item in costs:
         by_protocol.setdefault(_NAMES.get(item.protocol, item.protocol), []).append(item)

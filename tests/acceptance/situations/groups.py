@@ -113,7 +113,7 @@ class Members(ABC):
     def close(self) -> None: ...
 
     def _file(self, name: str) -> Path:
-        """Return a new file for the marks of a consumer that is about to start."""
+        """Return a new file, to which a consumer that is about to start appends its records and assignments."""
         self.files.append(self._folder / f"{self.group}-{name}-{len(self.files)}")
         return self.files[-1]
 

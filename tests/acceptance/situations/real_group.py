@@ -1,4 +1,4 @@
-"""Applies changes to one group step by step, and records the result of each step in every view."""
+"""Applies changes to one group step by step, and records each step's episodes as each collector reports them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _ALL: Final = TRUST_PAGE.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
-    """Write the reported kinds of these steps into the documents, and all data into the CSV file."""
+    """Write a table of the reported episode kinds into the documents, and all steps of the groups into a CSV file."""
     steps = [step for group in groups.values() for step in group.steps]
     amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {describe_machine()}."
@@ -106,7 +106,7 @@ def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
 
 
 def cell(kinds_reported: Counter[str]) -> str:
-    """Return a table cell with the reported kinds, most frequent first; counts are added if there are several kinds."""
+    """Return a table cell with the reported kinds, most frequent first; several kinds have their numbers."""
     if not kinds_reported:
         return "–"
     if len(kinds_reported) == 1:

@@ -1,4 +1,4 @@
-"""Reported bounds of what rebalances cost contain the true cost, which consumers and records' keys show.
+"""The reported bounds of a rebalance's cost contain the true cost, computed from all sent and consumed records.
 
 ``make test-costs`` runs ten groups of three client libraries at two commit intervals, and writes the tables of
 ``docs/explanation/episodes.md``.

@@ -49,7 +49,7 @@ def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
 def true_costs(
     marks: Iterable[Mark], sent: SentTimes, changes: Sequence[AppliedChange]
 ) -> dict[int, dict[Place, TrueCost]]:
-    """Return the cost of each change for each partition that changed hands after it, by index of the change."""
+    """Return the true cost by change (its index) and partition, for partitions that changed hands after the change."""
     by_place: dict[Place, list[Mark]] = defaultdict(list)
     for mark in marks:
         by_place[mark.partition].append(mark)

@@ -156,7 +156,7 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
 
 
 def _replay(case: Case) -> None:
-    """Assert that a collector resumes from any topics, and that two replays of the topics are equal."""
+    """Assert that a collector resumes from arbitrary records in its topics, and that two replays are equal."""
     with _cluster(case) as kafka:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
         assert read_published(SETTINGS, "/s").counts == published.counts

@@ -164,7 +164,7 @@ def _outputs(kind: str) -> Iterator[Case]:
 
 
 def _diffs(case: Case) -> None:
-    """Read the same records with the readers of ``serve`` and of ``watch``."""
+    """Check that the parsers of ``watch`` and ``serve`` refuse or accept each diff without an unexpected error."""
     group = None
     reader: Any = SimpleNamespace(_seen={}, _group=None, _topic="d")
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):

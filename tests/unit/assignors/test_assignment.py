@@ -17,7 +17,7 @@ TOPICS = ("t0", "t1", "t2")
 
 
 def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
-    """Return partitions as a list, or as a range if the numbers have no gaps: machines and assignors use both types."""
+    """Return partitions as a range if the numbers have no gaps, else as a list: the code under test accepts both."""
     share: dict[str, list[int] | range] = {}
     for topic, partitions in numbers.items():
         ascending = sorted(partitions)

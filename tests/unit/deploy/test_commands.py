@@ -16,7 +16,7 @@ UNITS = {
 
 
 def by_command(prefix: str) -> dict[str, set[str]]:
-    """Return the options of each command from the places that begin with ``prefix``, without ``--config``."""
+    """Return the options of each command in the manifests whose path begins with ``prefix``, without ``--config``."""
     commands = [arguments for where, arguments in CASES.items() if where.startswith(prefix)]
     return {
         name: set(

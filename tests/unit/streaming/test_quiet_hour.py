@@ -95,7 +95,7 @@ class Stream:
 
 
 class Collector:
-    """The collector component, whose heartbeats are written while the offsets topic, read to its end, does not grow."""
+    """The heartbeats of a collector that has read the offsets topic to its end, and receives no new records."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

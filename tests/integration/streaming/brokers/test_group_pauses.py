@@ -248,7 +248,7 @@ def explained(view: LiveStream, group: str) -> list[Episode]:
 def test_a_broker_away_is_one_incident_with_pauses(
     fault: str, replicas: int, tmp_path: Path, record_property: Record
 ) -> None:
-    """With one replica the groups have no coordinator until the broker is back, with three they get another one."""
+    """With one replica the groups have no coordinator while the broker is down; with three, another takes over."""
     with kafka_cluster(properties={"offsets.topic.replication.factor": str(replicas)}) as cluster:
         servers, topic = cluster.bootstrap_servers, "orders"
         admin = AdminClient({"bootstrap.servers": servers})

@@ -320,7 +320,7 @@ def test_events_flow_again_soon_after_new_leaders(
     with GroupRecords(servers, fault, places) as records, LiveStream(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
-            """Return generations that have members: a new coordinator empties a group without connected members."""
+            """Return generations with members; a group whose members all leave under a new coordinator is empty."""
             views = (event.data for event in view.events if isinstance(event.data, GroupObserved))
             return [view.generation or 0 for view in views if view.group_id == group and view.members]
 

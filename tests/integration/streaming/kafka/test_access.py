@@ -1,4 +1,4 @@
-"""The documented permissions are sufficient, and each is necessary: without it a component reports its name."""
+"""The documented permissions are sufficient and necessary: a component that lacks one reports which one is missing."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
 
 @pytest.mark.parametrize("number", range(3))
 def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, number: int) -> None:
-    """The permissions for the first topic represent those for all four topics, which have the same rules."""
+    """All four topics need the same permissions, so the test removes only those of the first topic."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
     principal, wanted = cluster.secure.principal("monitor"), required_permissions("topics", settings)

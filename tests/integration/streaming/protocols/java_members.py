@@ -72,7 +72,7 @@ class JavaMembers:
     def start(self, name: str, config: dict[str, Any], topics: list[str], **files: Path) -> None:
         """Start a consumer with these settings.
 
-        ``files``: ``marks`` for the times at which it consumes records; with ``commits`` it commits every half second.
+        ``files``: the consumer writes its records' times to ``marks``, and commits every half second to ``commits``.
         """
         self.owned[name] = {}
         written = {kind: str(file) for kind, file in files.items()}

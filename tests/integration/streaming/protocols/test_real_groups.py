@@ -64,7 +64,7 @@ def test_machine_computes_the_rounds_of_a_real_group(
 
 
 def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
-    """Run a seed's scenario; return false if a late SyncGroup added a round and this is not the ``last`` attempt."""
+    """Run a seed's scenario; return false for a retry (except on the ``last``) if a late SyncGroup added a round."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:
@@ -96,7 +96,7 @@ def rounds(collector: CollectorProcess, group_id: str, number: int) -> list[Expe
 
 
 def possible_verdicts(group: Group) -> set[str]:
-    """Return the verdicts that are possible for a group whose leader is one of the group's clients."""
+    """Return the verdicts on expected assignments that are possible for this group of real clients."""
     if group.protocol == "consumer":
         return {"equal", "unknown"}  # a round that begins before the previous target is reached
     return {"equal"} if set(group.clients.values()) == {"java"} else {"equal", "tie"}

@@ -43,7 +43,7 @@ def matches_forecast(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def batches() -> list[list[Restart]]:
-    """Return batches of groups that restart at the same time: with ``RESTARTS`` all six members, else two."""
+    """Return groups that restart at the same time, in batches: two members each; with ``RESTARTS`` all six members."""
     runs = int(os.environ.get("RESTARTS") or 0)
     if not runs:
         return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]
@@ -57,7 +57,7 @@ def batches() -> list[list[Restart]]:
 
 @pytest.mark.timeout(1800)
 def test_rolling_restarts_match_their_forecasts(broker: Kafka, java: JavaMembers) -> None:
-    """One restart in ten may differ more: a forecast does not include heartbeats that a busy machine delays."""
+    """One restart in ten may differ by more than a quarter from its forecast: a busy machine delays heartbeats."""
     outcomes: list[tuple[Restart, Outcome, Outcome]] = []
     for restarts in batches():
         for restart, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):

@@ -119,7 +119,7 @@ def test_short_restarts_against_static_members() -> None:
 
 
 def test_static_members_do_not_help_long_restarts() -> None:
-    """Partitions of a restarting static member wait a minute; moving these partitions takes seconds."""
+    """Static membership would delay the partitions for the minute of the restart; a rebalance moves them in seconds."""
     assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
 
 

@@ -56,7 +56,7 @@ def test_closed_pipe_is_not_an_error(arguments: list[str]) -> None:
 
 
 def test_entry_module_imports_nothing_slow() -> None:
-    """If Ctrl-C arrives before ``main`` is imported, Python prints a traceback."""
+    """Ctrl-C before ``main`` is imported prints a traceback, so slow modules must be imported later."""
     code = "import sys, streaming.cli.main; print(sorted({'typer', 'rich', 'subprocess'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"

@@ -70,7 +70,7 @@ def published_counts(
     subscriptions: Callable[[], Mapping[str, AbstractSet[str]]] | None = None,
     away: bool = False,
 ) -> list[Any]:
-    """Return what was published, in order: partition counts and group events, but no cluster events."""
+    """Return published partition counts and group events, in order, without cluster events."""
     groups = None if subscriptions is None else snapshots(subscriptions())
     outcomes = publisher.with_counts(items, None if groups is None else lambda: groups, away=away)
     return [

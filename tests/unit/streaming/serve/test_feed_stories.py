@@ -24,7 +24,7 @@ def feeding(history: History) -> Feeding:
 
 
 def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
-    """Store and publish the incidents with these numbers."""
+    """Store and publish incidents of a group with these incident numbers."""
     updates = [story(incident(group, number, **fields)) for number in numbers]
     feeding.board.publish(feeding.history.append(updates))
 

@@ -254,7 +254,7 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
 
 
 def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
-    """Programs that open the file after the removal would read another log than the writer's."""
+    """A program that opens the file now would create a new write-ahead log and miss what the writer's log holds."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
         path.with_name(f"{path.name}-wal").unlink()

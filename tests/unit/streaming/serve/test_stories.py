@@ -1,4 +1,4 @@
-"""Episodes and incidents in the history are numbered, replaced and dropped, and are the same after a restart."""
+"""Episodes and incidents in the history: their numbers, updates and retention, and the same content after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a live group under every assignor: the resulting assignments, and what is uncertain about them."""
+"""What-if analysis of a live group: the assignment by each assignor after a change, and its uncertainties."""
 
 from __future__ import annotations
 

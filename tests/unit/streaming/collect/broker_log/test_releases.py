@@ -18,7 +18,7 @@ MEMBERS = (PLAIN, KAFKA_GO, ODD)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_wordings_of_a_release_in_a_layout(release: str, layout: Layout) -> None:
-    """The reader ignores the release, so a wording is tested only in the first release that has it."""
+    """The reader ignores the release, so each wording is tested once: in the first release that logs it."""
     for group, member in product(GROUPS, MEMBERS):
         for case in cases(group, member):
             if next(filter(case.is_in, RELEASES), None) == release:

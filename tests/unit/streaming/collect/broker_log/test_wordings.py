@@ -78,7 +78,7 @@ def removing(member: str, reason: str, old: int) -> str:
 
 
 def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
-    """GroupCoordinator.scala logs a leave when the group is empty or the others' join phase is complete."""
+    """GroupCoordinator.scala logs a leave once the group is empty or the remaining members have rejoined."""
     closed, expired = "the consumer is being closed", "consumer poll timeout has expired."
     log = read(
         *scala(
