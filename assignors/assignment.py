@@ -65,7 +65,7 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
-    """Return the partitions of ``topics`` in ``owned``; return ``owned`` itself if it has no other topics."""
+    """Return the partitions in ``owned`` that belong to ``topics``; ``owned`` itself if all of them do."""
     selected = set(topics)
     if selected.issuperset(owned):
         return owned

@@ -48,7 +48,7 @@ def _group_row(result: dict[str, Any]) -> list[str]:
 
 
 def rolling_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """Return the table for rolling restarts of many groups at the same time."""
+    """Return the benchmark's Markdown table for many groups in which one member restarts at the same time."""
     head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
     head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
     rows = [_rolling_row(result) for result in results]

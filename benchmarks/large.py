@@ -97,7 +97,7 @@ def _restart_member_in_steps(
     arrivals: RoundArrivals,
     options: argparse.Namespace,
 ) -> None:
-    """Restart one member: each write follows once the page shows the previous one; the rest are written together."""
+    """Restart one member: write its first records one by one, as the page shows them, and then all others at once."""
     rest: list[Write] = []
     paced = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):

@@ -89,7 +89,7 @@ Offsets = Mapping[str, Mapping[str, tuple[int | None, int]]]
 
 
 def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSamples | None:
-    """Return the stored samples with those of one more moment added; None if the new samples are out of date."""
+    """Return the stored samples with those of a newer event; None if the event is not newer than the stored samples."""
     current, at = progress or OffsetSamples(), data.timestamp
     if at <= current.at:
         return None

@@ -250,7 +250,7 @@ def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
 def quiet_time_end(state: EpisodeState, quiet_ms: int) -> int:
     """Return the time (ms) at which the episode ends if no round follows: one quiet time after its last note.
 
-    After a wait with a known end, the quiet time begins at that end.
+    If a wait has a known end after the last note, the quiet time begins at the end of the wait.
     """
     if not state.waiting:
         return state.last_at + quiet_ms

@@ -1,6 +1,6 @@
 """State of a group's last episode, as the checkpoint has it between two rebalance rounds.
 
-It is written into the checkpoint as msgpack arrays with the group's own state.
+The state is written into the checkpoint as msgpack arrays, together with the state of the group.
 """
 
 from collections.abc import Iterator

@@ -70,7 +70,7 @@ FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
 class FigureChange(Struct, frozen=True, rename="camel"):
     """One figure of two episodes, each ``[at least, at most]``; null: unknown.
 
-    ``better``: whether the second one is surely lower; false: surely higher; null: equal, or the bounds overlap.
+    ``better``: true if ``after`` is surely lower than ``before``; false: surely higher; null: equal, or overlapping.
     """
 
     figure: str

@@ -256,7 +256,7 @@ class Site(Monitor):
         return replace(report, fault=fault, took=took)
 
     def await_all(self, reports: Sequence[Report]) -> list[float | None]:
-        """Return the seconds until each report; None for those where no report is expected.
+        """Return the seconds until each report; None for a component that is expected not to report.
 
         Raises:
             AssertionError: a report does not arrive within its time limit.

@@ -54,7 +54,7 @@ class Groups:
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        """Return the same group at its next rebalance: members own the assigned partitions, then the group changes."""
+        """Return the group before its next rebalance: most members own what was assigned, then the group changes."""
         rng = self.random
         case = copy.deepcopy(case)
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1

@@ -1,4 +1,4 @@
-"""The fast decoder of offset commits returns the same as the decoder of all records."""
+"""The fast decoder of offset commits agrees with the decoder of all records."""
 
 from __future__ import annotations
 
