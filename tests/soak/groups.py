@@ -1,8 +1,8 @@
 """Groups whose members join and leave at a constant rate, through the broker's own group coordinator.
 
-The groups have no real clients: the requests of each group are sent as bytes over a few connections, so that thousands
-of groups cost little. The coordinator can't tell them from real clients: each change is a generation, with records in
-``__consumer_offsets``.
+The groups have no real clients: the requests of each group are sent as bytes over a few connections, so that
+thousands of groups cost little. The coordinator answers them as it answers clients: each change is a generation, with
+records in ``__consumer_offsets``.
 """
 
 from __future__ import annotations
