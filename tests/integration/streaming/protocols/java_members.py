@@ -72,7 +72,7 @@ class JavaMembers:
     def start(self, name: str, config: dict[str, Any], topics: list[str], **files: Path) -> None:
         """Start a consumer with these settings.
 
-        ``files``: the consumer writes its records' times to ``marks``, and commits every half second to ``commits``.
+        ``files``: the consumer writes its records' times to ``marks``, and its half-second commits to ``commits``.
         """
         self.owned[name] = {}
         written = {kind: str(file) for kind, file in files.items()}
