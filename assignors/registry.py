@@ -62,7 +62,7 @@ def protocols() -> list[str]:
 
 @cache
 def find(protocol: str, name: str) -> Assignor:
-    """Return the assignor ``name`` of ``protocol``; raise UnknownAssignor, with all names, if there is no such one."""
+    """Return the assignor ``name`` of ``protocol``; raise UnknownAssignor, which lists all names, if unknown."""
     entry = _ENTRIES.get((protocol, name))
     if entry is None:
         available = names(protocol)

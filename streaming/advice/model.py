@@ -91,7 +91,7 @@ class Finding(NamedTuple):
 
 
 def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
-    """Return the evidence that a sentence states, with the sentence's episodes and figures."""
+    """Return an item of evidence: a sentence, with the episodes and figures that it states."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)
 

@@ -81,7 +81,7 @@ class Fold:
         self._outcomes: list[Outcome] = []
 
     def add(self, record: RawRecord) -> list[Outcome]:
-        """Add the next record; return the outcomes of earlier records if it has another timestamp."""
+        """Add the next record; if its timestamp is new, return the events and rejected records of earlier records."""
         is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
         outcomes = self.settle() if is_run_over else []
         if record.offset >= self.start:

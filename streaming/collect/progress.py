@@ -75,7 +75,7 @@ class SampleSchedule:
         self._next_batch = float("-inf")
 
     def touch(self, group_id: str, now: float) -> None:
-        """Mark a group as in flux from ``now`` on, so that it is sampled often."""
+        """Sample a group often from ``now`` on, because it rebalances."""
         pace = self._active.setdefault(group_id, _Pace(now))
         pace.flux_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
         self._resting.pop(group_id, None)
@@ -155,7 +155,7 @@ class ProgressSampler:
         self._refused: frozenset[str] = frozenset()
 
     def touch(self, group_ids: Iterable[str], now: float) -> None:
-        """Mark these groups as in flux from ``now`` on, so that they are sampled often."""
+        """Sample these groups often from ``now`` on, because they rebalance."""
         for group_id in group_ids:
             self._schedule.touch(group_id, now)
 

@@ -53,7 +53,7 @@ class OutgoingRecord(NamedTuple):
 
 
 def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> OutgoingRecord:
-    """Return the Kafka record for an outcome or an event.
+    """Return the Kafka record for an event, or for a rejected record.
 
     If an event can't be encoded or is too large for its topic, the result is a dead letter with the event's source
     record, or with the event itself if it has no source record. The group's next event is a complete snapshot again.

@@ -92,7 +92,7 @@ class _Partition:
         return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 
     def take(self, message: Message) -> list[Outcome]:
-        """Add the next record; return the outcomes of earlier records if it has another timestamp."""
+        """Add the next record; if its timestamp is new, return the events and rejected records of earlier records."""
         number, offset, leader_epoch = message.partition() or 0, message.offset() or 0, message.leader_epoch()
         if offset < self.reached:  # librdkafka has detected lost records, and reads the partition again
             _log.warning(
@@ -146,7 +146,7 @@ class OffsetsTopic:
         return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
-        """Read the topic once, and return the outcomes of complete runs.
+        """Read the topic once; return the events and rejected records of complete runs (records with one timestamp).
 
         After ``settle_seconds`` at the end of a partition its last run of records counts as complete, and after
         ``flush_seconds`` every waiting snapshot is returned.

@@ -77,7 +77,7 @@ class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
 
 
 class IncidentState(Struct, frozen=True, array_like=True, gc=False):
-    """A group's newest incident of each :func:`incident_key`, computed from the membership log alone.
+    """The newest incident of a group for each :func:`incident_key` (a kind, or a kind and a subject), from its events.
 
     ``overruns``: when each member last exceeded max.poll.interval.ms, ms.
     """

@@ -96,7 +96,7 @@ def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> It
 
 
 def read_episodes(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Episode]:
-    """Yield every episode by group and number, then each changed episode; raises as :func:`read_groups`."""
+    """Yield every episode by group and number, then each changed episode; raises what :func:`read_groups` raises."""
     return (record.episode for record in _follow(settings, settings.topics.episodes, **options))
 
 

@@ -197,7 +197,7 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
 
 
 def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) -> GroupState:
-    """Return the group in which these members own what they owned before the last generation."""
+    """Return the group, with the partitions that these members owned before the last generation as theirs."""
     members = tuple(
         structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))
         if member.member_id in member_ids

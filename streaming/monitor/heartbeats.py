@@ -42,7 +42,7 @@ def track_heartbeat(group: TrackedGroup, data: events.MemberEventData, now_ms: i
 
 
 def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
-    """Return whether a ``member.fenced`` of the timer is stale, because of a later event of the member."""
+    """Return True if a ``member.fenced`` that the timer wrote is outdated, because the member has a later event."""
     if fence.last_heartbeat is None or heartbeats is None:
         return False
     last = heartbeats.get(fence.member_id)

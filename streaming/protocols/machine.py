@@ -56,7 +56,7 @@ class Step(ABC, Generic[S, M]):
             self.out.append(vocabulary.Sent(kind, times))
 
     def later(self, event: vocabulary.MachineEvent) -> None:
-        """Schedule an event at its own time."""
+        """Schedule an event at the time in the event."""
         self.out.append(vocabulary.After(event))
 
     def network(self, times: int = 1) -> int:

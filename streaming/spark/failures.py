@@ -76,7 +76,7 @@ def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
 
 
 def reason(error: Exception) -> str:
-    """Return the most useful line of an error: this project's own error in a worker, else the last cause."""
+    """Return the most useful line of an error: the last one of the monitor's own errors, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [match[1] for line in lines if (match := _OURS.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]

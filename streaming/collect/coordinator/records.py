@@ -63,7 +63,7 @@ CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart
 
 
 class _Type(NamedTuple):
-    """One record type; ``make`` is called with the group id, the other key fields, and the value."""
+    """One record type of ``__consumer_offsets``; ``make`` gets the group id, the other key fields, and the value."""
 
     make: Callable[..., CoordinatorRecord]
     value: Value

@@ -58,7 +58,7 @@ class Flux:
 class PolledGroup:
     """The state of a group: its last published event, and times of its last answers (ms).
 
-    ``described``: the last description that agrees with ``view``. ``rest``: the last time the group was seen stable.
+    ``described``: the last description that equals the event ``view``. ``rest``: when the group was last seen stable.
     """
 
     view: GroupObserved | None = None

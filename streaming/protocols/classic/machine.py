@@ -317,5 +317,5 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         return group.phase
 
     def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:
-        """Return a step of the group under the protocol's rules."""
+        """Return a new step of the group at the time ``at``, under the protocol's rules."""
         return classic.ClassicStep(group, at, self.setup, self.rules)
