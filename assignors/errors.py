@@ -32,7 +32,7 @@ class OutsideFailure(MonitorError):  # noqa: N818 - same
 
 
 class UnknownAssignor(BadInput):
-    """No such assignor under this protocol."""
+    """The protocol has no assignor with this name."""
 
 
 class InvalidGroup(BadInput):

@@ -291,6 +291,6 @@ def check(
 
 
 def _partition_text(topic: str, partitions: Sequence[int]) -> str:
-    """Return a text such as ``t0-3``, ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
+    """Return a topic's partitions as text: ``t0-3``, ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
     shown, more = ",".join(map(str, partitions[:_MOST_SHOWN])), len(partitions) > _MOST_SHOWN
     return f"{topic}-{shown}" + (f"… ({len(partitions)})" if more else "")

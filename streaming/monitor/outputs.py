@@ -122,7 +122,7 @@ Output = DiffOutput | AssignmentOutput
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode after an event; ``closed``: the episode has ended. Only its last state per batch is encoded."""
+    """An episode changed by an event; only its last change in a batch is encoded. ``closed``: the episode has ended."""
 
     event: Event
     state: EpisodeState
@@ -130,7 +130,7 @@ class EpisodeOutput(NamedTuple):
 
 
 class IncidentOutput(NamedTuple):
-    """An incident after an event. Only its last state per batch is encoded."""
+    """An incident changed by an event; only its last change in a batch is encoded."""
 
     event: Event
     incident: StoredIncident

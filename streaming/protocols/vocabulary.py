@@ -180,7 +180,7 @@ class Subscribe(MemberEvent, frozen=True):
 
 
 class TopicsChanged(MachineEvent, frozen=True):
-    """Topics have these partition counts now; other topics do not change."""
+    """These topics have new partition counts; other topics do not change."""
 
     topics: Mapping[str, Topic]
 

@@ -134,7 +134,7 @@ def _page_query(query: Query, group: str | None, max_items: int) -> PageQuery:
 
 
 class Api:
-    """The handlers of the API; their answers come from the board and the archive."""
+    """The API's request handlers, which read the current groups (board) and the stored history (archive)."""
 
     def __init__(
         self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
@@ -342,7 +342,7 @@ class Api:
 
     @_route("/annotations", openapi.PUBLISHED, method="POST", body=AnnotationRequest)
     async def annotate(self, request: Request, _: Query) -> Response:
-        """Publish an annotation to the membership topic; the stream passes it on. Needs a token."""
+        """Publish an annotation to the membership topic; the stream copies it to the incidents topic. Needs a token."""
         if CALLER not in request.scope:
             raise Problem("writing")
         # A page of another origin can't send this type without a preflight, which is refused.

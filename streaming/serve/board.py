@@ -165,7 +165,7 @@ class Board:
     def trimmed(
         self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
-        """Apply the result of retention to the board: it dropped the oldest rounds, and the groups in ``gone``."""
+        """Remove from the board what retention has dropped: the oldest rounds, and the groups in ``gone``."""
         self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
         self._snapshot = None
         if gone:

@@ -118,7 +118,7 @@ def new_group(
 
 
 class PlayedGroup:
-    """Applies changes to a group, and waits after each until the monitor can have seen all evidence of its cost."""
+    """Applies changes to a group, and waits until the monitor can have read all evidence of each change's cost."""
 
     def __init__(self, kind: Kind, members: Members, traffic: Traffic, topic: str, commit_ms: int) -> None:
         self._kind, self._members, self._traffic, self._topic = kind, members, traffic, topic

@@ -100,7 +100,7 @@ class Stage:
 
 @contextmanager
 def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
-    """Run a stage with its own broker, because the broker's log is read."""
+    """Run a stage with a separate broker, because the stage reads the broker's log."""
     with ExitStack() as stack:
         broker_properties = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
