@@ -41,7 +41,7 @@ __all__ = [
     "place_striped",
     "protocols",
 ]
-_HOMES = {
+_NAMES_BY_MODULE = {
     "assignors.errors": ("BadInput", "MonitorError"),
     "assignors.invariants": ("check",),
     "assignors.java": ("JavaRandom",),
@@ -51,4 +51,4 @@ _HOMES = {
     "assignors.placement.replicas": ("Broker", "assign_replicas", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }
-__getattr__, __dir__ = lazy(globals(), _HOMES)
+__getattr__, __dir__ = lazy(globals(), _NAMES_BY_MODULE)

@@ -51,14 +51,14 @@ class HashTable:
         keys, tree = self._bins[index], self._trees.get(index)
         if tree is not None:  # In the list, the new key follows its parent in the tree.
             keys.insert(keys.index(tree.insert(key, self._rank(key))) + 1, key)
-            self._root_to_front(index)
+            self._move_root_to_front(index)
         else:
             keys.append(key)
             if len(keys) > TREEIFY_ABOVE:
                 if len(self._bins) < TREE_CAPACITY:
                     self._resize()
                 else:
-                    self._treeify(index)
+                    self._build_tree(index)
         if len(self._hashes) > threshold(len(self._bins)):
             self._resize()
 
@@ -70,11 +70,11 @@ class HashTable:
         if tree is None:
             return
         root = tree.root
-        if None in root.kids or root.kids[0].kids[0] is None:  # too small for a tree
+        if None in root.children or root.children[0].children[0] is None:  # too small for a tree
             del self._trees[index]
         else:
             tree.delete(key)
-            self._root_to_front(index)
+            self._move_root_to_front(index)
 
     def _rank(self, key: int) -> tuple[int, Any]:
         return self._hashes[key], key if self._compared is None else self._compared[key]
@@ -88,33 +88,33 @@ class HashTable:
             for place, sibling in ((index, index + bit), (index + bit, index)):
                 if len(self._bins[place]) > UNTREEIFY_AT:
                     if self._bins[sibling]:
-                        self._treeify(place)
+                        self._build_tree(place)
                     else:  # A bin that kept all its keys keeps its tree.
                         self._trees[place] = tree
 
-    def _treeify(self, index: int) -> None:
+    def _build_tree(self, index: int) -> None:
         tree = self._trees[index] = _Tree()
         for key in self._bins[index]:
             tree.insert(key, self._rank(key))
-        self._root_to_front(index)
+        self._move_root_to_front(index)
 
-    def _root_to_front(self, index: int) -> None:
+    def _move_root_to_front(self, index: int) -> None:
         keys, root = self._bins[index], self._trees[index].root.key
         keys.remove(root)
         keys.insert(0, root)
 
 
 class _Node:
-    __slots__ = ("key", "kids", "parent", "rank", "red")
+    __slots__ = ("children", "is_red", "key", "parent", "rank")
 
     def __init__(self, key: int, rank: tuple[int, Any], parent: Any) -> None:
         self.key, self.rank, self.parent = key, rank, parent
-        self.kids: list[Any] = [None, None]
-        self.red = True
+        self.children: list[Any] = [None, None]
+        self.is_red = True
 
 
 def _is_red(node: _Node | None) -> bool:
-    return node is not None and node.red
+    return node is not None and node.is_red
 
 
 class _Tree:
@@ -129,88 +129,88 @@ class _Tree:
         above, at, side = None, self.root, 0
         while at is not None:
             above, side = at, int(rank > at.rank)
-            at = at.kids[side]
+            at = at.children[side]
         node = self._nodes[key] = _Node(key, rank, above)
         if above is None:
             self.root = node
         else:
-            above.kids[side] = node
+            above.children[side] = node
         self._balance_insertion(node)
         return key if above is None else int(above.key)
 
     def delete(self, key: int) -> None:
         """Delete a key (``removeTreeNode``)."""
-        gone = self._nodes.pop(key)
-        if None not in gone.kids:
-            heir = gone.kids[1]
-            while heir.kids[0] is not None:
-                heir = heir.kids[0]
+        node = self._nodes.pop(key)
+        if None not in node.children:
+            successor = node.children[1]
+            while successor.children[0] is not None:
+                successor = successor.children[0]
             # Java exchanges the nodes and their colours, so the key moves and the position keeps its colour.
-            gone.key, gone.rank = heir.key, heir.rank
-            self._nodes[gone.key] = gone
-            gone = heir
-        child = gone.kids[0] or gone.kids[1]
+            node.key, node.rank = successor.key, successor.rank
+            self._nodes[node.key] = node
+            node = successor
+        child = node.children[0] or node.children[1]
         if child is not None:
-            self._hang(child, gone)
-        if not gone.red:
-            self._balance_deletion(child or gone)
+            self._replace(child, node)
+        if not node.is_red:
+            self._balance_deletion(child or node)
         if child is None:
-            gone.parent.kids[gone.parent.kids[1] is gone] = None
+            node.parent.children[node.parent.children[1] is node] = None
 
-    def _hang(self, node: _Node, instead: _Node) -> None:
-        above = node.parent = instead.parent
+    def _replace(self, node: _Node, replaced: _Node) -> None:
+        above = node.parent = replaced.parent
         if above is None:
             self.root = node
         else:
-            above.kids[above.kids[1] is instead] = node
+            above.children[above.children[1] is replaced] = node
 
     def _rotate(self, node: _Node, side: int) -> None:
         """Rotate ``node`` down to the left (side 0, ``rotateLeft``) or right (side 1, ``rotateRight``)."""
-        child = node.kids[1 - side]
-        inner = node.kids[1 - side] = child.kids[side]
+        child = node.children[1 - side]
+        inner = node.children[1 - side] = child.children[side]
         if inner is not None:
             inner.parent = node
-        self._hang(child, node)
-        child.kids[side] = node
+        self._replace(child, node)
+        child.children[side] = node
         node.parent = child
 
     def _balance_insertion(self, node: _Node) -> None:
         while _is_red(parent := node.parent):
             grandparent = parent.parent
-            side = int(parent is grandparent.kids[1])
-            uncle = grandparent.kids[1 - side]
-            grandparent.red = True
+            side = int(parent is grandparent.children[1])
+            uncle = grandparent.children[1 - side]
+            grandparent.is_red = True
             if _is_red(uncle):
-                uncle.red = parent.red = False
+                uncle.is_red = parent.is_red = False
                 node = grandparent
                 continue
-            if node is parent.kids[1 - side]:
+            if node is parent.children[1 - side]:
                 self._rotate(parent, side)
                 node, parent = parent, node
-            parent.red = False
+            parent.is_red = False
             self._rotate(grandparent, 1 - side)
-        self.root.red = False
+        self.root.is_red = False
 
     def _balance_deletion(self, node: _Node) -> None:
-        while node is not self.root and not node.red:
+        while node is not self.root and not node.is_red:
             above = node.parent
-            side = int(node is above.kids[1])
-            sibling = above.kids[1 - side]
-            if sibling.red:
-                sibling.red, above.red = False, True
+            side = int(node is above.children[1])
+            sibling = above.children[1 - side]
+            if sibling.is_red:
+                sibling.is_red, above.is_red = False, True
                 self._rotate(above, side)
-                sibling = above.kids[1 - side]
-            if not any(map(_is_red, sibling.kids)):
-                sibling.red = True
+                sibling = above.children[1 - side]
+            if not any(map(_is_red, sibling.children)):
+                sibling.is_red = True
                 node = above
                 continue
-            if not _is_red(sibling.kids[1 - side]):
-                sibling.kids[side].red = False
-                sibling.red = True
+            if not _is_red(sibling.children[1 - side]):
+                sibling.children[side].is_red = False
+                sibling.is_red = True
                 self._rotate(sibling, 1 - side)
-                sibling = above.kids[1 - side]
-            sibling.red = above.red
-            sibling.kids[1 - side].red = above.red = False
+                sibling = above.children[1 - side]
+            sibling.is_red = above.is_red
+            sibling.children[1 - side].is_red = above.is_red = False
             self._rotate(above, side)
             node = self.root
-        node.red = False
+        node.is_red = False

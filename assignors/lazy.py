@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def lazy(
-    namespace: dict[str, Any], homes: Mapping[str, Sequence[str]]
+    namespace: dict[str, Any], names_by_module: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports. ``homes``: public names by module."""
-    home = {name: module for module, names in homes.items() for name in names}
+    """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports. ``names_by_module``: public names by module."""
+    home = {name: module for module, names in names_by_module.items() for name in names}
 
     def load(name: str) -> Any:
         if name not in home:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streaming.settings.config import Settings, load
 
 #: The names that other programs import from this package; the modules that define them may change.
-_HOMES = {
+_NAMES_BY_MODULE = {
     "streaming.kafka.compacted_topics": ("read_assignments", "read_episodes", "read_incidents"),
     "streaming.kafka.producer": ("EventProducer",),
     "streaming.kafka.diff_reader": ("DiffReader", "DiffRecord", "read_diffs"),
@@ -52,4 +52,4 @@ __all__ = ["Diff", "DiffReader", "DiffRecord", "Episode", "Event", "EventProduce
 __all__ += ["MemberFenced", "MemberJoined", "MemberLeft", "PartitionsChanged", "Settings", "SubscriptionChanged"]
 __all__ += ["TopicMetadata", "load", "read_assignments", "read_diffs", "read_episodes", "read_incidents"]
 
-__getattr__, __dir__ = lazy(globals(), _HOMES)
+__getattr__, __dir__ = lazy(globals(), _NAMES_BY_MODULE)

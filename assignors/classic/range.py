@@ -48,10 +48,10 @@ def _divide_by_racks(group: ClientGroup, names: Sequence[str], audience: Sequenc
     division = _Division(count, racks)
     if any(racks):  # Otherwise Java reads no partition racks, so no rack can match.
         if len(names) > 1:
-            division.match_together(in_racks)
+            division.assign_by_shared_racks(in_racks)
         elif _needs_racks(group, names[0], audience):
-            division.match_alone(in_racks[0])
-    division.range_over_the_rest()
+            division.assign_by_topic_racks(in_racks[0])
+    division.assign_remaining_ranges()
     return [sorted(partitions) for partitions in division.shares]
 
 
@@ -71,7 +71,7 @@ class _Division:
         """Return the number of partitions that the member may still get (``maxAssignable``)."""
         return max(0, self._base + (self._extra > 0) - len(self.shares[member]))
 
-    def _give(self, member: int, partitions: Iterable[int]) -> None:
+    def _assign(self, member: int, partitions: Iterable[int]) -> None:
         share = self.shares[member]
         for partition in partitions:
             share.append(partition)
@@ -79,24 +79,24 @@ class _Division:
         if len(share) > self._base:
             self._extra -= 1
 
-    def match_together(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
+    def assign_by_shared_racks(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Assign each partition to the first member with room whose rack has a replica of it in every topic."""
         shares = self.shares
-        nobody = len(shares)
+        no_member = len(shares)
         # A member's room only shrinks, so a rack's queue only loses its first member, which is the last one in the
         # list.
-        queues = {rack: [nobody, *reversed(members)] for rack, members in self._by_rack.items()}
+        queues = {rack: [no_member, *reversed(members)] for rack, members in self._by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
         base = self._base
         unmatched: list[int] = []
         different = {id(racks): racks for racks in in_racks}.values()
-        for partition, at in enumerate(zip(*different, strict=True)):
-            near = queues_of.get(at)
-            if near is None:
-                in_all = frozenset(at[0]).intersection(*at[1:])
-                near = queues_of[at] = [queues[rack] for rack in (None, *in_all) if rack in queues]
-            best = min([queue[-1] for queue in near], default=nobody)
-            if best == nobody:
+        for partition, racks in enumerate(zip(*different, strict=True)):
+            near_queues = queues_of.get(racks)
+            if near_queues is None:
+                shared_racks = frozenset(racks[0]).intersection(*racks[1:])
+                near_queues = queues_of[racks] = [queues[rack] for rack in (None, *shared_racks) if rack in queues]
+            best = min([queue[-1] for queue in near_queues], default=no_member)
+            if best == no_member:
                 unmatched.append(partition)
                 continue
             held = shares[best]
@@ -106,13 +106,13 @@ class _Division:
                 queues[self._racks[best]].pop()
                 if not self._extra:  # From here on, no member may get more partitions than the base.
                     for queue in queues.values():
-                        while queue[-1] < nobody and not self._room(queue[-1]):
+                        while queue[-1] < no_member and not self._room(queue[-1]):
                             queue.pop()
             elif len(held) == base and not self._extra:
                 queues[self._racks[best]].pop()
         self._free = dict.fromkeys(unmatched)
 
-    def match_alone(self, racks: Sequence[Collection[str]]) -> None:
+    def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
         """Assign each member in turn the next partitions with a replica in its rack, up to the member's room."""
         in_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
         for partition, at in enumerate(racks):
@@ -121,12 +121,12 @@ class _Division:
                     in_rack[rack].append(partition)
         waiting = {rack: iter(partitions) for rack, partitions in in_rack.items()}
         for member, rack in enumerate(self._racks):
-            # A list is needed because _give changes _free. No member has partitions yet.
-            self._give(member, list(islice((p for p in waiting[rack] if p in self._free), self._room(member))))
+            # A list is needed because _assign changes _free. No member has partitions yet.
+            self._assign(member, list(islice((p for p in waiting[rack] if p in self._free), self._room(member))))
 
-    def range_over_the_rest(self) -> None:
+    def assign_remaining_ranges(self) -> None:
         """Assign contiguous ranges of the remaining partitions (``assignRanges``)."""
         remaining = iter(list(self._free))
         for member in range(len(self._racks)):
             if room := self._room(member):
-                self._give(member, islice(remaining, room))
+                self._assign(member, islice(remaining, room))

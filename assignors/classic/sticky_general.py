@@ -62,8 +62,8 @@ class _Rebalancer:
         owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
         loads = list(state.loads)
         if not state.revoked:
-            self._passes({name: partitions for name, partitions in free.items() if name in self._movable})
-        moved = self._passes({name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()})
+            self._run_passes({name: partitions for name, partitions in free.items() if name in self._movable})
+        moved = self._run_passes({name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()})
         if moved and not initializing and self._score(state.loads) >= self._score(loads):
             for name, before in owners.items():
                 state.owners[name][:] = before
@@ -75,7 +75,7 @@ class _Rebalancer:
         last = len(taking_part) - 1
         return signed(sum((2 * place - last) * load for place, load in enumerate(taking_part)))
 
-    def _passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
+    def _run_passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
         """Pass over the partitions until a pass moves no partition; return True if any partition was moved.
 
         Reverse moves can make Kafka's passes repeat forever (its consumer then hangs in ``poll``). Here they end when a
@@ -104,11 +104,11 @@ class _Rebalancer:
                 break
             load = loads[owners[partition]]
             if partition in previous:
-                back = previous[partition]
-                subscribes = back in subscribers
-                if back not in self._frozen and load > loads[back] + 1 and (subscribes or not self._balanced()):
+                former = previous[partition]
+                subscribes = former in subscribers
+                if former not in self._frozen and load > loads[former] + 1 and (subscribes or not self._balanced()):
                     self._astray |= not subscribes
-                    self._reassign(name, partition, back)
+                    self._reassign(name, partition, former)
                     most = self._least(subscribers) + 1
                     continue
             if load > most:
@@ -138,11 +138,11 @@ class _Rebalancer:
         cases a possible move proves that the group is not balanced.
         """
         if self._balance_known[0] != self._moves:
-            balanced = all(self._nothing_to_take(name, owners) for name, owners in self._movable.items())
+            balanced = all(self._is_topic_balanced(name, owners) for name, owners in self._movable.items())
             self._balance_known = (self._moves, balanced)
         return self._balance_known[1]
 
-    def _nothing_to_take(self, name: str, owners: Sequence[int]) -> bool:
+    def _is_topic_balanced(self, name: str, owners: Sequence[int]) -> bool:
         """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
         loads, room = self._loads, self._room
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
@@ -156,10 +156,10 @@ class _Rebalancer:
         for partition, owner in enumerate(owners):
             # If two members hold the partition, Java finds the later one in map order; neither could take the
             # partition.
-            also = stuck.get(partition, owner)
-            takers = [rank for rank in receivers if rank not in (owner, also)]
-            seen = max(owner, also, key=places.__getitem__)
-            if takers and loads[seen] > self._least(takers) + 1:
+            second_owner = stuck.get(partition, owner)
+            candidates = [rank for rank in receivers if rank not in (owner, second_owner)]
+            found_owner = max(owner, second_owner, key=places.__getitem__)
+            if candidates and loads[found_owner] > self._least(candidates) + 1:
                 return False
         return True
 

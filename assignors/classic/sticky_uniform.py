@@ -30,7 +30,7 @@ def build(
 
     With ``withhold``, partitions that another member must revoke first and doubly claimed partitions are left out.
     """
-    _disown_doubly_claimed(owned)
+    _remove_doubly_claimed(owned)
     if racks is not None:
         _disown_mismatches(owned, racks)
     names = in_string_order(group.counts)
@@ -60,7 +60,7 @@ def build(
     return shares
 
 
-def _disown_doubly_claimed(owned: Owned) -> None:
+def _remove_doubly_claimed(owned: Owned) -> None:
     """Remove doubly claimed partitions from their owners, even if the owner's claim has a higher generation."""
     for name, doubly in owned.doubly.items():
         for partition in doubly:
@@ -108,17 +108,17 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
     time.
     """
     free: Free = []
-    is_astray = False
+    is_after_missing_partition = False
     for name in names:
         count = group.counts[name]
         kept = owned.partitions[name]
         lost: Collection[int] = owned.lost.get(name, {})
-        stays_beyond = False
+        has_missing_partition = False
         if name in owned.oversized:
-            stays_beyond = any(p >= count and p not in lost for p in kept)
+            has_missing_partition = any(p >= count and p not in lost for p in kept)
             kept, lost = [p for p in kept if p < count], [p for p in lost if p < count]
         partitions: Sequence[int]
-        if is_astray or not kept:
+        if is_after_missing_partition or not kept:
             partitions = range(count)
         elif len(kept) == count:
             partitions = sorted(lost)
@@ -127,7 +127,7 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
             partitions = [partition for partition in range(count) if partition not in taken]
         if partitions:
             free.append((name, partitions))
-        is_astray |= stays_beyond
+        is_after_missing_partition |= has_missing_partition
     return free
 
 

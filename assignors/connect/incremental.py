@@ -104,7 +104,7 @@ def assign(
     memory = replace(state)
     reassign = _lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
-        is_busy = any(map(len, connectors.shelf.values())) or any(map(len, tasks.shelf.values()))
+        is_busy = any(map(len, connectors.loads.values())) or any(map(len, tasks.loads.values()))
         can_move = is_busy and connectors.configured + tasks.configured
         from_connectors, from_tasks = (connectors.surplus(), tasks.surplus()) if can_move else ({}, {})
         if _may_revoke(memory, now_ms, max_delay_ms, has_surplus=bool(from_connectors or from_tasks)):
@@ -116,13 +116,13 @@ def assign(
     tasks.assign(reassign=reassign)
     changes = {
         worker: WorkChange(
-            Work(tuple(connectors.shelf[worker].added), tuple(tasks.shelf[worker].added)),
+            Work(tuple(connectors.loads[worker].added), tuple(tasks.loads[worker].added)),
             Work(connectors.ascending(connectors.revoked[worker]), tasks.ascending(tasks.revoked[worker])),
         )
         for worker in workers
     }
     memory.previous = Work(connectors.remembered(), tasks.remembered())
-    memory.revoked = Work(connectors.all_revoked(), tasks.all_revoked())
+    memory.revoked = Work(connectors.revoked_items(), tasks.revoked_items())
     memory.members = tuple(sorted(workers))
     memory.generation = state.generation + 1 if generation is None else generation
     return ConnectRound(memory, changes, memory.delay_ms)
@@ -157,7 +157,7 @@ _Item = TypeVar("_Item")
 
 
 @dataclass(slots=True)
-class _Shelf(Generic[_Item]):
+class _WorkerLoad(Generic[_Item]):
     """Connectors or tasks of one worker: ``held`` ones in the worker's own order, and those ``added`` in this round."""
 
     worker: str
@@ -187,7 +187,7 @@ class _Kind(Generic[_Item]):
         revocable = {item for item, times in runs.items() if times > 1 or item in deleted}
         self.revoked = {worker: [item for item in items if item in revocable] for worker, items in held.items()}
         remaining = {worker: [item for item in items if item not in revocable] for worker, items in held.items()}
-        self.shelf = {worker: _Shelf(worker, items) for worker, items in remaining.items()}
+        self.loads = {worker: _WorkerLoad(worker, items) for worker, items in remaining.items()}
 
     def ascending(self, items: Iterable[_Item]) -> tuple[_Item, ...]:
         return tuple(sorted(items, key=self._order))
@@ -198,50 +198,50 @@ class _Kind(Generic[_Item]):
         Every worker may keep floor(configured / workers); the first workers with more may keep one more until the
         remainder is used up. Each worker gives up its first items.
         """
-        least, extras = divmod(self.configured, len(self.shelf))
-        sizes = [len(shelf) for shelf in self.shelf.values()]
-        one_more = sizes.count(least + 1)
-        if one_more == extras and sizes.count(least) + one_more == len(sizes):
+        least, extras = divmod(self.configured, len(self.loads))
+        sizes = [len(load) for load in self.loads.values()]
+        with_one_more = sizes.count(least + 1)
+        if with_one_more == extras and sizes.count(least) + with_one_more == len(sizes):
             return {}
         surplus: dict[str, list[_Item]] = {}
-        for worker, shelf in self.shelf.items():
-            most = least + (extras > 0 and len(shelf) > least)
+        for worker, load in self.loads.items():
+            most = least + (extras > 0 and len(load) > least)
             extras -= most - least
-            if len(shelf) > most:
-                surplus[worker] = [*shelf.held, *shelf.added][: len(shelf) - most]
+            if len(load) > most:
+                surplus[worker] = [*load.held, *load.added][: len(load) - most]
         return surplus
 
     def revoke(self, revocations: Mapping[str, Sequence[_Item]]) -> None:
         for worker, items in revocations.items():
             self.revoked[worker] += items
-            gone, shelf = set(items), self.shelf[worker]
-            shelf.held = [item for item in shelf.held if item not in gone]
-            shelf.added = [item for item in shelf.added if item not in gone]
+            gone, load = set(items), self.loads[worker]
+            load.held = [item for item in load.held if item not in gone]
+            load.added = [item for item in load.added if item not in gone]
 
-    def give(self, workers: Sequence[str]) -> None:
+    def assign_lost(self, workers: Sequence[str]) -> None:
         """Assign the lost items to ``workers`` round-robin, whatever these workers already have."""
         for item, worker in zip(self.lost, cycle(workers), strict=False):
-            self.shelf[worker].added.append(item)
+            self.loads[worker].added.append(item)
 
     def assign(self, *, reassign: bool) -> None:
         """Assign new items to the least loaded workers, in order of (load, id); ``reassign``: lost items as well."""
-        ordered = sorted(self.shelf.values(), key=lambda shelf: (len(shelf), string_key(shelf.worker)))
+        ordered = sorted(self.loads.values(), key=lambda load: (len(load), string_key(load.worker)))
         waiting = self.created + self.lost if reassign else self.created
         at = level_end = 0
         while at < len(waiting):
             level = len(ordered[0])
             while level_end < len(ordered) and len(ordered[level_end]) <= level:
                 level_end += 1
-            for shelf, item in zip(ordered[:level_end], waiting[at : at + level_end], strict=False):
-                shelf.added.append(item)
+            for load, item in zip(ordered[:level_end], waiting[at : at + level_end], strict=False):
+                load.added.append(item)
             at += level_end
 
-    def all_revoked(self) -> tuple[_Item, ...]:
+    def revoked_items(self) -> tuple[_Item, ...]:
         return self.ascending({item for items in self.revoked.values() for item in items})
 
     def remembered(self) -> tuple[_Item, ...]:
         """Return the items that run after this round or are still lost; the next round counts both as running."""
-        runs = {item for shelf in self.shelf.values() for item in (*shelf.held, *shelf.added)}
+        runs = {item for load in self.loads.values() for item in (*load.held, *load.added)}
         runs.difference_update(*self.revoked.values())
         return self.ascending(runs.union(self.lost))
 
@@ -256,17 +256,17 @@ def _lost_work(
     if not (connectors.lost or tasks.lost or memory.revoked_in_previous):
         _reset(memory)
         return False
-    workers = connectors.shelf
+    workers = connectors.loads
     if max_delay_ms == 0 or (memory.scheduled_ms <= 0 and set(memory.members).issubset(workers)):
         return True  # No worker departed, so the answers of the previous round did not arrive.
     if 0 < memory.scheduled_ms <= now_ms:
         back = [worker for worker in memory.candidates if worker in workers]
-        connectors.give(back)
-        tasks.give(back)
+        connectors.assign_lost(back)
+        tasks.assign_lost(back)
         _reset(memory)
         memory.revoked_in_previous = False
         return not back
-    empty = [worker for worker, shelf in workers.items() if not len(shelf) + len(tasks.shelf[worker])]
+    empty = [worker for worker, load in workers.items() if not len(load) + len(tasks.loads[worker])]
     memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
     is_running = now_ms < memory.scheduled_ms
     memory.delay_ms = min(memory.scheduled_ms - now_ms, max_delay_ms) if is_running else max_delay_ms

@@ -210,19 +210,19 @@ def _balance_topic(load: _Load, name: str, ranges: "_Ranges") -> None:
     """Move the topic's last partitions from the most to the least loaded member until these loads differ by one."""
     to_give: dict[int, list[int]] = {}
     while not ranges.balanced():
-        giver = ranges.next_most()
+        giver = ranges.pop_most_loaded()
         while giver >= 0:
             theirs = to_give.get(giver)
             if theirs is None:
                 theirs = to_give[giver] = list(load.shares[giver].get(name, ()))
             if theirs:
                 break
-            ranges.exclude_most()
-            giver = ranges.next_most()
+            ranges.exclude_last_popped()
+            giver = ranges.pop_most_loaded()
         if giver < 0:
             return
         partition = to_give[giver].pop()
-        taker = ranges.next_least()
+        taker = ranges.pop_least_loaded()
         if ranges.balanced():
             return
         load.move(name, partition, giver, taker)
@@ -244,7 +244,7 @@ class _Ranges:
     def balanced(self) -> bool:
         return self.high_level - self.low_level <= 1
 
-    def next_least(self) -> int:
+    def pop_least_loaded(self) -> int:
         if self.low_next >= self.low_end:
             self.low_level += 1
             while self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level:
@@ -253,7 +253,7 @@ class _Ranges:
         self.low_next += 1
         return self.members[self.low_next - 1]
 
-    def next_most(self) -> int:
+    def pop_most_loaded(self) -> int:
         if self.high_next < self.high_start:
             if self.high_end <= self.high_start and self.high_start > 0:
                 # The whole range was excluded, so continue with the next load that has members.
@@ -268,7 +268,7 @@ class _Ranges:
         self.high_next -= 1
         return self.members[self.high_next + 1]
 
-    def exclude_most(self) -> None:
+    def exclude_last_popped(self) -> None:
         at, last = self.high_next + 1, self.high_end - 1
         self.members[at], self.members[last] = self.members[last], self.members[at]
         self.high_end = last

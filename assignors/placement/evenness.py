@@ -41,7 +41,7 @@ class Evenness:
     after: dict[Partition, list[int]]
 
     @property
-    def even(self) -> bool:
+    def is_even(self) -> bool:
         """True if no move improves the placement."""
         return not self.moves and not self.leader_changes
 
@@ -58,24 +58,24 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
             raise InvalidPlacement(f"{where} lists a broker twice: {list(replicas)}")
         if unknown := [broker for broker in replicas if broker not in racks]:
             raise InvalidPlacement(f"{where} is on broker {unknown[0]}, which is not in brokers")
-    better = _Better(racks, placement)
-    leaders, held = dict(better.leaders), {broker: len(ids) for broker, ids in better.held.items()}
-    gaps = [partition for partition in placement if better.gap(partition)]
+    improved = _ImprovedPlacement(racks, placement)
+    leaders, held = dict(improved.leaders), {broker: len(ids) for broker, ids in improved.held.items()}
+    gaps = [partition for partition in placement if improved.gap(partition)]
     for partition in gaps:
-        better.close_gap(partition)
-    while better.move_replica():
+        improved.close_gap(partition)
+    while improved.move_replica():
         pass
     moves = [  # Several steps of one replica count as one move.
         Move(partition, source, target)
         for partition, replicas in placement.items()
-        for source, target in zip(replicas, better.lists[partition], strict=True)
+        for source, target in zip(replicas, improved.lists[partition], strict=True)
         if source != target
     ]
-    changes = better.even_leaders()
-    return Evenness(leaders, held, gaps, moves, changes, better.lists)
+    changes = improved.even_leaders()
+    return Evenness(leaders, held, gaps, moves, changes, improved.lists)
 
 
-class _Better:
+class _ImprovedPlacement:
     """A placement that becomes more even step by step."""
 
     def __init__(self, racks: Mapping[int, str | None], placement: Mapping[Partition, Sequence[int]]) -> None:
@@ -151,8 +151,8 @@ class _Better:
                 led[target][partition] = led[leader].pop(partition)
                 self.leaders[leader] -= 1
                 self.leaders[target] += 1
-        changed = [(partition, was) for partition, was in first.items() if self.lists[partition][0] != was]
-        return [Move(partition, was, self.lists[partition][0]) for partition, was in changed]
+        changed = [(partition, former) for partition, former in first.items() if self.lists[partition][0] != former]
+        return [Move(partition, former, self.lists[partition][0]) for partition, former in changed]
 
     def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leader moves, last first, to a broker that leads at least two partitions fewer."""

@@ -19,7 +19,7 @@ STRATEGY: Final = "partition.assignment.strategy"
 class ClientLibrary(NamedTuple):
     """A client library: its support of ``cooperative-sticky`` and KIP-848, and how an application leaves its group.
 
-    ``mixes``: True if one list of strategies may contain both eager and cooperative ones, as two rolling bounces
+    ``can_mix_strategies``: True if a list may contain both eager and cooperative strategies, as two rolling bounces
     require.
     """
 
@@ -27,12 +27,12 @@ class ClientLibrary(NamedTuple):
     close: str
     cooperative: bool = True
     consumer: bool = True
-    mixes: bool = True
+    can_mix_strategies: bool = True
 
 
 JAVA: Final = ClientLibrary("Java", "KafkaConsumer.close() on SIGTERM, after wakeup() ended the last poll")
 SPRING: Final = ClientLibrary("Spring Boot", "let the application context close on SIGTERM, which stops its listeners")
-LIBRDKAFKA: Final = ClientLibrary("librdkafka", "close() of the consumer on SIGTERM", mixes=False)
+LIBRDKAFKA: Final = ClientLibrary("librdkafka", "close() of the consumer on SIGTERM", can_mix_strategies=False)
 KAFKA_PYTHON: Final = ClientLibrary("kafka-python", "KafkaConsumer.close() on SIGTERM", consumer=False)
 AIOKAFKA: Final = ClientLibrary("aiokafka", "await consumer.stop() on SIGTERM", cooperative=False, consumer=False)
 STREAMS: Final = ClientLibrary("Kafka Streams", "KafkaStreams.close(new CloseOptions().leaveGroup(true)) on SIGTERM")

@@ -7,7 +7,7 @@ from typing import Final
 from assignors.assignment import size
 from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConfiguration
 from streaming.advice.history import MIN_SAVED_MS, MIN_TIMES, GroupHistory, incident_fact, longest_stops_ms, severity_of
-from streaming.advice.model import Finding, fact, list_text
+from streaming.advice.model import Finding, list_text, make_evidence
 from streaming.episodes.story import count, member_list
 from streaming.records.events import PROBING
 from streaming.records.names import display_names
@@ -20,7 +20,8 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Rule: two processes use the same instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
-    evidence = [*map(incident_fact, incidents[:2]), *(fact(episode.story, [episode]) for episode in episodes[:2])]
+    stories = [make_evidence(episode.story, [episode]) for episode in episodes[:2]]
+    evidence = [*map(incident_fact, incidents[:2]), *stories]
     is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
         severity_of(incidents),
@@ -39,7 +40,7 @@ def shared_instance_id(config: ClientConfiguration) -> Finding | None:
         return None
     return Finding(
         "warning",
-        [fact(f"{config.quote('group.instance.id')} is the same for every process that reads the file")],
+        [make_evidence(f"{config.quote('group.instance.id')} is the same for every process that reads the file")],
         "Fill it in for each process, with its host's or its StatefulSet pod's name",
         {"group.instance.id": "${HOSTNAME}"},
         unsure=("a file that one process alone reads is right",),
@@ -58,7 +59,7 @@ def idle_members(history: GroupHistory) -> Finding | None:
     who = member_list(idle, display_names(history.names))
     text = f"{len(idle)} of {count(len(sizes), 'member')} without a partition, as there are {total}: {who}"
     change = f"Run {total} members, or add partitions: each idle member still takes part in every rebalance"
-    return Finding("info", [fact(text, members=len(sizes), partitions=total, idle=len(idle))], change)
+    return Finding("info", [make_evidence(text, members=len(sizes), partitions=total, idle=len(idle))], change)
 
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
@@ -74,7 +75,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
     members = next(number for number in range(len(sizes), total + 1) if total % number == 0)
     partitions = -(-total // len(sizes)) * len(sizes)
     change = f"Run {members} members, or grow to {partitions} partitions in all: the busiest members fall behind first"
-    return Finding("info", [fact(text, partitions=total, members=len(sizes), most=most, least=least)], change)
+    return Finding("info", [make_evidence(text, partitions=total, members=len(sizes), most=most, least=least)], change)
 
 
 def range_skew(history: GroupHistory) -> Finding | None:
@@ -97,7 +98,7 @@ def range_skew(history: GroupHistory) -> Finding | None:
         settings = {"group.remote.assignor": "uniform"}
     return Finding(
         "info" if may_join else "warning",
-        [fact(text, topics=len(counts), most=most, least=least)],
+        [make_evidence(text, topics=len(counts), most=most, least=least)],
         f"Use {next(iter(settings.values()))}: range gives each topic's remainder to the same members",
         settings,
         unsure=("all topics have as many partitions: keep range if the application joins them",) if may_join else (),
@@ -113,7 +114,7 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
     stops = longest_stops_ms(episodes)
     return Finding(
         "warning" if stops >= MIN_SAVED_MS else "info",
-        [fact(text + list_text(episodes), episodes, longestStopsMs=stops)],
+        [make_evidence(text + list_text(episodes), episodes, longestStopsMs=stops)],
         "Create topics and partitions together, ahead of their use, and narrow the pattern that is subscribed to",
     )
 
@@ -130,7 +131,7 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
         return None
     return Finding(
         "info",
-        [fact(f"At least {total} probing rebalances in {list_text(episodes)}", episodes, probing=total)],
+        [make_evidence(f"At least {total} probing rebalances in {list_text(episodes)}", episodes, probing=total)],
         "Keep standby tasks, so that a new owner has caught up when it takes over; or raise "
         "acceptable.recovery.lag to the lag that a takeover may have",
         {"num.standby.replicas": "1", "acceptable.recovery.lag": "<offsets that a takeover may lag>"},
@@ -149,4 +150,4 @@ def known_fault(history: GroupHistory) -> Finding | None:
         return None
     text = f"Members without partitions left in {list_text(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
     change = "Run no more members than partitions, and restart members that left"
-    return Finding("warning", [fact(text, episodes, link=_ISSUE)], change, confidence="medium")
+    return Finding("warning", [make_evidence(text, episodes, link=_ISSUE)], change, confidence="medium")

@@ -90,7 +90,7 @@ class Finding(NamedTuple):
     confidence: Confidence | None = None
 
 
-def fact(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
+def make_evidence(text: str, episodes: Iterable[Episode] = (), **figures: int | str | list[str]) -> AdviceEvidence:
     """Return an item of evidence: a sentence, with the episodes and figures that it states."""
     numbers = sorted({episode.episode for episode in episodes}, reverse=True)
     return AdviceEvidence(text=text, episodes=numbers, figures=figures)

@@ -15,7 +15,7 @@ from streaming.advice.history import (
     incident_fact,
     longest_stops_ms,
 )
-from streaming.advice.model import AdviceEvidence, Finding, Replay, fact, list_text
+from streaming.advice.model import AdviceEvidence, Finding, Replay, list_text, make_evidence
 from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
@@ -32,12 +32,12 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
     client, assignor = history.client, history.assignor
     if not history.is_classic or assignor not in _EAGER or not client.cooperative or not episodes:
         return None
-    if any(COOPERATIVE in names for names in _lists(history).values()):
+    if any(COOPERATIVE in names for names in _assignors_of_members(history).values()):
         return None
     change = (
         f"Put {COOPERATIVE} before {assignor} in {STRATEGY} and restart all members one by one; then remove "
         f"{assignor} and restart them again"
-        if client.mixes
+        if client.can_mix_strategies
         else f"Stop all members, set {STRATEGY}={COOPERATIVE} and start them: {client.name} refuses eager and "
         "cooperative strategies in one list, so there is no rolling path"
     )
@@ -80,7 +80,7 @@ def _stop_evidence(episodes: Sequence[Episode], why: str) -> AdviceEvidence:
     if stops:
         text += f"; the longest stop of a partition in each adds up to at least {duration(stops)}"
     moved = sum(episode.moved for episode in episodes)
-    return fact(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
+    return make_evidence(text, episodes, rebalances=rebalances, longestStopsMs=stops, moved=moved)
 
 
 def static_membership(history: GroupHistory) -> Finding | None:
@@ -96,7 +96,7 @@ def static_membership(history: GroupHistory) -> Finding | None:
     slowest = max(restart.away_ms for restart in restarts)
     text = f"{count(len(restarts), 'restart')} in {list_text(episodes)} took up to {duration(slowest)}"
     text += f"; the session timeout is {duration(session)}"
-    evidence = fact(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
+    evidence = make_evidence(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
     if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
@@ -136,7 +136,7 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
     text = f"Static members came back under other instance ids in {list_text(episodes)}: {gone[0]} as {new[0]}"
     return Finding(
         "warning",
-        [fact(text, episodes, departed=gone[:10], joined=new[:10])],
+        [make_evidence(text, episodes, departed=gone[:10], joined=new[:10])],
         "Use an id that a successor has too, such as a StatefulSet's pod name, or remove group.instance.id: as it "
         "is, the departed member's partitions wait for the session timeout, and the group rebalances all the same",
         {"group.instance.id": _LASTING_ID},
@@ -182,7 +182,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     stops = longest_stops_ms(episodes)
     return Finding(
         "warning" if len(lists) >= MIN_TIMES else "info",
-        [fact(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
+        [make_evidence(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
     )
@@ -199,7 +199,7 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
     parallel = max(size // 4, 2)
     return Finding(
         "info",
-        [fact(text, episodes, rebalances=rebalances, members=size)],
+        [make_evidence(text, episodes, rebalances=rebalances, members=size)],
         f"Restart {parallel} members at once (maxUnavailable: {parallel}), if the others can carry the load",
         replay=Replay(episodes, edit="batches", value=parallel),
         unsure=("whether fewer members can carry the load is in no record",),
@@ -212,7 +212,7 @@ def half_migration(history: GroupHistory) -> Finding | None:
     if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
         change = "Restart the classic members with group.protocol=consumer"
         return Finding("warning", [incident_fact(incidents[0])], change, {"group.protocol": "consumer"})
-    lists = _lists(history)
+    lists = _assignors_of_members(history)
     both = [member for member, names in lists.items() if COOPERATIVE in names and len(names) > 1]
     if not history.is_classic or history.assignor not in _EAGER or not both or history.live is None:
         return None
@@ -221,14 +221,14 @@ def half_migration(history: GroupHistory) -> Finding | None:
     assignors = sorted({", ".join(names) for names in lists.values()})
     return Finding(
         "info",
-        [fact(f"{text}{history.assignor}, which is eager", assignors=assignors)],
+        [make_evidence(f"{text}{history.assignor}, which is eager", assignors=assignors)],
         f"Restart all members with {COOPERATIVE} alone in {STRATEGY}, once every member lists both",
         {STRATEGY: COOPERATIVE},
         Replay(_interrupting_episodes(history), way="cooperative"),
     )
 
 
-def _lists(history: GroupHistory) -> dict[str, tuple[str, ...]]:
+def _assignors_of_members(history: GroupHistory) -> dict[str, tuple[str, ...]]:
     members = () if history.live is None else history.live.members
     return {member.member_id: member.assignors for member in members if member.assignors}
 
@@ -242,7 +242,7 @@ def mixed_strategies(config: ClientConfiguration) -> Finding | None:
     why = "librdkafka refuses both kinds" if is_refused else "a group with such members rebalances eagerly"
     return Finding(
         "critical" if is_refused else "info",
-        [fact(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
+        [make_evidence(f"{config.quote(STRATEGY)}: {why}", strategies=names)],
         f"Leave {COOPERATIVE} alone in the list" + ("" if is_refused else ", once every member lists it"),
         {STRATEGY: COOPERATIVE},
     )
@@ -262,4 +262,4 @@ def mixed_subscriptions(history: GroupHistory) -> Finding | None:
     parts = [f"{member_list(ids, names)} to {', '.join(topics[:3])}" for topics, ids in sorted(members.items())[:3]]
     text = f"Members subscribe to different topics: {'; '.join(parts)}"
     change = "Give each set of topics a group of its own: restarts of one application then do not stop the others"
-    return Finding("info", [fact(text, subscriptions=len(members))], change)
+    return Finding("info", [make_evidence(text, subscriptions=len(members))], change)

@@ -9,7 +9,7 @@ from typing import Final
 from assignors.errors import BadInput
 from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory
-from streaming.advice.model import Document, Finding, Replay, Saving, fact, list_text
+from streaming.advice.model import Document, Finding, Replay, Saving, list_text, make_evidence
 from streaming.episodes.story import bounds, count, duration, moment
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
@@ -201,7 +201,7 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
     is_better = now[1] is not None and now[1] < was[0]
     return Finding(
         "info",
-        [fact(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
+        [make_evidence(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
         saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
         confidence="high" if is_better else "low",

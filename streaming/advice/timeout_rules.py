@@ -15,7 +15,7 @@ from streaming.advice.history import (
     longest_stops_ms,
     severity_of,
 )
-from streaming.advice.model import Finding, Replay, Saving, fact, list_text
+from streaming.advice.model import Finding, Replay, Saving, list_text, make_evidence
 from streaming.advice.protocol_rules import session_setting, session_unsure
 from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
 from streaming.episodes.story import called_in, count, duration
@@ -53,7 +53,7 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
     ((name, value),) = settings.items()
     return Finding(
         "warning",
-        [fact(text, episodes, sessionTimeoutMs=session or DEFAULT_SESSION_MS, awayMs=away)],
+        [make_evidence(text, episodes, sessionTimeoutMs=session or DEFAULT_SESSION_MS, awayMs=away)],
         f"Raise {name} to {duration(int(value))}: shorter restarts and pauses then cause no rebalance",
         settings,
         Replay(episodes, edit=edit, value=int(value)) if history.is_classic else None,
@@ -79,7 +79,7 @@ def missing_leave(history: GroupHistory) -> Finding | None:
     text += f": partitions waited for the session timeout{f' of {duration(session)}' if session else ''}"
     return Finding(
         "warning",
-        [fact(text, episodes, restarts=restarts, longestStopsMs=longest_stops_ms(episodes))],
+        [make_evidence(text, episodes, restarts=restarts, longestStopsMs=longest_stops_ms(episodes))],
         f"Leave the group at shutdown: {history.client.close}. Give it time: terminationGracePeriodSeconds above "
         "the time from SIGTERM to exit",
         replay=Replay(episodes, edit="closing") if history.is_classic else None,
@@ -118,7 +118,7 @@ def poll_interval(history: GroupHistory) -> Finding | None:
             figures["longestGapMs"] = gap
             settings["max.poll.interval.ms"] = str(-(-gap * 3 // 2 // 1000) * 1000)
             change += "; or raise max.poll.interval.ms above the longest gap"
-        evidence.append(fact(text, episodes, **figures))
+        evidence.append(make_evidence(text, episodes, **figures))
     return Finding(severity_of(incidents), evidence, change, settings) if evidence else None
 
 
@@ -149,7 +149,7 @@ def initial_delay(history: GroupHistory) -> Finding | None:
     delay = -(-spread // 1000) * 1000 + 3000
     return Finding(
         "info",
-        [fact(text, starts, rebalances=sum(episode.rebalances for episode in starts), spreadMs=spread)],
+        [make_evidence(text, starts, rebalances=sum(episode.rebalances for episode in starts), spreadMs=spread)],
         f"Raise the brokers' group.initial.rebalance.delay.ms to {delay}, or start members closer together",
         {"group.initial.rebalance.delay.ms": str(delay)},
         unsure=("the brokers' setting is in no record",),
@@ -187,7 +187,7 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
     saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
     return Finding(
         "warning",
-        [fact(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
+        [make_evidence(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
         saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),
@@ -213,7 +213,7 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
     text = f"{config.quote('heartbeat.interval.ms', 'session.timeout.ms')}: {why}"
     return Finding(
         "critical" if is_refused else "warning",
-        [fact(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
+        [make_evidence(text, heartbeatIntervalMs=heartbeat, sessionTimeoutMs=session)],
         "Set heartbeat.interval.ms to a third of session.timeout.ms at most",
         {"heartbeat.interval.ms": str(session // _LEAST_HEARTBEATS)},
     )

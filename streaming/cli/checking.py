@@ -146,7 +146,7 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
         raise BadInput("placement: no partitions")
     result = check_placement(parse_brokers(line.brokers), placed)
     return {
-        "ok": result.even,
+        "ok": result.is_even,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],
         "violations": _placement_violations(result),
         "leaders": {str(broker): count for broker, count in result.leaders.items()},

@@ -24,7 +24,7 @@ from streaming.kafka.jars import java
 from streaming.kafka.topics import describe_topics
 from streaming.settings.config import Settings
 from streaming.spark.checkpoint import settle
-from streaming.spark.resize import outgrown
+from streaming.spark.resize import resize_advice
 from streaming.spark.session import installed_pyspark, kafka_connector
 
 _NATIVE_MODULE: Final = "rebalance_kernel"
@@ -143,7 +143,7 @@ def _check_checkpoint(folder: Path) -> CheckResult:
         return CheckResult("checkpoint", False, f"{folder}: no folder that this user can write to; choose another")
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):
         return CheckResult("checkpoint", False, f"{folder}: has files that are not a checkpoint's; choose another")
-    advice = outgrown(folder)
+    advice = resize_advice(folder)
     return CheckResult("checkpoint", True, f"{folder}: writable" + (f", but {advice}" if advice else ""))
 
 

@@ -180,8 +180,8 @@ def _round_line(log_round: LogRound) -> SafeText:
 def _not_understood_lines(counts: Counts) -> Iterator[str]:
     if counts.nameless:
         yield f"{counts.nameless:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
-    if counts.strange:
-        yield f"{counts.strange:,} lines speak of rebalances and were not understood, such as:"
+    if counts.not_understood:
+        yield f"{counts.not_understood:,} lines speak of rebalances and were not understood, such as:"
         yield from (f"  {example}" for example in counts.examples)
 
 

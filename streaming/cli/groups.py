@@ -83,14 +83,14 @@ def top(
             if number:
                 time.sleep(interval)
             records = read_groups(settings, on_malformed=warn_skipped)
-            overviews = worst_first(group_overviews(*records, now_ms=now_ms(), lags=_read_lags(settings)))[:limit]
+            overviews = sort_worst_first(group_overviews(*records, now_ms=now_ms(), lags=_read_lags(settings)))[:limit]
             if screen.is_terminal and not as_json:
                 live.update(group_table(overviews), refresh=True)
             else:
                 answer(map(GroupOverview.line, overviews), [group_table(overviews)], as_json=as_json)
 
 
-def worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
+def sort_worst_first(overviews: Iterable[GroupOverview]) -> list[GroupOverview]:
     """Return the overviews, the worst status first, then the most open incidents, then the newest change."""
     return sorted(
         overviews, key=lambda o: (_STATUS_RANKS[o.status.status], -len(o.incidents), -o.status.since, o.latest.group_id)

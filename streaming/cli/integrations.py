@@ -102,7 +102,7 @@ def notify_command(
 @connected()
 def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only this target.", None)) -> None:
     """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
-    from streaming.kafka.topic_follower import Stopped
+    from streaming.kafka.topic_follower import StopRequested
     from streaming.notify.follower import read_secret
     from streaming.notify.notification import Notification
     from streaming.notify.requests import request
@@ -119,7 +119,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     def wait(seconds: float) -> None:
         time.sleep(min(seconds, max(0.0, by - time.monotonic())))
         if time.monotonic() >= by:
-            raise Stopped
+            raise StopRequested
 
     for receiver in targets:
         by = time.monotonic() + _TEST_TIMEOUT_SECONDS
@@ -132,7 +132,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
                 sender.send(request(receiver, notification, secret, now))
         except Refused as error:
             failures.append(f"{receiver.name}: {error}")
-        except Stopped:
+        except StopRequested:
             failures.append(f"{receiver.name}: no success within {_TEST_TIMEOUT_SECONDS:g} s")
         else:
             say(f"{receiver.name}: delivered")

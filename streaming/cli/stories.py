@@ -8,7 +8,7 @@ from streaming.cli.diff_lines import FeedPrinter, clock
 from streaming.cli.output import warn_skipped
 from streaming.freshness import Freshness
 from streaming.kafka.access import NotAllowed
-from streaming.kafka.clients import Closing
+from streaming.kafka.clients import Closeable
 from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
@@ -27,7 +27,7 @@ _STORY_WAIT_SECONDS: Final = 0.2
 _SECONDS_BETWEEN_WAITS: Final = 1.0
 
 
-class StoryFollower(Closing):
+class StoryFollower(Closeable):
     """Prints each change of an episode to standard output.
 
     If the topic is missing, or this user may not read it, one warning is printed and no stories.
@@ -46,9 +46,9 @@ class StoryFollower(Closing):
         follow: bool,
         stopped: Callable[[], bool],
     ) -> None:
-        self._printer, self._only_changes = FeedPrinter(as_json=as_json), not as_json
+        self._printer, self._prints_only_changes = FeedPrinter(as_json=as_json), not as_json
         self._stopped = stopped
-        self._next = self._hold = float("-inf")
+        self._next = self._wait_again_at = float("-inf")
         self._reader: EpisodeReader | None = None
         try:
             self._reader = EpisodeReader(
@@ -71,8 +71,8 @@ class StoryFollower(Closing):
         """Yield diffs; before each diff, print the stories that were published with it."""
         for record in records:
             now = time.monotonic()
-            if now >= self._hold:
-                self._hold = now + _SECONDS_BETWEEN_WAITS
+            if now >= self._wait_again_at:
+                self._wait_again_at = now + _SECONDS_BETWEEN_WAITS
                 deadline = now + _STORY_WAIT_SECONDS
                 while self._reader is not None and (left := deadline - time.monotonic()) > 0:
                     if self._print_stories(left):
@@ -88,7 +88,7 @@ class StoryFollower(Closing):
             self._stop_reading(problem)
             return False
         for record in records:
-            self._printer.story(record.episode, record.value, only_changes=self._only_changes)
+            self._printer.story(record.episode, record.value, only_changes=self._prints_only_changes)
         return bool(records)
 
     def _stop_reading(self, problem: Exception) -> None:
@@ -117,15 +117,15 @@ class FreshnessWarnings:
         self._next = float("-inf")
         self._reported: str | None = None
 
-    def poll(self, now: float, wall: float) -> None:
-        """Warn if the data became outdated or current again by ``now``; ``wall``: the same time, epoch seconds."""
+    def poll(self, now: float, epoch_seconds: float) -> None:
+        """Warn if the data became outdated or current again by ``now``; ``epoch_seconds``: the same time, epoch seconds."""
         if now < self._next:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS
         freshness = self._freshness(now)
         late, reported = freshness.late, self._reported
         if late is not None and late.reason != reported:
-            self._reported, age = late.reason, ago(wall - late.since / 1000)
+            self._reported, age = late.reason, ago(epoch_seconds - late.since / 1000)
             warn(f"{late.reason} since {clock(late.since)} ({age}): groups may have changed since")
         elif late is None and freshness.is_known and reported is not None:
             self._reported = None

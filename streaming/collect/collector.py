@@ -58,7 +58,7 @@ class Collector(BaseCollector):
         self._rebalances = Rebalances(published.rebalances)
         self._states_source = f"kafka://{self._cluster}/groups/state"
         source = f"kafka://{self._cluster}/{OFFSETS_TOPIC}"
-        self._proven = time.monotonic()
+        self._ownership_checked_at = time.monotonic()
         self._layout = LayoutCheck()
         self._newer: set[str] = set()
         self._source = OffsetsTopic(
@@ -129,7 +129,7 @@ class Collector(BaseCollector):
                 items.append(pauses)
         if items:
             self._metrics.published(self._publisher.publish(items, batch.place))
-            self._proven = time.monotonic()
+            self._ownership_checked_at = time.monotonic()
         else:
             self._confirm_ownership(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
@@ -151,8 +151,8 @@ class Collector(BaseCollector):
     def _confirm_ownership(self, batch: OffsetsBatch) -> None:
         """Commit the offsets again before a heartbeat; the commit fails if another collector has taken over."""
         now = time.monotonic()
-        if now - self._proven < self._settings.signs.every_ms / 1000:
+        if now - self._ownership_checked_at < self._settings.signs.every_ms / 1000:
             return
         if batch.place.offsets and not self._source.away:
             self._publisher.publish([], batch.place)
-            self._proven = now
+            self._ownership_checked_at = now

@@ -54,7 +54,7 @@ _OBSERVED: Final = "group.observed"
 _TYPES: Final = (_OBSERVED, "group.deleted", "group.rebalancing", "topic.partitions_changed", "cluster.observed")
 
 
-class Published:
+class PublishedState:
     """The state at a collector's start, from the events of earlier collectors.
 
     Attributes:
@@ -95,9 +95,9 @@ class Published:
             self.brokers = data.brokers
 
 
-def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> Published:
+def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> PublishedState:
     """Return the state from the membership topic, which is read once; ``each`` is called with every record."""
-    published = Published(source)
+    published = PublishedState(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
         published.take(message)
         each(message)

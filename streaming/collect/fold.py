@@ -50,7 +50,7 @@ class Fold:
 
     Attributes:
         start: the first offset whose outcomes an earlier collector has not published.
-        held_at_start: True if a snapshot still waited to be published when the earlier collector stopped.
+        was_pending: True if a snapshot still waited to be published when the earlier collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None if all outcomes were returned.
         committed: the committed offsets of each group, by topic and partition.
         held: the last record of each group with a snapshot that waits to be published.
@@ -66,7 +66,7 @@ class Fold:
     ) -> None:
         self._source, self._partition = source, partition
         self._names, self._is_wanted, self._surely_alive_ms = names, is_wanted, surely_alive_ms
-        self.start, self.held_at_start = 0, False
+        self.start, self.was_pending = 0, False
         self.open_offset: int | None = None
         self._has_begun = False
         self._leader_epoch, self._leader_since = -1, 0
@@ -82,8 +82,8 @@ class Fold:
 
     def add(self, record: RawRecord) -> list[Outcome]:
         """Add the next record; if its timestamp is new, return the events and rejected records of earlier records."""
-        is_run_over = self.open_offset is not None and record.timestamp != self._timestamp
-        outcomes = self.settle() if is_run_over else []
+        has_run_ended = self.open_offset is not None and record.timestamp != self._timestamp
+        outcomes = self.settle() if has_run_ended else []
         if record.offset >= self.start:
             self._begin()
         outcomes += self._release_held(record.timestamp)
@@ -125,7 +125,7 @@ class Fold:
 
     def _begin(self) -> None:
         """Publish from now on; drop waiting snapshots unless the earlier collector left them unpublished."""
-        if not self._has_begun and not self.held_at_start:
+        if not self._has_begun and not self.was_pending:
             self._publish_held([*self.held])
         self._has_begun = True
 

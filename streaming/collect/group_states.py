@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from streaming.collect.rebalances import REBALANCING_STATES, ListedGroup
-from streaming.kafka.clients import CLIENT_ID, Closing
+from streaming.kafka.clients import CLIENT_ID, Closeable
 from streaming.kafka.security import kafka_python
 from streaming.settings.connection import KafkaSettings
 
@@ -36,7 +36,7 @@ class RebalancingGroups(NamedTuple):
     complete: bool = False
 
 
-class GroupStates(Closing):
+class GroupStates(Closeable):
     """Requests rebalancing groups in a background thread; repeats requests while the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:

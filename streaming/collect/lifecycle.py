@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
-from streaming.collect.counts import CountsPublisher, Published
+from streaming.collect.counts import CountsPublisher, PublishedState
 from streaming.collect.publisher import Publisher, output_topics
 from streaming.kafka.access import refusal, require
 from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_reachable
@@ -118,7 +118,7 @@ class BaseCollector(ABC):
         self._counts_source = f"kafka://{self._cluster}/metadata"
         self._collect()
 
-    def _count(self, published: Published) -> None:
+    def _count(self, published: PublishedState) -> None:
         """Create the publisher of partition counts and cluster changes, with the last published ones as its state."""
         view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
         every = self._settings.collect.metadata_interval_ms / 1000

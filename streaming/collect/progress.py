@@ -56,7 +56,7 @@ class _Pace:
     """
 
     due: float
-    flux_until: float = 0.0
+    frequent_until: float = 0.0
     pause: float = _EVERY_SECONDS
     targets: dict[Place, int] | None = None
 
@@ -77,7 +77,7 @@ class SampleSchedule:
     def touch(self, group_id: str, now: float) -> None:
         """Sample a group often from ``now`` on, because it rebalances."""
         pace = self._active.setdefault(group_id, _Pace(now))
-        pace.flux_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
+        pace.frequent_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
         self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
@@ -102,7 +102,7 @@ class SampleSchedule:
             if group_id in self._resting:
                 self._rest_until_next_sample(group_id, ends, now)
             return
-        if now >= pace.flux_until:
+        if now >= pace.frequent_until:
             pace.targets = pace.targets or dict(ends)
             if all(committed.get(place, end) >= end for place, end in pace.targets.items()):
                 del self._active[group_id]

@@ -271,7 +271,7 @@ class OffsetsTopic:
                     *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
                 )
             partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
-            partition.fold.start, partition.fold.held_at_start = max(0, min(end, kept.offset)), kept.metadata == _HELD
+            partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _HELD
         self._ends = EndOffsets(self._kafka, places)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)

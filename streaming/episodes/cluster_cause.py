@@ -76,6 +76,6 @@ def _explains(incident: Incident, episode: Episode) -> bool:
         return False
     if incident.kind in _MOVES and episode.sure and episode.kind in ("restart", "rolling-restart"):
         return False  # clients were closed, so a deployment at the same time is the cause
-    later_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _LATER_MS
-    is_over = incident.closed_at is not None and episode.opened_at > incident.closed_at + later_ms
+    max_delay_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _LATER_MS
+    is_over = incident.closed_at is not None and episode.opened_at > incident.closed_at + max_delay_ms
     return not is_over and episode.opened_at >= incident.opened_at - EARLIER_MS

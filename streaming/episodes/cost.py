@@ -106,7 +106,7 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
             if not series and followed >= MOST_PARTITIONS:
                 continue
             followed += not series
-            by_partition[int(name)] = _with_sample(series, Sample(at, committed, end, since))
+            by_partition[int(name)] = _add_sample(series, Sample(at, committed, end, since))
             if committed is None:
                 is_unknown = True
                 continue
@@ -117,7 +117,7 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
     return OffsetSamples(at, samples, (max(lower, lag_now), most), current.past, followed, current.unsettled)
 
 
-def _with_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
+def _add_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
     if series and sample.end < series[-1].end:
         return (sample,)  # the topic was created again
     offsets = sample.committed, sample.end

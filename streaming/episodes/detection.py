@@ -19,8 +19,8 @@ from streaming.records.episodes import EpisodeIncidentKind, IncidentKind, QuietI
 from streaming.records.events import Evidence
 from streaming.records.names import display_names
 
-OF_QUIET_GROUP: Final[tuple[IncidentKind, ...]] = get_args(QuietIncidentKind)
-OF_EPISODE: Final[tuple[IncidentKind, ...]] = get_args(EpisodeIncidentKind)
+QUIET_GROUP_KINDS: Final[tuple[IncidentKind, ...]] = get_args(QuietIncidentKind)
+EPISODE_KINDS: Final[tuple[IncidentKind, ...]] = get_args(EpisodeIncidentKind)
 #: The most members for which the state has times at which max.poll.interval.ms was exceeded.
 _MOST_MEMBERS: Final = 64
 #: A rebalance is stuck after this many times the group's usual duration, but not before :data:`_LEAST_STUCK_MS`.
@@ -46,7 +46,7 @@ def detect_in_note(
     """
     at = note.timestamp
     if begins_episode:
-        state = close_incidents(state, OF_EPISODE, at)
+        state = close_incidents(state, EPISODE_KINDS, at)
     incidents: list[StoredIncident] = []
     if isinstance(note, RoundNote):
         expected = note.diff.expected

@@ -86,7 +86,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
 def _narrowed(outage: Outage, stop: events.Stop, committed: int | None, *, is_general: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
-        resumed_before = _narrower(min, resumed_before, stop.resumed_before)
+        resumed_before = _narrow_bound(min, resumed_before, stop.resumed_before)
     if not outage.rounds:
         return structs.replace(outage, resumed_before=resumed_before)
     after, started, moment = outage.stopped_after, outage.started_at, stop.stopped_after
@@ -97,7 +97,7 @@ def _narrowed(outage: Outage, stop: events.Stop, committed: int | None, *, is_ge
         if outage.first == outage.number:
             # A record without partitions is about members that are still in the group.
             if outage.holder_stayed or not is_general:
-                after = _narrower(max, after, moment)
+                after = _narrow_bound(max, after, moment)
         elif after is None and not is_general:
             # After several rounds, the last consumption in the record was before the first of these rounds.
             after = moment
@@ -105,15 +105,15 @@ def _narrowed(outage: Outage, stop: events.Stop, committed: int | None, *, is_ge
         outage,
         started_at=started,
         stopped_after=after,
-        stopped_before=_narrower(min, outage.stopped_before, stop.stopped_before),
-        stopped_by=_narrower(min, outage.stopped_by, stop.stopped_before),
-        resumed_after=_narrower(max, outage.resumed_after, stop.resumed_after),
+        stopped_before=_narrow_bound(min, outage.stopped_before, stop.stopped_before),
+        stopped_by=_narrow_bound(min, outage.stopped_by, stop.stopped_before),
+        resumed_after=_narrow_bound(max, outage.resumed_after, stop.resumed_after),
         resumed_before=resumed_before,
         committed=outage.committed if committed is None else committed,
     )
 
 
-def _narrower(pick: Callable[..., int], current: int | None, moment: int | UnsetType) -> int | None:
+def _narrow_bound(pick: Callable[..., int], current: int | None, moment: int | UnsetType) -> int | None:
     return current if moment is UNSET else moment if current is None else pick(current, moment)
 
 

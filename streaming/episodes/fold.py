@@ -131,7 +131,7 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
     back, _, went, _ = members.changes(state.present, state.absent)
     if any(member.how not in ("left", "gone") for member in back):
         return False  # crashes of all members in turn are a storm
-    rejoined = sum(member.founder and bool(member.by) and not member.how for member in state.present.values())
+    rejoined = sum(member.was_present and bool(member.by) and not member.how for member in state.present.values())
     return len(back) + rejoined == state.before and not went
 
 

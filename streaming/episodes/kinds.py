@@ -74,7 +74,7 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     worst = _triggering_members(state, threshold)
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
-    visit_count = len({member.rebalance for member in state.absent if not member.founder})
+    visit_count = len({member.rebalance for member in state.absent if not member.was_present})
     is_endless = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
     has_many_visits = visit_count >= _VISIT_FACTOR * threshold and 3 * visit_count > state.rebalances
     return Storm() if is_endless or has_many_visits else None
@@ -91,8 +91,8 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
     shared = [member for member in rejoined if alternates(member.identities)]
     if shared:
         return Storm(_worst_first(shared), instance=True)
-    is_some = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
-    return Storm(_worst_first(rejoined), instance=True, sure=False) if is_some else None
+    is_shared = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
+    return Storm(_worst_first(rejoined), instance=True, sure=False) if is_shared else None
 
 
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:

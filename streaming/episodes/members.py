@@ -42,7 +42,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         first, now: its first and last member id in the episode; ``first_identity``, ``identity``: names under these.
-        founder: True if it was in the group when the episode began; else it joined at ``joined_at``, ms.
+        was_present: True if it was in the group when the episode began; else it joined at ``joined_at``, ms.
         how: how it last departed; ``closed``: that departure proves that the client was closed.
         by: the key that matched it with its replacement; ``""``: it did not return.
         departures_and_requests: how often it departed or requested a rebalance; ``times``: the last of these times, ms.
@@ -56,7 +56,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     now: str
     first_identity: MemberNames
     identity: MemberNames
-    founder: bool
+    was_present: bool
     how: DepartureManner = ""
     closed: bool = False
     by: str = ""
@@ -181,7 +181,7 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
             _with_turn(history, note.timestamp),
             now=new,
             identity=who,
-            by=identity.BY_INSTANCE if history.founder else "",
+            by=identity.BY_INSTANCE if history.was_present else "",
             rejoins=history.rejoins + 1,
             identities=(*(history.identities or (history.identity,)), who)[-_MOST_IDENTITIES:],
         )
@@ -189,10 +189,10 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
     """Return the members that returned, joined or departed. Members without an exact key are matched by other keys."""
-    went = [member for member in absent if member.founder]
-    passed = tuple(member for member in absent if not member.founder)
-    came = [member for member in present.values() if not member.founder]
-    back = [member for member in present.values() if member.founder and member.by and member.how]
+    went = [member for member in absent if member.was_present]
+    passed = tuple(member for member in absent if not member.was_present)
+    came = [member for member in present.values() if not member.was_present]
+    back = [member for member in present.values() if member.was_present and member.by and member.how]
     if went and came:
         pairs = _pairs(went, came)
         back += [_merged_history(gone, new, by) for gone, new, by in pairs]
@@ -211,7 +211,7 @@ def share_an_owner(members: Iterable[MemberHistory]) -> bool:
 
 def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
-    return MemberHistory(member_id, member_id, who, who, founder=True)
+    return MemberHistory(member_id, member_id, who, who, was_present=True)
 
 
 def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
@@ -251,7 +251,7 @@ def _match_arrivals(
                 present[member_id] = _triggered(back, rebalance)
     for member_id, who in arrivals.items():
         if member_id not in present:
-            new = MemberHistory(member_id, member_id, who, who, founder=False, joined_at=note.timestamp)
+            new = MemberHistory(member_id, member_id, who, who, was_present=False, joined_at=note.timestamp)
             present[member_id] = _triggered(new, rebalance)
     return tuple(member for place, member in enumerate(absent) if place not in matched)
 
@@ -319,6 +319,6 @@ def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberH
 
 def _without_oldest(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
     """Drop the oldest members that joined and departed within the episode, if there are too many."""
-    passed = [member for member in absent if not member.founder]
+    passed = [member for member in absent if not member.was_present]
     dropped = {id(member) for member in passed[:-MOST_PASSED]}
     return tuple(member for member in absent if id(member) not in dropped)

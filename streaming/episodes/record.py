@@ -82,12 +82,12 @@ def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_
 
 
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
-    founders = [member for member in state.present.values() if member.founder]
-    back = (*seen.back, *(member for member in founders if member.by and not member.how))
+    members_at_start = [member for member in state.present.values() if member.was_present]
+    back = (*seen.back, *(member for member in members_at_start if member.by and not member.how))
     replaced, came = back[:MOST_LISTED], seen.came[:MOST_LISTED]
     omitted = len(back) - len(replaced) + len(seen.came) - len(came)
     joined = [member.now for member in came]
-    identities = [(member.now, member.identity) for member in founders if not member.by]
+    identities = [(member.now, member.identity) for member in members_at_start if not member.by]
     for member in replaced:
         if member.first != member.now:
             identities.append((member.first, member.first_identity))
@@ -100,7 +100,7 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
             omitted += 1
             continue
         departed.append(member.now)
-        if not member.founder:
+        if not member.was_present:
             joined.append(member.now)
         identities.append((member.now, member.identity))
     return EpisodeMembers(

@@ -63,12 +63,12 @@ class ClientRounds(GroupRounds):
         self._clients: dict[str, _Client] = {}
         self._shares: dict[str, Holding] = {}
         self._shares_of: int | None = None
-        self._last_at = -1
+        self._newest_ms = -1
 
     def add(self, event: LogEvent, message: ClientEvent) -> Iterator[LogRound]:  # noqa: C901 - one case a kind
         """Process a client's log message, and yield the rebalance rounds that are complete now."""
         client = self._clients.setdefault(message.actor, _Client())
-        self._last_at = max(self._last_at, event.at)
+        self._newest_ms = max(self._newest_ms, event.at)
         self.kind = message.group_kind if message.group_kind != "consumer" else self.kind
         member = message.member_id or (None if client.is_shared else client.member_id)
         if member is not None:
@@ -87,12 +87,12 @@ class ClientRounds(GroupRounds):
                 client.is_new = True
             case ClientKind.LEAVING:
                 reason = f"LeaveGroup; client reason: {message.reason or 'not provided'}"
-                self._depart(event, member, "member.left", reason)
+                self._record_departure(event, member, "member.left", reason)
                 client.member_id = None
             case ClientKind.OVERRAN:
-                self._depart(event, member, "member.left", POLL_TIMEOUT)
+                self._record_departure(event, member, "member.left", POLL_TIMEOUT)
             case ClientKind.EXPIRED:
-                self._depart(event, member, "group.observed", message.reason or _UNKNOWN_MEMBER)
+                self._record_departure(event, member, "group.observed", message.reason or _UNKNOWN_MEMBER)
                 client.member_id = None
             case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
                 yield from self._joined(event, message, client, member)
@@ -120,14 +120,14 @@ class ClientRounds(GroupRounds):
             is_counted=True,
             is_midway=is_midway,
         )
-        self._whole(self._done, listing.members, listing.shares)
+        self._set_members(self._done, listing.members, listing.shares)
 
     def finish(self) -> Iterator[LogRound]:
         """Yield the remaining rounds; a round that the logs do not complete has no end time."""
         yield from self.flush()
         if self._gone:
-            last = LogRound(self.group_id, None, self._last_at, protocol=self.protocol, is_by_clients=True)
-            yield self._complete(last, None, reports=self._take_reports(self._last_at))
+            last = LogRound(self.group_id, None, self._newest_ms, protocol=self.protocol, is_from_clients=True)
+            yield self._complete(last, None, reports=self._take_reports(self._newest_ms))
 
     def _take_reports(self, until: int) -> list[Evidence]:
         begin = self._unused
@@ -139,7 +139,7 @@ class ClientRounds(GroupRounds):
         item = Evidence(source=SOURCE, reason=reason, member_ids=[member] if member else [], kind=kind)
         self.reports.append((event.at, item))
 
-    def _depart(self, event: LogEvent, member: str | None, kind: str, reason: str) -> None:
+    def _record_departure(self, event: LogEvent, member: str | None, kind: str, reason: str) -> None:
         if member is None:
             return
         unused = [item for _, item in self.reports[self._unused :]]
@@ -159,7 +159,7 @@ class ClientRounds(GroupRounds):
                     self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
-            if self._is_next(number):
+            if self._is_newer(number):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
                 self._done = self._by_clients(message, client, number, began, event.at)
@@ -175,14 +175,14 @@ class ClientRounds(GroupRounds):
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
         """Process the end of a sarama session, whose generation began at an unknown time after the previous session."""
-        if client.stopped is not None and number > client.number and self._is_next(number):
+        if client.stopped is not None and number > client.number and self._is_newer(number):
             yield from self.flush()
             self._done = self._by_clients(message, client, number, client.stopped, None)
         client.member_id, client.number, client.stopped = message.member_id, number, event.at
         if message.member_id:
             self.members[message.member_id] = self.names[message.member_id]
 
-    def _is_next(self, number: int) -> bool:
+    def _is_newer(self, number: int) -> bool:
         return self._done is None or self.number is None or number > self.number
 
     def _ordinal(self, event: LogEvent, client: _Client) -> int:
@@ -196,7 +196,9 @@ class ClientRounds(GroupRounds):
     ) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget(None)
-        current = LogRound(self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_by_clients=True)
+        current = LogRound(
+            self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_from_clients=True
+        )
         current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
@@ -224,15 +226,15 @@ class ClientRounds(GroupRounds):
         if message.kind is ClientKind.JOINED:
             client.is_new = False
         if message.shares:
-            self._whole(done, dict.fromkeys(message.shares, MemberNames()), message.shares)
+            self._set_members(done, dict.fromkeys(message.shares, MemberNames()), message.shares)
         elif message.size is not None:
             done.after = self.size = message.size
 
-    def _whole(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
+    def _set_members(self, done: LogRound, members: dict[str, MemberNames], shares: dict[str, Holding]) -> None:
         """Set all members of a round; members joined or departed if the previous round's members differ."""
         if self.size is not None and not done.is_midway:
             before = dict.fromkeys([*(member for member in self.members if member not in done.joined), *done.gone])
-            if not done.is_by_clients or len(before) == done.before:
+            if not done.is_from_clients or len(before) == done.before:
                 done.joined = [member for member in members if member not in before]
                 done.gone = [member for member in before if member not in members]
         self.members = {member: self.names.get(member, who) for member, who in members.items()}

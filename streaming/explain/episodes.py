@@ -111,12 +111,12 @@ class EpisodeBuilder:
 
 def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
     if episode.kind in ("rolling-restart", "restart"):
-        if not episode.sure and any(item.is_by_clients for item in rounds):
+        if not episode.sure and any(item.is_from_clients for item in rounds):
             return True  # The same process may have rejoined.
         return len(episode.members.replaced) > 1 and (episode.kind == "restart" or not episode.sure)
     if episode.kind == "first-start":
         return not any(item.number == 1 for item in rounds)
-    by_coordinator = not any(item.is_by_clients for item in rounds)
+    by_coordinator = not any(item.is_from_clients for item in rounds)
     if episode.kind in ("scale-in", "scale-out") and by_coordinator:
         # The coordinator's log shows that other members were in the group during the whole episode.
         return not all(item.before and item.after for item in rounds)

@@ -44,14 +44,14 @@ class Counts:
 
     Attributes:
         understood: number of lines that reported an event of a group.
-        strange: number of lines about rebalances that were not understood; ``examples`` has the first such lines.
+        not_understood: number of lines about rebalances without a known message; ``examples`` has the first of them.
         nameless: number of understood lines that are left out, because the log does not name their group.
         newest: the newest timestamp, ms; -1 if there are no timestamps.
     """
 
     read: int = 0
     understood: int = 0
-    strange: int = 0
+    not_understood: int = 0
     nameless: int = 0
     examples: list[str] = field(default_factory=list)
     newest: int = -1
@@ -109,7 +109,7 @@ class LogReader:
         self._header = ""
         if event is None:
             if _ABOUT_REBALANCES.search(line) and not self._is_named:
-                self._counts.strange += 1
+                self._counts.not_understood += 1
                 if len(self._counts.examples) < _MOST_EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:

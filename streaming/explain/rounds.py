@@ -32,7 +32,7 @@ class LogRound:
         is_follow_up: True if the round completes the previous round's cooperative rebalance.
         moved: partitions whose owner changed; None if unknown.
         pauses: by member, the time at which it stopped and the time at which it received its assignment, ms.
-        is_by_clients: True if only clients' logs show the round.
+        is_from_clients: True if only clients' logs show the round.
     """
 
     group_id: str
@@ -53,7 +53,7 @@ class LogRound:
     names: dict[str, MemberNames] = field(default_factory=dict)
     moved: dict[str, list[int]] | None = None
     pauses: dict[str, tuple[int, int]] = field(default_factory=dict)
-    is_by_clients: bool = False
+    is_from_clients: bool = False
     present: list[str] = field(default_factory=list)
 
     def add_reports(self, reports: Iterable[Evidence]) -> None:
@@ -139,7 +139,7 @@ class GroupRounds:
         if before is None and size:
             before = max(0, size - len(joined) + len(gone))
         expected = None if before is None else before + len(joined) - len(gone)
-        if has_epochs or current.is_by_clients:
+        if has_epochs or current.is_from_clients:
             size = expected if size is None else size
         for member in gone:
             self.members.pop(member, None)

@@ -78,28 +78,28 @@ def _story(
     group_id: str, events: Iterable[LogEvent], newest: int, start_ms: int | None, end_ms: int | None
 ) -> GroupStory:
     coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
-    by_coordinator: list[LogRound | BounceNote] = []
-    by_clients: list[LogRound] = []
+    coordinator_rounds: list[LogRound | BounceNote] = []
+    client_rounds: list[LogRound] = []
     listed: dict[str, MemberNames] = {}
     has_coordinator, has_clients, is_undated, is_rough = False, False, False, False
     for event in events:
         is_rough = is_rough or event.precision_ms > 1
         if event.coordinator is not None:
             has_coordinator = True
-            by_coordinator += coordinator.add(event, event.coordinator)
+            coordinator_rounds += coordinator.add(event, event.coordinator)
         elif event.client is not None:
             has_clients = True
-            by_clients += clients.add(event, event.client)
+            client_rounds += clients.add(event, event.client)
         elif event.listing is not None:
-            by_clients += clients.add_listing(event, event.listing)
+            client_rounds += clients.add_listing(event, event.listing)
         if event.listing is not None and event.listing.number is None:
             listed.update(event.listing.members)
         elif event.at < 0:
             is_undated = True
-    by_coordinator += coordinator.finish()
-    by_clients += clients.finish()
+    coordinator_rounds += coordinator.finish()
+    client_rounds += clients.finish()
     builder, episodes = EpisodeBuilder(group_id), list[LogEpisode]()
-    for item in _merged(by_coordinator, by_clients, clients) if has_coordinator else by_clients:
+    for item in _merged(coordinator_rounds, client_rounds, clients) if has_coordinator else client_rounds:
         at = item.timestamp if isinstance(item, BounceNote) else item.began if item.ended is None else item.ended
         if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
             episodes.extend(builder.add(item))

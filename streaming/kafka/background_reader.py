@@ -33,7 +33,7 @@ class BackgroundReader(ABC):
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
         self.topic = topic
-        self._what, self._without = what, without
+        self._kind, self._consequence = what, without
         self._reported: str | None = None
         self._has_malformed = False
         self.stopping = threading.Event()
@@ -70,9 +70,9 @@ class BackgroundReader(ABC):
         if trouble == self._reported:
             return
         if trouble is None:
-            _log.info("topic %s: %s are read", self.topic, self._what)
+            _log.info("topic %s: %s are read", self.topic, self._kind)
         else:
-            _log.warning("%s are not read%s: %s", self._what, self._without, trouble)
+            _log.warning("%s are not read%s: %s", self._kind, self._consequence, trouble)
         self._reported = trouble
 
     def log_malformed(self, problem: str) -> None:

@@ -208,7 +208,7 @@ def committed_offsets(
             time.sleep(_RETRY_SECONDS)
 
 
-class Closing(ABC):
+class Closeable(ABC):
     """A context manager that closes its connections at the end of its ``with`` block."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.episodes.cluster_cause import explain_episodes
-from streaming.kafka.clients import Closing
+from streaming.kafka.clients import Closeable
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records import episodes as episode_records
@@ -219,7 +219,7 @@ def _require_key(key: bytes, group_id: str, number: int) -> None:
         raise MalformedEpisode(f"key: {key!r} does not match the value")
 
 
-class EpisodeReader(Closing):
+class EpisodeReader(Closeable):
     """Follows the topic of episodes without a consumer group; returns each record that is the newest of its episode.
 
     ``group``, ``from_beginning`` and ``on_malformed`` are those of :class:`FollowOptions`. ``follow``: wait for the

@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
-from streaming.kafka.clients import Closing
+from streaming.kafka.clients import Closeable
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
 from streaming.records.diffs import Diff
@@ -40,7 +40,7 @@ class DiffRecord:
     offset: int
 
 
-class DiffReader(Closing):
+class DiffReader(Closeable):
     """Follows the diff topic without a consumer group.
 
     ``from_beginning``: start at the earliest diff; otherwise read only new diffs. ``positions`` (``{partition: next

@@ -24,7 +24,7 @@ _DENIED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_F
 _NO_MEMBER: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"})
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the process ends
+class StopRequested(Exception):  # noqa: N818 - not an error: the process ends
     """The process must end before a record is handled; the record is handled again at the next start."""
 
 
@@ -60,7 +60,7 @@ class TopicFollower:
                 handle(message)
                 self._consumer.resume(self._consumer.assignment())
                 self._commit(message=message)
-        except Stopped:
+        except StopRequested:
             _log.info("%s: ended before the last record was handled; it is handled at the next start", self._group_id)
         finally:
             self._consumer.close()
@@ -93,7 +93,7 @@ class TopicFollower:
             _log.warning("%s: not committed, its records are handled again: %s", self._group_id, error.args[0].str())
 
     def _repeat(self, request: Callable[[], _Answer]) -> _Answer:
-        """Repeat a request until the cluster answers; raises Stopped, or an error that a repetition can't resolve."""
+        """Repeat a request until the cluster answers; raises StopRequested, or an error that no repetition resolves."""
         while True:
             try:
                 return request()
@@ -104,13 +104,13 @@ class TopicFollower:
                     raise
                 _log.warning("%s: %s; trying again", self._group_id, error.args[0].str())
             if self._stop.wait(_POLL_SECONDS):
-                raise Stopped
+                raise StopRequested
 
     def wait(self, seconds: float) -> None:
-        """Wait while a record is handled; the consumer stays in its group. Raises Stopped if ``stop`` is set."""
+        """Wait while a record is handled; the consumer stays in its group. Raises StopRequested if ``stop`` is set."""
         self._consumer.pause(self._consumer.assignment())
         by = time.monotonic() + seconds
         while time.monotonic() < by:
             self._consumer.poll(0)
             if self._stop.wait(min(_POLL_SECONDS, max(0.0, by - time.monotonic()))):
-                raise Stopped
+                raise StopRequested

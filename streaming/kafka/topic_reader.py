@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import Closing, ClusterUnavailable, check_reachable, reader_config
+from streaming.kafka.clients import Closeable, ClusterUnavailable, check_reachable, reader_config
 from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, Stall, bounds, identify
 from streaming.kafka.security import Renewal
 from streaming.settings.connection import KafkaSettings
@@ -33,7 +33,7 @@ class TopicUnreadable(OutsideFailure):
     """The topic does not exist, or can't be read."""
 
 
-class TopicReader(Closing):
+class TopicReader(Closeable):
     """Reads all partitions of some topics, each in order; commits no offsets.
 
     Args:

@@ -69,7 +69,7 @@ class Membership:
         self._state: _MemberState | None = None
         self._leaving = False
         #: Ticks of the assignment, of the last MemberJoined event, and of the next heartbeat.
-        self._since = self._renewed = self._next_heartbeat = 0
+        self._since = self._join_renewed_at = self._next_heartbeat = 0
         #: How often the assignment was published again.
         self._repeated = 0
 
@@ -143,7 +143,7 @@ class Membership:
             state = self._state
             if state is None:
                 return []
-            if at.tick - self._renewed >= RENEW_MS:
+            if at.tick - self._join_renewed_at >= RENEW_MS:
                 return self._renew(state, at)
             repeats = REPEAT_AFTER_MS[self._repeated :]
             if repeats and not state.between and at.tick - self._since >= repeats[0]:
@@ -171,7 +171,7 @@ class Membership:
         return [*([self._joined(at)] if has_joined else []), self._acknowledged(state, at, **change)]
 
     def _joined(self, at: ClockReading) -> Event:
-        self._renewed = at.tick
+        self._join_renewed_at = at.tick
         return self._event(structs.replace(self._template, **self._member(at), topics=list(self._topics)))
 
     def _acknowledged(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:

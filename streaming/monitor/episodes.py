@@ -205,7 +205,7 @@ class _Update:
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
             detected = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
-            over = {*detection.OF_QUIET_GROUP, *detection.OF_EPISODE} - {incident.kind for incident in detected}
+            over = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in detected}
             self.incidents = incidents.close_incidents(self.incidents, sorted(over), data.timestamp)
             for incident in detected:
                 self._open(incident, episode.number if episode.open else 0)

@@ -109,7 +109,7 @@ class Step(ABC, Generic[S, M]):
     #: by which it joins and leaves.
     first_request = "FindCoordinator"
     leave_request: str
-    knocks: type[vocabulary.MemberCalls]
+    join_event: type[vocabulary.MemberCalls]
     leave_event: type[vocabulary.MemberCalls]
     #: True if a static member announces a temporary shutdown.
     announces_return = False
@@ -133,7 +133,7 @@ class Step(ABC, Generic[S, M]):
 
     def knock(self, names: Collection[str]) -> None:
         """Send join requests of processes that have started and found their coordinator."""
-        self.later(self.knocks(self.network(3), self.calls(names)))
+        self.later(self.join_event(self.network(3), self.calls(names)))
 
     def goodbye(self, names: Collection[str]) -> None:
         """Send the leave requests of these members."""
@@ -181,7 +181,7 @@ class Step(ABC, Generic[S, M]):
         """Schedule the end of the sessions of these members, which no longer send requests."""
 
     @abstractmethod
-    def thawed(self, name: str) -> None:
+    def resume_member(self, name: str) -> None:
         """Resume one frozen process."""
 
     @abstractmethod
@@ -231,7 +231,7 @@ def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
 def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
     """Resume frozen processes: those with a live session continue, others have lost all partitions and rejoin."""
     for name in event.names:
-        step.thawed(name)
+        step.resume_member(name)
     step.subscriptions()
 
 

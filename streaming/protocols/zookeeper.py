@@ -88,7 +88,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     member = ZooKeeperMember
     first_request = "Connect"
     leave_request = "CloseSession"
-    knocks = Registered
+    join_event = Registered
     leave_event = Closed
 
     def __init__(self, group: ZooKeeperState, at: int, setup: vocabulary.Setup) -> None:
@@ -152,7 +152,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         if names:
             self.later(SessionGone(self.at + self.timing.session_timeout_ms, self.calls(names)))
 
-    def thawed(self, name: str) -> None:
+    def resume_member(self, name: str) -> None:
         member = self.update(name, call=self.members[name].call + 1)
         if not member.is_member:
             lost = {"incarnation": self.incarnation(name), "nodes": vocabulary.NOTHING, "seen": 0, "notified": 0}

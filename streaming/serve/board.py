@@ -104,7 +104,7 @@ class Board:
         self.lags: Callable[[], Mapping[str, GroupLag]] = dict
         self.closing = False
         #: Counters of records and of clients.
-        self.refused = self.repeated = self.fell_behind = self.cut_off = 0
+        self.refused = self.repeated = self.fell_behind = self.dropped_unread = 0
         self._frames: list[FeedEvent] = []
         self._start = self._size = 0
         #: An asyncio event for each client that follows the feed.

@@ -114,7 +114,7 @@ class FeedResponse:
                 log.warning("a follower of the feed was let go: %s", error)
                 await send({"type": "http.response.body", "body": b""})
             except (TimeoutError, BodyLimitReached):
-                board.cut_off += 1
+                board.dropped_unread += 1
                 abort(scope)
             finally:
                 watcher.cancel()

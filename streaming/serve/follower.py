@@ -58,7 +58,7 @@ class Follower:
         self._trimmed = self._checked = 0.0
         self._blocked: Stale | None = None
         self._topic_ids: dict[str, str] = {}
-        self._turned = time.monotonic()
+        self._last_pass_at = time.monotonic()
 
     def start(self) -> None:
         """Start the thread."""
@@ -73,7 +73,7 @@ class Follower:
     @property
     def silent_seconds(self) -> float:
         """Seconds since the follower's last poll."""
-        return time.monotonic() - self._turned
+        return time.monotonic() - self._last_pass_at
 
     def watch(self) -> None:
         """Set the feed's status to stalled if the reader makes no progress; the event loop calls this every second."""
@@ -104,7 +104,7 @@ class Follower:
     def _read(self) -> None:
         self._source.open(self._history.positions(), self._history.topic_ids())
         while not self._stopping.is_set():
-            self._turned = time.monotonic()
+            self._last_pass_at = time.monotonic()
             records = self._source.poll(_POLL_SECONDS)
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
@@ -147,7 +147,7 @@ class Follower:
                     log.warning("%s: trying again until it can be written", error)
                     self._blocked = Stale("history-blocked", "The history can't be written", _now_ms())
                 self._report_status()
-                self._turned = time.monotonic()
+                self._last_pass_at = time.monotonic()
                 if self._stopping.wait(_RETRY_SECONDS):
                     return None
             else:

@@ -148,7 +148,7 @@ class Metrics(Collector):
             ("counter", "repeated_records", "Diffs dropped as seen.", board.repeated),
             ("counter", "refused_records", "Records not usable.", board.refused),
             ("counter", "clients_behind", "Times a client fell back on the history.", board.fell_behind),
-            ("counter", "clients_cut_off", "Clients that took no bytes for too long.", board.cut_off),
+            ("counter", "clients_cut_off", "Clients that took no bytes for too long.", board.dropped_unread),
         ):
             yield _KINDS[kind](f"rebalance_monitor_feed_{name}", text, value=float(value))
         text = "1 for the reason why the feed is not up to date."

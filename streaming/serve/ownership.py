@@ -149,14 +149,14 @@ def joined_since(connection: sqlite3.Connection, group: str, members: Collection
     """Return the time (ms) at which each member joined, for members that joined in the group's last rounds."""
     joined_at: dict[str, int] = {}
     missing = set(members)
-    later_ms: int | None = None
+    later_round_ms: int | None = None
     round_: _RoundMembers | None = None
     with closing(connection.execute(_NEWEST_ROUNDS_SQL, (group, MAX_SEARCHED_ROUNDS))) as rows:
         for round_ in map(_round_members.decode, _bodies(rows)):
             if round_.unchanged is UNSET:
                 present = {member_id for member_id, member in round_.members.items() if member.present is not False}
-                if later_ms is not None:
-                    joined_at |= dict.fromkeys(missing - present, later_ms)
+                if later_round_ms is not None:
+                    joined_at |= dict.fromkeys(missing - present, later_round_ms)
                 missing &= present
             else:  # the diff omits unchanged members
                 causes: list[Cause | Evidence] = [round_.cause, *round_.cause.evidence]
@@ -164,7 +164,7 @@ def joined_since(connection: sqlite3.Connection, group: str, members: Collection
                 joined = missing.intersection(member_id for cause in joins for member_id in cause.member_ids)
                 joined_at |= dict.fromkeys(joined, round_.timestamp)
                 missing -= joined
-            later_ms = round_.timestamp
+            later_round_ms = round_.timestamp
             if not missing:
                 break
     if round_ is not None and round_.cause.kind == "member.joined":

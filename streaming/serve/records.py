@@ -32,7 +32,7 @@ class UnusableRecord(BadInput):
 class TopicRecord(Struct, frozen=True):
     """One record of the topics; ``id`` is its ``ce_id``, ``type`` its ``ce_type``.
 
-    ``timestamp``: when the record was written (ms). ``happened``: time of its event (``ce_time``, ms); 0 if unknown.
+    ``timestamp``: when the record was written (ms). ``event_ms``: time of its event (``ce_time``, ms); 0 if unknown.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class TopicRecord(Struct, frozen=True):
     id: str | None
     timestamp: int = 0
     type: str = ""
-    happened: int = 0
+    event_ms: int = 0
 
 
 def parse_round(record: TopicRecord) -> "RoundSummary":

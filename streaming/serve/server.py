@@ -129,7 +129,7 @@ class FeedServer:
         lags: Callable[[], Mapping[str, GroupLag]] = dict,
     ) -> None:
         self._source, self._options, self._cluster_id = source, options, cluster_id
-        self._freshness, self._beat, self._lags = freshness, beat, lags
+        self._freshness, self._heartbeat, self._lags = freshness, beat, lags
         self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
         self._failure: MonitorError | None = None
         self._stopped = threading.Event()
@@ -195,7 +195,7 @@ class FeedServer:
             self._source, history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
         )
         follower.start()
-        watching = asyncio.create_task(_watch_follower(follower, self._access, board, self._beat))
+        watching = asyncio.create_task(_watch_follower(follower, self._access, board, self._heartbeat))
         try:
             await server.serve([self.socket])
         finally:

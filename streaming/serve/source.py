@@ -215,13 +215,13 @@ class RecordedSource:
 def _record(message: Message, default_type: str = "") -> TopicRecord:
     ce = ce_attributes(message.headers())
     try:
-        happened = round(datetime.fromisoformat(ce.get("time", "")).timestamp() * 1000)
+        event_ms = round(datetime.fromisoformat(ce.get("time", "")).timestamp() * 1000)
     except ValueError:
-        happened = 0
+        event_ms = 0
     return TopicRecord(
         *(message.topic() or "", message.partition() or 0, message.offset() or 0, message.key(), message.value()),
         id=ce.get("id"),
         timestamp=message.timestamp()[1],
         type=ce.get("type", default_type),
-        happened=happened,
+        event_ms=event_ms,
     )

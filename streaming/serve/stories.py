@@ -239,9 +239,9 @@ class StoryTable:
             *(record.timestamp, now_ms, summary.closed_at is None, zlib.compress(body, 1)),
         )
         self._execute("INSERT OR REPLACE INTO stories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-        happened, version = record.happened or summary.updated_at, zlib.compress(record.value, 1)
+        event_ms, version = record.event_ms or summary.updated_at, zlib.compress(record.value, 1)
         insert = "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?)"
-        self._execute(insert, (*place, happened, summary.opened_at, version))
+        self._execute(insert, (*place, event_ms, summary.opened_at, version))
         if row_id is None:
             self._drop_oldest(sort, group)
         self.current_stories.take(summary)

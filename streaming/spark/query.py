@@ -72,7 +72,7 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
     )
 
 
-def slim(records: DataFrame, buckets: int) -> DataFrame:
+def select_input(records: DataFrame, buckets: int) -> DataFrame:
     """Return the records as ``bucket`` and the operator's columns :data:`~streaming.spark.operator.INPUT`.
 
     If ``headers`` is null, the record has no headers. The CRC-32 of a group's key decides its bucket; it is the same in
@@ -105,7 +105,7 @@ def _array(values: Sequence[int] | Sequence[str]) -> Column:
 def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, reports: Accumulator[Any]) -> DataFrame:
     """Return the rows that Spark writes to Kafka; ``reports`` collects the statistics of the buckets."""
     rows = (
-        slim(records, buckets)
+        select_input(records, buckets)
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(

@@ -95,7 +95,7 @@ def layout(folder: Path, metadata: Metadata) -> Layout:
     return Layout(metadata.buckets, tasks)
 
 
-def outgrown(folder: Path) -> str | None:
+def resize_advice(folder: Path) -> str | None:
     """Return advice to resize if the checkpoint's buckets are too large; else None."""
     metadata = LocalCheckpoint(str(folder)).read() if (folder / checkpoints.METADATA_FILE).exists() else None
     try:

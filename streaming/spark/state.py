@@ -110,7 +110,7 @@ def bucket_numbers(buckets: int) -> list[int]:
 def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
     """Distribute the groups over ``buckets`` buckets; return the blob of each bucket that has groups.
 
-    The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.slim`).
+    The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.select_input`).
     """
     numbers = bucket_numbers(buckets)
     regrouped: defaultdict[int, Bucket] = defaultdict(Bucket)

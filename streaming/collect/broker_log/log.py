@@ -107,18 +107,18 @@ _EXAMPLE_LENGTH: Final = 200
 
 @dataclass(slots=True)
 class LogCounts:
-    """Counts of a log's lines; ``strange``: lines about rebalances or members without a known message."""
+    """Counts of a log's lines; ``not_understood``: lines about rebalances or members without a known message."""
 
     read: int = 0
     understood: int = 0
     undated: int = 0
-    strange: int = 0
+    not_understood: int = 0
     example: str = ""
 
     def problem(self, *, is_whole: bool = False) -> str | None:
         """Return a description of the log's problem, or None; a complete log (``is_whole``) needs only few lines."""
         many_lines, many_messages = (1, 1) if is_whole else (_MANY_LINES, _MANY_MESSAGES)
-        if not self.understood and (self.read >= many_lines or self.strange >= many_messages):
+        if not self.understood and (self.read >= many_lines or self.not_understood >= many_messages):
             shown = f"; such as: {self.example}" if self.example else ""
             return (
                 f"none of {self.read} lines is a group coordinator's message that is understood{shown} "
@@ -160,7 +160,7 @@ class BrokerLog:
             self.counts.understood += 1
             self.counts.undated += event.timestamp is None
         elif "ebalanc" in line or "LeaveGroup" in line or "[GroupId" in line:
-            self.counts.strange += 1
-            if self.counts.strange == 1:
+            self.counts.not_understood += 1
+            if self.counts.not_understood == 1:
                 self.counts.example = line.strip()[:_EXAMPLE_LENGTH]
         return event

@@ -125,8 +125,8 @@ class PollingCollector(BaseCollector):
         if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
-            calm = answer.state in STABLE_STATES and (event is None or before.view is None)
-            self._schedule.answered(group_id, "rest" if calm else "flux", now)
+            is_stable = answer.state in STABLE_STATES and (event is None or before.view is None)
+            self._schedule.answered(group_id, "rest" if is_stable else "flux", now)
         return event
 
     def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:

@@ -6,9 +6,9 @@ from typing import Final
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
-from streaming.collect.counts import Published, read_published
+from streaming.collect.counts import PublishedState, read_published
 from streaming.collect.polling.group import UNKNOWN, PolledGroup, is_polled, resumed, resumed_from_latest
-from streaming.kafka.clients import Closing
+from streaming.kafka.clients import Closeable
 from streaming.kafka.compacted_topics import read_assignment_records
 from streaming.kafka.metadata import identify
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
@@ -23,7 +23,7 @@ _MOST: Final = 1000
 
 def read_published_state(
     settings: Settings, counts_source: str, wanted: Callable[[str], bool]
-) -> tuple[Published, dict[str, PolledGroup]]:
+) -> tuple[PublishedState, dict[str, PolledGroup]]:
     """Return the published state, and each group's state after its last event by any collector.
 
     Each topic is read once. If retention deleted all events of a group, its state comes from its latest assignment,
@@ -61,7 +61,7 @@ def _decoded(message: Message) -> Event | None:
         return None
 
 
-class OtherCollectors(Closing):
+class OtherCollectors(Closeable):
     """Reads the events that other collectors publish about the followed groups from now on."""
 
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:

@@ -28,9 +28,9 @@ class Pace(NamedTuple):
     slow: float
     requests: float
 
-    def pause(self, calm: int) -> float:
-        """Return the seconds until a group's next request; each unchanged answer in a row (``calm``) doubles them."""
-        return min(self.slow, self.quick * 2.0 ** min(calm, 32))
+    def pause(self, unchanged_answers: int) -> float:
+        """Return the seconds until a group's next request; each of ``unchanged_answers`` in a row doubles them."""
+        return min(self.slow, self.quick * 2.0 ** min(unchanged_answers, 32))
 
     def list_interval(self, brokers: int) -> float:
         """Return the seconds between two list requests, which go to every broker and must not use the whole budget."""
@@ -46,7 +46,7 @@ class _Slot:
 
     due: float
     cost: int
-    calm: int = 1
+    unchanged_answers: int = 1
     is_pending: bool = False
     failed: int = 0
 
@@ -89,8 +89,8 @@ class Schedule:
     def make_due(self, group_id: str, now: float) -> None:
         """Request a rebalancing group now; a group whose last answer showed a change is due soon anyway."""
         slot = self._slots[group_id]
-        if slot.calm and not slot.failed:
-            slot.calm, slot.due = 0, min(slot.due, now)
+        if slot.unchanged_answers and not slot.failed:
+            slot.unchanged_answers, slot.due = 0, min(slot.due, now)
 
     def retry(self, now: float) -> None:
         """Make all groups without an answer due now, because the cluster answers again."""
@@ -107,8 +107,8 @@ class Schedule:
         due = sorted(
             (slot.due, group_id) for group_id, slot in slots.items() if slot.due <= now and not slot.is_pending
         )
-        flux = deque(group_id for _, group_id in due if not slots[group_id].calm)
-        rest = deque(group_id for _, group_id in due if slots[group_id].calm)
+        flux = deque(group_id for _, group_id in due if not slots[group_id].unchanged_answers)
+        rest = deque(group_id for _, group_id in due if slots[group_id].unchanged_answers)
         while self._budget > 0 and (flux or rest):
             self._flux_first = not self._flux_first
             group_id = (flux if flux and (self._flux_first or not rest) else rest).popleft()
@@ -124,8 +124,8 @@ class Schedule:
             return
         slot.is_pending = False
         slot.failed = slot.failed + 1 if shown == "nothing" else 0
-        slot.calm = slot.calm + 1 if shown == "rest" else 0
-        slot.due = now + self._pace.pause(slot.failed or slot.calm)
+        slot.unchanged_answers = slot.unchanged_answers + 1 if shown == "rest" else 0
+        slot.due = now + self._pace.pause(slot.failed or slot.unchanged_answers)
 
     @property
     def cost(self) -> int:

@@ -181,7 +181,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 
     member = ClassicMember
     leave_request = "LeaveGroup"
-    knocks = JoinGroup
+    join_event = JoinGroup
     leave_event = LeaveGroup
 
     def __init__(self, group: ClassicState, at: int, setup: Setup, rules: Rules) -> None:
@@ -304,7 +304,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
                 expiries[name] = max(self.last_contact(member) + self.timing.session_timeout_ms, self.at)
         self.later_each(SessionExpired, expiries)
 
-    def thawed(self, name: str) -> None:
+    def resume_member(self, name: str) -> None:
         """Resume a frozen member: it continues if its session is alive, else it has lost its partitions and rejoins."""
         member = self.members[name]
         if not member.is_member:

@@ -309,7 +309,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 end = min(end, member.unrevoked_at + self.timing.rebalance_timeout_ms)
             self.later(Expired(max(end, self.at), self.calls([name])))
 
-    def thawed(self, name: str) -> None:
+    def resume_member(self, name: str) -> None:
         """Resume a frozen member: it sends a heartbeat if its session is alive, else it rejoins with epoch 0."""
         member = self.members[name]
         call = member.call + 1

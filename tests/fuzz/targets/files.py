@@ -146,7 +146,7 @@ def _claimed(folder: Path) -> checkpoint.Metadata:
 
 def _resized(folder: Path) -> None:
     """Read a checkpoint as ``stream resize`` and ``doctor`` do before they start Spark."""
-    resize.outgrown(folder)
+    resize.resize_advice(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
     assert done.before == done.after
     batch = last_batch(folder / "commits")

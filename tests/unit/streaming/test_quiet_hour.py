@@ -136,7 +136,7 @@ class Scene:
         self.tracker._update_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
-        self.follower._turned = self.clock.monotonic()
+        self.follower._last_pass_at = self.clock.monotonic()
         self.follower._step([])
         self.follower.watch()
         self.warnings.poll(self.clock.monotonic(), self.clock.time())

@@ -17,7 +17,7 @@ def spread(evenness: Evenness) -> int:
 
 def test_placement_of_admin_utils_is_even() -> None:
     evenness = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
-    assert evenness.even
+    assert evenness.is_even
     assert (evenness.leaders, evenness.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})
     assert evenness.rack_gaps == []
 
@@ -59,7 +59,7 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
     placement = {("t", p): rng.sample(range(len(brokers)), rng.randint(1, min(3, len(brokers)))) for p in range(40)}
     evenness = check_placement(brokers, placement)
     again = check_placement(brokers, evenness.after)
-    assert again.even
+    assert again.is_even
     assert again.rack_gaps == []
     assert spread(again) <= spread(evenness) or evenness.rack_gaps
     if racks == [None]:

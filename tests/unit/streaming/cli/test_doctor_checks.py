@@ -40,7 +40,7 @@ def test_new_and_existing_checkpoint_are_valid(tmp_path: Path) -> None:
 def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
-    monkeypatch.setattr(doctor, "outgrown", lambda _: "its state has outgrown its 16 buckets")
+    monkeypatch.setattr(doctor, "resize_advice", lambda _: "its state has outgrown its 16 buckets")
     finding = doctor._check_checkpoint(tmp_path)
     assert (finding.ok, finding.text) == (True, f"{tmp_path}: writable, but its state has outgrown its 16 buckets")
 

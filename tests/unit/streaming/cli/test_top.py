@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from streaming.cli.groups import worst_first
+from streaming.cli.groups import sort_worst_first
 from streaming.recording.overview import GroupOverview
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import checkout, episode_records, latest
@@ -35,6 +35,6 @@ def test_the_worst_status_is_first() -> None:
         stable,
         GroupOverview(latest(settling), list(reversed(episode_records(settling, over=False)))),
     ]
-    statuses = [overview.status.status for overview in worst_first(overviews)]
+    statuses = [overview.status.status for overview in sort_worst_first(overviews)]
     assert statuses == sorted(statuses, key=["settling", "stable", "empty"].index)
     assert statuses[-1] == "empty"

@@ -102,7 +102,7 @@ def test_restarted_collector_publishes_pending_snapshot_once(flushed: bool) -> N
         if flushed:
             outcomes += fold.flush()
         again = restart.fold()
-        again.start, again.held_at_start = at, bool(fold.held)
+        again.start, again.was_pending = at, bool(fold.held)
         outcomes += [outcome for row in restart.rows for outcome in again.add(row)] + again.settle() + again.flush()
         ids = [event.id for event in events(outcomes)]
         assert len(set(ids)) == len(ids)

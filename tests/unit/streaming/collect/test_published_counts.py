@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streaming.collect.counts import Published, partitions_changed, read_published
+from streaming.collect.counts import PublishedState, partitions_changed, read_published
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupRebalancing, TopicMetadata
 from streaming.settings.config import Settings
@@ -22,8 +22,8 @@ class Record:
         self.partition, self.timestamp = (lambda: 0), (lambda: (1, 1))
 
 
-def published(*events: Event) -> Published:
-    taken = Published("here")
+def published(*events: Event) -> PublishedState:
+    taken = PublishedState("here")
     for event in events:
         taken.take(Record(*codec.encode_event(event)))
     return taken
@@ -60,7 +60,7 @@ def test_counts_of_another_cluster_are_skipped() -> None:
 
 def test_undecodable_records_are_left_to_the_stream() -> None:
     key, _, headers = codec.encode_event(counts("a", t=SIX))
-    taken = Published("here")
+    taken = PublishedState("here")
     for record in (Record(key, b"{", headers), Record(None, b"{}", headers), Record(key, b"{}", None)):
         taken.take(record)
     assert taken.counts == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.topic_follower import Stopped
+from streaming.kafka.topic_follower import StopRequested
 from streaming.notify.requests import Request
 from streaming.notify.sender import Refused, Sender
 from tests.support.receiver import Response, receiver
@@ -14,7 +14,7 @@ def sender(waits: list[float], *, most: int = 100, allow_private: bool = True) -
     def wait(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) > most:
-            raise Stopped
+            raise StopRequested
 
     return Sender("ops", wait, allow_private=allow_private)
 
@@ -63,5 +63,5 @@ def test_private_addresses_are_refused() -> None:
 def test_stop_interrupts_the_retries() -> None:
     with receiver() as received:
         url = received.url
-    with pytest.raises(Stopped):
+    with pytest.raises(StopRequested):
         sender([], most=3).send(posted(url))

@@ -279,7 +279,7 @@ async def test_departed_client_is_not_tracked(feeding: Feeding) -> None:
     assert len(feeding.board.listeners) == 1
     client.left.set()
     await running
-    assert (len(feeding.board.listeners), feeding.board.cut_off, client.aborted) == (0, 0, [])
+    assert (len(feeding.board.listeners), feeding.board.dropped_unread, client.aborted) == (0, 0, [])
     assert client.sent[0]["status"] == 200
     assert client.sent[-1] == {"type": "http.response.body", "body": b""}
 
@@ -290,7 +290,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
     client = Client(feeding)
     client.deaf = True
     await client.run()
-    assert (len(feeding.board.listeners), feeding.board.cut_off, client.aborted) == (0, 1, [True])
+    assert (len(feeding.board.listeners), feeding.board.dropped_unread, client.aborted) == (0, 1, [True])
 
 
 @run_async

@@ -32,7 +32,7 @@ def served(history: History, log: list[Record]) -> None:
             [
                 TopicRecord(
                     *(TOPICS[write.topic], 0, offset, write.key, write.value, ce_attributes(write.headers)["id"]),
-                    happened=event_time(record),
+                    event_ms=event_time(record),
                 )
                 for write in writes
             ]

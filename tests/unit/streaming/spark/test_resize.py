@@ -29,7 +29,7 @@ from streaming.spark.checkpoint import (
     switch,
 )
 from streaming.spark.failures import RESTORE
-from streaming.spark.resize import Layout, Resized, layout, outgrown, resize
+from streaming.spark.resize import Layout, Resized, layout, resize, resize_advice
 from streaming.spark.session import SessionOptions
 from tests.support.histories import Log
 
@@ -269,13 +269,13 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
 
 
 def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None:
-    assert outgrown(with_state(tmp_path / "well", 800, 800)) is None
+    assert resize_advice(with_state(tmp_path / "well", 800, 800)) is None
     folder = with_state(tmp_path / "large", 2000, 1200)
-    advice = outgrown(folder)
+    advice = resize_advice(folder)
     assert advice is not None
     assert "outgrown its 16 buckets (some 200 kB each on disk): stop the job" in advice
     assert advice.endswith(f"stream resize --checkpoint {folder} --buckets 128`")
-    assert outgrown(tmp_path) is None
+    assert resize_advice(tmp_path) is None
 
 
 def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
@@ -306,4 +306,4 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("kilobytes", "is_outgrown"), [(800, False), (801, True)])
 def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
-    assert (outgrown(with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
+    assert (resize_advice(with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
