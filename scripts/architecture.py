@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "design" / "architecture.md"
 #: The module is called wherever bytes are read or written; the table lists it where an event passes it first.
 CODEC = "streaming.records.codec"
 #: Packages on an event's path, in order. `derived` computes what `observed` reads.
-STATIONS = (
+EVENT_PATH = (
     "streaming.monitor.bucket",
     CODEC,
     "streaming.monitor.group",
@@ -38,40 +38,40 @@ STATIONS = (
 )
 
 
-def rooms() -> dict[str, set[str]]:
+def imported_packages() -> dict[str, set[str]]:
     """Return the packages (``assignors`` and those in ``streaming``) that each package imports directly."""
     graph = grimp.build_graph("assignors", "streaming", cache_dir=None)
     imported: dict[str, set[str]] = {}
     for module in graph.modules:
-        room = _room(module)
-        if room is not None:
-            rooms_of = {_room(name) for name in graph.find_modules_directly_imported_by(module)}
-            imported.setdefault(room, set()).update(name for name in rooms_of - {room} if name is not None)
+        package = _package(module)
+        if package is not None:
+            packages = {_package(name) for name in graph.find_modules_directly_imported_by(module)}
+            imported.setdefault(package, set()).update(name for name in packages - {package} if name is not None)
     return imported
 
 
-def _room(module: str) -> str | None:
+def _package(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] == "assignors":
         return "assignors"
     return None if len(parts) == 1 or parts[1] == "__main__" else parts[1]
 
 
-def picture() -> str:
+def import_diagram() -> str:
     """Return the packages as a Mermaid flowchart; an arrow that other arrows imply is omitted."""
-    imports = rooms()
+    imports = imported_packages()
 
-    def reach(room: str) -> set[str]:
-        return imports[room].union(*map(reach, imports[room]))
+    def reach(package: str) -> set[str]:
+        return imports[package].union(*map(reach, imports[package]))
 
     lines = ["```mermaid", "flowchart TD"]
-    for room in sorted(imports):
-        implied = set[str]().union(*map(reach, imports[room]))
-        lines += [f"    {room} --> {name}" for name in sorted(imports[room] - implied)]
+    for package in sorted(imports):
+        implied = set[str]().union(*map(reach, imports[package]))
+        lines += [f"    {package} --> {name}" for name in sorted(imports[package] - implied)]
     return "\n".join([*lines, "```"])
 
 
-def walked() -> list[str]:
+def modules_of_a_join() -> list[str]:
     """Return the modules that process a join event until the event's episode is written, in order.
 
     A module that calls other modules is listed once; a module that is entered again later is listed again.
@@ -92,9 +92,9 @@ def walked() -> list[str]:
         return "" if frame is None else frame.f_globals.get("__name__", "")
 
     def enter(frame: FrameType, kind: str, _: Any) -> None:
-        station = module(frame)
-        if kind == "call" and station in STATIONS and station not in (module(frame.f_back), *entered[-1:]):
-            entered.append(station)
+        name = module(frame)
+        if kind == "call" and name in EVENT_PATH and name not in (module(frame.f_back), *entered[-1:]):
+            entered.append(name)
 
     sys.setprofile(enter)
     try:
@@ -106,17 +106,17 @@ def walked() -> list[str]:
 
 def walk() -> str:
     """Return a Markdown table of the modules, each with the first sentence of its docstring."""
-    way = walked()
+    way = modules_of_a_join()
     order = list(dict.fromkeys(way))  # bytes are written at the end, by the modules that define the records
-    if order != list(STATIONS):
-        sys.exit(f"a record's way is {' → '.join(way)}: not that of STATIONS")
+    if order != list(EVENT_PATH):
+        sys.exit(f"a record's way is {' → '.join(way)}: not that of EVENT_PATH")
     return "\n".join(_stations())
 
 
 def _stations() -> Iterator[str]:
     yield "| | station | what it does |"
     yield "|---:|---|---|"
-    for number, name in enumerate(STATIONS, 1):
+    for number, name in enumerate(EVENT_PATH, 1):
         docstring = inspect.getdoc(importlib.import_module(name)) or ""
         first = " ".join(docstring.split("\n\n")[0].split()).replace("``", "`").replace("|", "\\|")
         plain = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", first)
@@ -126,7 +126,7 @@ def _stations() -> Iterator[str]:
 def main() -> None:
     """Write the page, or with ``--check`` exit 1 if it does not match the code."""
     text = PAGE.read_text()
-    for name, part in (("picture", picture()), ("walk", walk())):
+    for name, part in (("picture", import_diagram()), ("walk", walk())):
         mark = f"<!-- {name}: scripts/architecture.py -->"
         pattern = rf"{re.escape(mark)}\n.*?\n<!-- /{name} -->"
         text = re.sub(pattern, lambda _, m=mark, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL)

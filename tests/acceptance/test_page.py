@@ -229,8 +229,8 @@ def test_storm_incident_names_its_member_and_closes(
         expect(incident.locator(".mark")).to_have_text("Storm")
         expect(incident.locator("p")).to_contain_text(name)
         expect(watched.page.locator(".badge")).to_have_text("Storming")
-        needs = watched.overview.locator(".attention li").filter(has_text=stage.group)
-        expect(needs.locator(".mark")).to_have_text("Storm")
+        attention_row = watched.overview.locator(".attention li").filter(has_text=stage.group)
+        expect(attention_row.locator(".mark")).to_have_text("Storm")
         watched.ends()
         expect(watched.page.locator(".incidents")).to_contain_text("none open")
 
@@ -265,8 +265,8 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         incident = watched.page.locator(".incidents [data-tone=bad]").filter(has_text="Stuck")
         expect(incident.locator("p")).to_contain_text("slow")
         expect(watched.page.locator(".badge")).to_have_text(re.compile("Rebalancing|Stuck"))
-        needs = watched.overview.locator(".attention li").filter(has_text=group)
-        expect(needs.filter(has_text="Stuck").locator(".story")).to_contain_text("slow")
+        attention_row = watched.overview.locator(".attention li").filter(has_text=group)
+        expect(attention_row.filter(has_text="Stuck").locator(".story")).to_contain_text("slow")
         eventually(lambda: polled(lambda: settled(stage, group)))
         watched.ends()
         expect(waits).to_be_hidden()
@@ -275,7 +275,7 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
     slow.close()
 
 
-def hanging(stage: Stage, group: str, name: str) -> Consumer:
+def start_manual_poller(stage: Stage, group: str, name: str) -> Consumer:
     """Start a member of the classic protocol that polls only when the test requests it."""
     servers = stage.serve.settings.kafka.bootstrap_servers
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
@@ -287,7 +287,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
     stage: Stage, record_property: Callable[[str, object], None]
 ) -> None:
     group = f"{NEIGHBOURS}-8"
-    slow = hanging(stage, group, "slow")
+    slow = start_manual_poller(stage, group, "slow")
 
     def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
         for consumer in consumers:
@@ -297,7 +297,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
     eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=PATIENCE)
     with watched_group(stage, group, record_property) as watched:
         began = time.time()
-        fast = hanging(stage, group, "fast")
+        fast = start_manual_poller(stage, group, "fast")
         eventually(lambda: polled(lambda: watched.page.locator(".badge").inner_text() == "Rebalancing", fast))
         record_property("seconds_from_join_to_page", round(time.time() - began, 1))
         watched.shown(

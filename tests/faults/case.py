@@ -22,13 +22,13 @@ class Case:
         where: the affected component.
         fault: the fault's name in the table.
         strike: context manager that injects the fault, yields the expected report and undoes the fault.
-        during: whether groups can change while the fault lasts.
+        changes: whether groups can change while the fault lasts.
     """
 
     where: str
     fault: str
     strike: Strike
-    during: bool = True
+    changes: bool = True
 
     def fault_of(self, report: Report) -> str:
         """Return the fault's name in the table's row for the component that reports the fault."""
@@ -57,11 +57,11 @@ class Outcome:
 
 def run(site: Site, case: Case) -> list[Outcome]:
     """Inject the fault, wait for the report, undo the fault, and wait until all diffs are complete."""
-    site.stand()
+    site.start_missing()
     site.settle()
     with case.strike(site) as reports:
         took = site.await_all(reports)
-        if case.during:
+        if case.changes:
             site.change()
     healed = time.monotonic()
     site.settle()

@@ -31,9 +31,9 @@ class Host:
         control: a new file from which the component reads the state of its host.
     """
 
-    def __init__(self, built: Path, control: Path) -> None:
-        self.environment = {"LD_PRELOAD": str(built), "FAULTY_HOST": str(control)}
-        self._control = control
+    def __init__(self, built: Path, state_file: Path) -> None:
+        self.environment = {"LD_PRELOAD": str(built), "FAULTY_HOST": str(state_file)}
+        self._control = state_file
         self._control.write_bytes(bytes(16))
 
     def set_clock(self, seconds: int) -> None:

@@ -127,7 +127,7 @@ class Site(Monitor):
         except (OSError, urllib.error.URLError):
             return False
 
-    def stand(self) -> None:
+    def start_missing(self) -> None:
         """Start every component that a failed case left stopped."""
         self.broker.start()
         for part in self.parts.values():
@@ -200,10 +200,10 @@ class Site(Monitor):
         """Return the report that these words are logged by a component from now on."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
-            name, f"log: “{self._shown(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
+            name, f"log: “{self._short(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
         )
 
-    def _shown(self, words: Iterable[str]) -> str:
+    def _short(self, words: Iterable[str]) -> str:
         """Return log words as the table of faults shows them, without file paths of this run."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
@@ -221,7 +221,7 @@ class Site(Monitor):
             assert "Traceback" not in part.output()[mark:]
             return True
 
-        return Report(name, f"exit status {status}: “{self._shown(words)}”", ended, within)
+        return Report(name, f"exit status {status}: “{self._short(words)}”", ended, within)
 
     def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
         """Return the expected report that Prometheus can't scrape a component: ``up`` is 0, which raises an alert."""
@@ -235,16 +235,16 @@ class Site(Monitor):
     def silence(self) -> list[Report]:
         """Return the reports of all three components that the broker does not respond."""
         return [
-            self._waits("collect", "no contact with Kafka", "is the cluster up?"),
-            self._waits("stream", "no contact with Kafka", "no broker answers"),
+            self._logs_one_of("collect", "no contact with Kafka", "is the cluster up?"),
+            self._logs_one_of("stream", "no contact with Kafka", "no broker answers"),
             self.server_reports("kafka-unreachable", within=30),
         ]
 
-    def _waits(self, name: str, *either: str) -> Report:
+    def _logs_one_of(self, name: str, *phrases: str) -> Report:
         """Return the expected report: the component logs one of these texts, depending on its activity."""
         part, mark = self.parts[name], len(self.parts[name].output())
-        words = " or ".join(f"“{phrase}”" for phrase in either)
-        return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in either), 60)
+        words = " or ".join(f"“{phrase}”" for phrase in phrases)
+        return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in phrases), 60)
 
     def seen(self, report: Report, fault: str = "") -> Report:
         """Wait for the report and return it with the seconds that it took.

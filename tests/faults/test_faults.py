@@ -87,7 +87,7 @@ def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
 
 def compare(site: Site) -> None:
     """Compare the snapshots of all groups, including deleted groups, with those of an undisturbed collector."""
-    site.stand()
+    site.start_missing()
     site.change()
     site.complete()
     observed = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]

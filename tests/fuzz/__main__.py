@@ -36,19 +36,19 @@ def main() -> int:
     if unknown := [name for name in names if name not in NAMES]:
         parser.error(f"--target {unknown[0]}: there are {', '.join(NAMES)}")
     if options.list:
-        _say("\n".join(names))
+        _print("\n".join(names))
         return 0
     if options.case:
         name = options.target[0] if options.target else options.case.resolve().parent.name
         engine.replay(get(name), options.case)
-        _say("nothing found")
+        _print("nothing found")
         return 0
     how = "guided by coverage (atheris)" if engine.GUIDED else "not guided: atheris is not installed"
-    _say(f"{len(names)} targets, {options.seconds:g} s each, seed {options.seed}, {how}")
-    return max([_attacked(name, options.seconds, options.seed) for name in names])
+    _print(f"{len(names)} targets, {options.seconds:g} s each, seed {options.seed}, {how}")
+    return max([_fuzz_target(name, options.seconds, options.seed) for name in names])
 
 
-def _attacked(name: str, seconds: float, seed: int) -> int:
+def _fuzz_target(name: str, seconds: float, seed: int) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         folder = Path(scratch)
@@ -69,7 +69,7 @@ def _attacked(name: str, seconds: float, seed: int) -> int:
             status, stderr = -1, f"hung for {_GRACE} s\n{(expired.stderr or b'').decode(errors='replace')}"
         took = time.monotonic() - began
         count = (folder / engine.COUNT).read_text() if (folder / engine.COUNT).exists() else "?"
-        _say(f"{name:20} {count:>9} cases {took:6.0f} s  {'nothing found' if status == 0 else 'FOUND'}")
+        _print(f"{name:20} {count:>9} cases {took:6.0f} s  {'nothing found' if status == 0 else 'FOUND'}")
         if status == 0:
             return 0
         finding = folder / engine.FINDING
@@ -82,11 +82,11 @@ def _report(name: str, seed: int, case: str, finding: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(case)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    _say(f"{finding}\nThe case (seed {seed}), kept in {shown}:\n{case[:4000]}")
-    _say(f"Again: make fuzz CASE={shown}\n")
+    _print(f"{finding}\nThe case (seed {seed}), kept in {shown}:\n{case[:4000]}")
+    _print(f"Again: make fuzz CASE={shown}\n")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -62,19 +62,19 @@ class Mutator:
             case 2:
                 records.append(records.pop(at))
             case _:
-                donor = self.seed(random)
-                start = random.randrange(0, len(donor), width) if donor else 0
-                end = start + width * random.choice((1, 1, 2, len(donor)))
-                records[at:at] = [donor[start:end]]
+                other_seed = self.seed(random)
+                start = random.randrange(0, len(other_seed), width) if other_seed else 0
+                end = start + width * random.choice((1, 1, 2, len(other_seed)))
+                records[at:at] = [other_seed[start:end]]
         return [part for record in records for part in record][: 64 * width]
 
     def _part(self, part: Part, at: int, random: Random) -> Part:
-        roll = random.random()
-        if part is None or roll < 0.03:
+        fraction = random.random()
+        if part is None or fraction < 0.03:
             return random.choice((None, b"", self._column(at, random)))
-        if roll < 0.1:
+        if fraction < 0.1:
             return self._column(at, random)
-        if roll < 0.6 and part[:1] in (b"{", b"["):
+        if fraction < 0.6 and part[:1] in (b"{", b"["):
             try:
                 return self._json(json.loads(part), random)
             except (ValueError, RecursionError):  # text that only begins like JSON
@@ -83,9 +83,9 @@ class Mutator:
 
     def _column(self, at: int, random: Random) -> Part:
         """Return the part at this position of a randomly chosen seed's record."""
-        donor = self.seed(random)
-        same = donor[at % self._target.width :: self._target.width]
-        return random.choice(same) if same else b""
+        other_seed = self.seed(random)
+        parts_at = other_seed[at % self._target.width :: self._target.width]
+        return random.choice(parts_at) if parts_at else b""
 
     def _bytes(self, part: bytes, random: Random) -> bytes:
         at = random.randint(0, len(part))
@@ -113,9 +113,9 @@ class Mutator:
                 edge = random.choice((*EDGES, 10**5000))
                 return part[: number.start()] + _digits(edge) + part[number.end() :]
             case _:
-                donor = self._column(random.randrange(self._target.width), random) or b""
-                start = random.randint(0, len(donor))
-                new = donor[start : start + width]
+                other_seed = self._column(random.randrange(self._target.width), random) or b""
+                start = random.randint(0, len(other_seed))
+                new = other_seed[start : start + width]
         return part[:at] + new + part[at + width :]
 
     def _json(self, value: Any, random: Random) -> bytes:

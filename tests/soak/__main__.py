@@ -45,7 +45,7 @@ def main() -> int:
         run.say("waiting for each group's first diff")
         eventually(lambda: run.crowd.last["fewest"] >= options.groups, timeout=PATIENCE, every=1)
         run.begin, before = time.monotonic(), len(run.traffic.acknowledged)
-        run.disturb()
+        run.inject_faults()
         run.until(REST)
         run.rest = time.monotonic()
         run.until((run.rest - run.begin) / run.seconds + 1 - REST, "at rest")

@@ -16,12 +16,12 @@ from typing import Any
 from tests.support.load import FeedClient
 
 
-class _Crowd:
+class _Clients:
     """All clients of the process; ids are stored as numbers, so that many clients share them."""
 
     def __init__(self, port: int, count: int) -> None:
         self._numbers: dict[bytes, int] = {}
-        self._had = [bytearray() for _ in range(count)]
+        self._received_ids = [bytearray() for _ in range(count)]
         self._newest = 0
         self._worst = 0.0
         self.distinct = [0] * count
@@ -30,16 +30,16 @@ class _Crowd:
         self.ending = False
 
     def _receiver_of(self, client: int) -> Any:
-        had = self._had[client]
+        received = self._received_ids[client]
 
         def take(ce_id: bytes, sent: int, now: float) -> None:
             number = self._numbers.setdefault(ce_id, len(self._numbers))
-            if number >= len(had):
-                had.extend(bytes(number + 1000 - len(had)))
-            if had[number]:
+            if number >= len(received):
+                received.extend(bytes(number + 1000 - len(received)))
+            if received[number]:
                 self.twice += 1
                 return
-            had[number] = 1
+            received[number] = 1
             self.distinct[client] += 1
             self._newest = max(self._newest, sent)
             self._worst = max(self._worst, now - sent)
@@ -66,7 +66,7 @@ class _Crowd:
 
 
 async def _run(port: int, count: int) -> None:
-    crowd = _Crowd(port, count)
+    crowd = _Clients(port, count)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def wait_for_end() -> None:
@@ -76,7 +76,7 @@ async def _run(port: int, count: int) -> None:
     threading.Thread(target=wait_for_end, daemon=True).start()
     tasks = [asyncio.create_task(client.follow(lambda: False)) for client in crowd.clients]
     while not ended.is_set():
-        _say(crowd.report())
+        _print_json(crowd.report())
         try:
             await asyncio.wait_for(ended.wait(), 1)
         except TimeoutError:
@@ -84,11 +84,11 @@ async def _run(port: int, count: int) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    _say(crowd.report() | {"all": crowd.ids()})
+    _print_json(crowd.report() | {"all": crowd.ids()})
 
 
-def _say(what: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+def _print_json(report: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(report) + "\n")
     sys.stdout.flush()
 
 

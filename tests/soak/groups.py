@@ -33,11 +33,11 @@ _HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (
 
 @dataclass(slots=True)
 class _Group:
-    """A group with a permanent member and, at times, a visiting member; the id of an absent member is empty."""
+    """A group with a first member and, at times, a second member; the id of an absent member is empty."""
 
     name: str
-    resident: str = ""
-    visitor: str = ""
+    first_member: str = ""
+    second_member: str = ""
     generation: int = 0
     has_assignment: bool = False
 
@@ -121,9 +121,9 @@ class _Worker(threading.Thread):
             except (OSError, Refused) as error:
                 self._traffic.failures += 1
                 self._close()
-                group.has_assignment, group.visitor = False, ""
+                group.has_assignment, group.second_member = False, ""
                 if isinstance(error, Refused) and error.code == _UNKNOWN_MEMBER:
-                    group.resident = ""
+                    group.first_member = ""
                 self._traffic.ending.wait(_AGAIN_SECONDS)
             else:
                 return
@@ -132,35 +132,35 @@ class _Worker(threading.Thread):
         if self._connections is None:
             self._connections = self._connect(), self._connect()
         first, second = self._connections
-        if group.has_assignment and not group.visitor:
-            self._visitor_joins(group, first, second)
+        if group.has_assignment and not group.second_member:
+            self._join_second_member(group, first, second)
             return
-        if group.visitor:
-            first.leave(group.name, group.visitor)
-            group.visitor = ""
-        self._join(first, group, group.resident)
-        group.generation, _, group.resident = first.joined()
-        self._assign(first, group, {group.resident: _WHOLE})
+        if group.second_member:
+            first.leave(group.name, group.second_member)
+            group.second_member = ""
+        self._join(first, group, group.first_member)
+        group.generation, _, group.first_member = first.joined()
+        self._assign(first, group, {group.first_member: _WHOLE})
 
-    def _visitor_joins(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
-        """Let a visiting member join; the permanent member is notified by a heartbeat response and rejoins."""
+    def _join_second_member(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
+        """Let the second member join; the first member is notified by a heartbeat response and rejoins."""
         self._join(second, group, "")
         self._await_rebalance(group, first)
-        self._join(first, group, group.resident)
+        self._join(first, group, group.first_member)
         group.generation, leader, _ = first.joined()
-        _, _, group.visitor = second.joined()
-        members = [group.resident, group.visitor]
-        if leader != group.resident:
-            raise OSError(f"{group.name}: the resident is not the leader")
+        _, _, group.second_member = second.joined()
+        members = [group.first_member, group.second_member]
+        if leader != group.first_member:
+            raise OSError(f"{group.name}: the first member is not the leader")
         self._assign(first, group, dict(zip(members, _HALVES, strict=True)))
-        second.sync(group.name, group.generation, group.visitor, {})
+        second.sync(group.name, group.generation, group.second_member, {})
 
     @staticmethod
     def _await_rebalance(group: _Group, member: RawConnection) -> None:
         by = time.monotonic() + _ANSWER_SECONDS
         try:
             while time.monotonic() < by:
-                member.heartbeat(group.name, group.generation, group.resident)
+                member.heartbeat(group.name, group.generation, group.first_member)
         except Refused as refused:
             if refused.code != REBALANCE_IN_PROGRESS:
                 raise
@@ -168,7 +168,7 @@ class _Worker(threading.Thread):
         raise OSError(f"{group.name}: nobody joins")  # the request on the other connection failed
 
     def _assign(self, leader: RawConnection, group: _Group, assignments: dict[str, bytes]) -> None:
-        leader.sync(group.name, group.generation, group.resident, assignments)
+        leader.sync(group.name, group.generation, group.first_member, assignments)
         group.has_assignment = True
         self._traffic.acknowledged.append((group.name, group.generation))
 

@@ -80,13 +80,13 @@ class Soak:
             self.say(what)
             time.sleep(min(left, 15))
 
-    def disturb(self) -> None:
+    def inject_faults(self) -> None:
         """Inject all faults one after the other."""
         faults: dict[str, tuple[str, Callable[[], None]]] = {
             "collect": ("SIGKILL of collect", lambda: restart(self.monitor.collect)),
             "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
             "serve": ("SIGKILL of serve", lambda: restart(self.monitor.serve)),
-            "broker": ("the broker restarted", lambda: void(self.monitor.broker.restart())),
+            "broker": ("the broker restarted", lambda: discard_result(self.monitor.broker.restart())),
             "disk": (f"the history's disk full for {_FULL_SECONDS:.0f} s", self._fill),
         }
         ends = [*_SCHEDULE.values(), REST][1:]
@@ -95,11 +95,11 @@ class Soak:
                 continue
             self.until(share)
             usual = max(3 * statistics.median(report["worst"] for report in self.crowd.reports[-30:]), 5000.0)
-            fault, act = faults[name]
+            fault, inject = faults[name]
             self.say(fault)
-            act()
+            inject()
             by = max(self.begin + end * self.seconds, time.monotonic() + _LEAST_SECONDS)
-            self.recoveries.append(self._recovered(fault, time.time(), usual, by))
+            self.recoveries.append(self._await_recovery(fault, time.time(), usual, by))
 
     def _fill(self) -> None:
         assert self.disk is not None
@@ -107,7 +107,7 @@ class Soak:
             self.monitor.await_status("history-blocked", PATIENCE)
             time.sleep(_FULL_SECONDS)
 
-    def _recovered(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
+    def _await_recovery(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
         """Wait for rounds newer than the fault, then until their delay is at most ``usual`` ms; give up at ``by``."""
         recovery = Recovery(fault)
 
@@ -141,7 +141,7 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def void(_: object) -> None:
+def discard_result(_: object) -> None:
     """Do nothing."""
 
 

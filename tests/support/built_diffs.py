@@ -57,7 +57,7 @@ class DiffBuilder:
         self.now += round(after * 1000)
         before = {**self.members, **{member_id: {} for member_id in joined}}
         present = [member_id for member_id in before if member_id not in gone]
-        new = self._shared(present) if shares is None else shares
+        new = self._even_shares(present) if shares is None else shares
         members = {}
         for member_id in (*present, *gone):
             was, now = (
@@ -115,7 +115,7 @@ class DiffBuilder:
         evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))
 
-    def _shared(self, members: list[str]) -> dict[str, Holding]:
+    def _even_shares(self, members: list[str]) -> dict[str, Holding]:
         count = len(members)
         return {
             member_id: _of(list(range(self.partitions * place // count, self.partitions * (place + 1) // count)))

@@ -33,7 +33,7 @@ from tests.support.offsets_topic import (
 #: Key and value of a record.
 Record = tuple[bytes, bytes | None]
 #: The records that the coordinator appends in one batch.
-Write = list[Record]
+CoordinatorBatch = list[Record]
 
 _STABLE = 0
 _HOST = "/10.0.%d.%d"
@@ -69,7 +69,7 @@ class Coordinated:
         for number, place in enumerate(places):
             self.held[ids[number % members]].add(place)
 
-    def start(self) -> Write:
+    def start(self) -> CoordinatorBatch:
         """Return one write that contains the records of the whole group."""
         records = [self._metadata(member, place) for place, member in enumerate(self.held)]
         records.append(self._record(EPOCH, pack(">hib", 0, self.epoch, 0)))
@@ -77,7 +77,7 @@ class Coordinated:
         records.append(self._target_epoch())
         return records + [self._current(member) for member in self.held]
 
-    def bounce(self, place: int, unchanged: int | None = None) -> Iterator[Write]:
+    def bounce(self, place: int, unchanged: int | None = None) -> Iterator[CoordinatorBatch]:
         """Return the writes for a restart of one member.
 
         Args:
@@ -87,26 +87,26 @@ class Coordinated:
         leaving = list(self.held)[place]
         freed = sorted(self.held.pop(leaving))
         del self._epochs[leaving]
-        takers = sorted(self.held, key=lambda member: len(self.held[member]))[: len(freed)]
-        moves = list(zip([takers[index % len(takers)] for index in range(len(freed))], freed, strict=True))
-        for taker, partition in moves:
-            self.held[taker].add(partition)
+        receivers = sorted(self.held, key=lambda member: len(self.held[member]))[: len(freed)]
+        moves = list(zip([receivers[index % len(receivers)] for index in range(len(freed))], freed, strict=True))
+        for receiver, partition in moves:
+            self.held[receiver].add(partition)
         self.epoch += 1
-        gone: Write = [(self._key(kind, leaving), None) for kind in (CURRENT, TARGET, METADATA)]
-        yield [*gone, self._epoch(), *map(self._target, dict.fromkeys(takers)), self._target_epoch()]
-        yield from self._follow(list(dict.fromkeys(takers)), unchanged)
+        departed: CoordinatorBatch = [(self._key(kind, leaving), None) for kind in (CURRENT, TARGET, METADATA)]
+        yield [*departed, self._epoch(), *map(self._target, dict.fromkeys(receivers)), self._target_epoch()]
+        yield from self._follow(list(dict.fromkeys(receivers)), unchanged)
 
-        coming = self._member()
-        self.held[coming] = set(freed)
-        for taker, partition in moves:
-            self.held[taker].discard(partition)
+        joining = self._member()
+        self.held[joining] = set(freed)
+        for receiver, partition in moves:
+            self.held[receiver].discard(partition)
         self.epoch += 1
-        self._epochs[coming] = self.epoch
-        changed = [*map(self._target, [*dict.fromkeys(takers), coming])]
-        yield [self._metadata(coming, place), self._epoch(), *changed, self._target_epoch()]
-        yield from self._follow([*dict.fromkeys(takers), coming], unchanged)
+        self._epochs[joining] = self.epoch
+        changed = [*map(self._target, [*dict.fromkeys(receivers), joining])]
+        yield [self._metadata(joining, place), self._epoch(), *changed, self._target_epoch()]
+        yield from self._follow([*dict.fromkeys(receivers), joining], unchanged)
 
-    def _follow(self, first: list[str], unchanged: int | None) -> Iterator[Write]:
+    def _follow(self, first: list[str], unchanged: int | None) -> Iterator[CoordinatorBatch]:
         rest = [member for member in self.held if member not in set(first)]
         for member in [*first, *rest[: len(rest) if unchanged is None else unchanged]]:
             before, self._epochs[member] = self._epochs[member], self.epoch

@@ -86,7 +86,7 @@ class MemorySource:
         self.positions = dict(positions) if {**self.ids, **ids} == self.ids else {}
         self.read = 0
 
-    def remake(self, topic_id: str, *records: TopicRecord) -> None:
+    def replace_topic(self, topic_id: str, *records: TopicRecord) -> None:
         """Replace the diff topic by a new one with this topic id and these records."""
         self.log, self.read, self.positions = list(records), 0, {}
         self.ids = {DIFFS: topic_id}

@@ -91,13 +91,13 @@ class LiveStream:
                 group, future = self._resting.get_nowait()
                 tracked = self._bucket.get(group)
                 state = tracked.episode
-                rests = state is not None and _may_end(state)
-                quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, SINKS) if rests else []
+                is_quiet = state is not None and _may_end(state)
+                quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, SINKS) if is_quiet else []
                 written += [write_event(event, SINKS) for event in quiet]
-                results.append((future, rests))
+                results.append((future, is_quiet))
         self._apply([Record.of(-1, -1, write.key, write.value, write.headers) for write in written], now)
-        for future, rests in results:
-            future.set_result(rests)
+        for future, is_quiet in results:
+            future.set_result(is_quiet)
 
     def _apply(self, records: list[Record], now: int) -> None:
         if records:

@@ -41,7 +41,7 @@ def string(text: str | None) -> bytes:
     return b"\xff\xff" if text is None else pack(">h", len(text.encode())) + text.encode()
 
 
-def sized(data: bytes) -> bytes:
+def prefixed(data: bytes) -> bytes:
     """Encode bytes with their length as non-flexible message versions do."""
     return pack(">i", len(data)) + data
 
@@ -101,7 +101,7 @@ def assignment(partitions: dict[str, list[int]], user_data: bytes | None = None)
 
 def worker(owned: dict[str, list[int]] | None, url: str = "http://w:8083/") -> bytes:
     """Return a Connect worker's metadata of the incremental protocols; ``owned`` is None for a first join."""
-    allocation = pack(">i", -1) if owned is None else sized(work(owned))
+    allocation = pack(">i", -1) if owned is None else prefixed(work(owned))
     return pack(">h", 2) + string(url) + pack(">q", 5) + allocation
 
 
@@ -157,5 +157,5 @@ def group_value(
         data += text(f"client-{member_id}") + text("/127.0.0.1")
         data += pack(">i", 300_000) if version >= 1 else b""
         data += pack(">i", 10_000)
-        data += (compact(metadata) + compact(assigned) + b"\x00") if flexible else (sized(metadata) + sized(assigned))
+        data += compact(metadata) + compact(assigned) + b"\x00" if flexible else prefixed(metadata) + prefixed(assigned)
     return data + (b"\x00" if flexible else b"")

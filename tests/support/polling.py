@@ -44,7 +44,7 @@ class Polling:
     def figure(self, name: str) -> float:
         return self._registry.get_sample_value(f"rebalance_monitor_collect_{name}") or 0
 
-    def looks(self, times: int = 3) -> bool:
+    def await_descriptions(self, times: int = 3) -> bool:
         """Wait until the collector has received this many more group descriptions, and return true."""
         before = self.figure("answers_total")
         return bool(eventually(lambda: self.figure("answers_total") >= before + times))

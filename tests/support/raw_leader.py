@@ -8,7 +8,7 @@ from struct import pack, unpack
 from typing import Self, cast
 
 from streaming.collect.coordinator.schema import Reader
-from tests.support.offsets_topic import sized, string
+from tests.support.offsets_topic import string, prefixed
 from tests.support.wait import PATIENCE, eventually
 
 _FIND_COORDINATOR = 10
@@ -66,7 +66,7 @@ class RawConnection:
             + string("consumer")
             + pack(">i", 1)
             + string(protocol)
-            + sized(subscription),
+            + prefixed(subscription),
         )
 
     def joined(self) -> tuple[int, str, str]:
@@ -80,7 +80,7 @@ class RawConnection:
 
     def sync(self, group: str, generation: int, member_id: str, assignments: Mapping[str, bytes]) -> None:
         """Send SyncGroup; the leader's request includes every member's assignment."""
-        assigned = b"".join(string(member) + sized(data) for member, data in assignments.items())
+        assigned = b"".join(string(member) + prefixed(data) for member, data in assignments.items())
         header = string(group) + pack(">i", generation) + string(member_id)
         self._send(_SYNC_GROUP, 0, header + pack(">i", len(assignments)) + assigned)
         _check("SyncGroup", self._response())
@@ -94,7 +94,7 @@ class RawConnection:
         _check("LeaveGroup", self._response())
 
     def _send(self, api: int, version: int, body: bytes) -> None:
-        self._socket.sendall(sized(pack(">hhi", api, version, 7) + string("raw-leader") + body))
+        self._socket.sendall(prefixed(pack(">hhi", api, version, 7) + string("raw-leader") + body))
 
     def _response(self) -> Reader:
         (size,) = unpack(">i", self._receive(4))

@@ -117,7 +117,7 @@ class Members(ABC):
         self.files.append(self._folder / f"{self.group}-{name}-{len(self.files)}")
         return self.files[-1]
 
-    def _now_holds(self, name: str, partitions: list[int]) -> None:
+    def _set_partitions(self, name: str, partitions: list[int]) -> None:
         self.held[name] = partitions
         self.changed = time.monotonic()
 
@@ -157,9 +157,9 @@ class JavaGroup(Members):
         self._jvms: dict[str, JavaMembers] = {}
 
     def start(self, name: str) -> None:
-        jvm = JavaMembers(lambda owned: self._now_holds(name, owned.get(self._topic, [])))
+        jvm = JavaMembers(lambda owned: self._set_partitions(name, owned.get(self._topic, [])))
         self._jvms[name] = jvm
-        self._now_holds(name, [])
+        self._set_partitions(name, [])
         who = {"client.id": name, **({"group.instance.id": name} if self._static else {})}
         jvm.start(name, self._config | who, [self._topic], marks=self._file(name))
 
@@ -206,13 +206,13 @@ class PythonGroup(Members):
             options["config"] = {**self._options["config"], "group.instance.id": name}
         module = "tests.acceptance.situations.timed_consumer"
         process = Popen(command(json.dumps(options), module=module), stdout=PIPE, stderr=DEVNULL)
-        self._now_holds(name, [])
+        self._set_partitions(name, [])
 
         def read() -> None:
             assert process.stdout is not None
             with process.stdout as lines:
                 for line in lines:
-                    self._now_holds(name, json.loads(line))
+                    self._set_partitions(name, json.loads(line))
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
@@ -325,13 +325,13 @@ def _settle(members: Members) -> None:
     def quiet() -> bool:
         held = list(members.held.values())
         owned = sorted(partition for share in held for partition in share)
-        still = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
-        return still and all(held) and owned == list(range(PARTITIONS))
+        is_unchanged = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
+        return is_unchanged and all(held) and owned == list(range(PARTITIONS))
 
     eventually(quiet, every=0.1)
 
 
-def together(groups: list[Members], rounds: int) -> list[PlayedChanges]:
+def play_all_groups(groups: list[Members], rounds: int) -> list[PlayedChanges]:
     """Apply the changes to all groups at the same time."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))

@@ -92,10 +92,10 @@ class RealGroup:
         topics = self.subscribed.setdefault(name, tuple(self.topics))
         if member_kind.client == "java":
             self._started += 1
-            self.java[name] = puppet = f"{self.group_id}/{name}/{self._started}"
-            self.marks.append(self.stage.folder / f"{puppet.replace('/', '-')}.marks")
+            self.java[name] = java_id = f"{self.group_id}/{name}/{self._started}"
+            self.marks.append(self.stage.folder / f"{java_id.replace('/', '-')}.marks")
             config = member_kind.java_config(self.stage.servers, self.group_id, name)
-            self.stage.java.start(puppet, config, list(topics), marks=self.marks[-1])
+            self.stage.java.start(java_id, config, list(topics), marks=self.marks[-1])
             return
         if member_kind.client == "poller":
             self._run(name, Poller(self.stage.servers, self.group_id, name, topics, member_kind.poll_ms))
@@ -143,15 +143,15 @@ class RealGroup:
         for name in names:
             self.subscribed.pop(name)
             if name in self.java:
-                puppet = self.java.pop(name)
-                self.stage.java.begin_close(puppet, how)
-                ending.append(puppet)
+                java_id = self.java.pop(name)
+                self.stage.java.begin_close(java_id, how)
+                ending.append(java_id)
             elif how == "REMAIN_IN_GROUP":
                 self.python.pop(name).crash()
             else:
                 self.python.pop(name).close()
         owned = self.stage.java.owned
-        eventually(lambda: all(owned[puppet] is None for puppet in ending) or self.failures)
+        eventually(lambda: all(owned[java_id] is None for java_id in ending) or self.failures)
 
     def stall(self, name: str) -> None:
         """Let a member exceed max.poll.interval.ms, and then poll again."""
@@ -159,19 +159,19 @@ class RealGroup:
         if isinstance(member, Poller):
             member.stall(2 * self.member_kind.poll_ms)
             return
-        java, puppet = self.stage.java, self.java[name]
+        java, java_id = self.stage.java, self.java[name]
         before = len(java.callbacks)
-        java.stall(puppet, 2 * self.member_kind.poll_ms)
-        eventually(lambda: any(callback.name == puppet and not callback.owned for callback in java.callbacks[before:]))
+        java.stall(java_id, 2 * self.member_kind.poll_ms)
+        eventually(lambda: any(callback.name == java_id and not callback.owned for callback in java.callbacks[before:]))
 
     def rejoin(self, name: str, reason: str) -> None:
         """Let a member request a rebalance, and wait until it has rejoined."""
-        java, puppet = self.stage.java, self.java[name]
+        java, java_id = self.stage.java, self.java[name]
         before = len(java.callbacks)
-        java.rejoin(puppet, reason)
+        java.rejoin(java_id, reason)
         eventually(
             lambda: any(
-                callback.name == puppet and callback.event == "assigned" for callback in java.callbacks[before:]
+                callback.name == java_id and callback.event == "assigned" for callback in java.callbacks[before:]
             )
         )
         self.whole()
@@ -273,7 +273,7 @@ class RealGroup:
 
     def owned(self) -> dict[str, Share]:
         """Return each member's partitions according to its callbacks, by name."""
-        shares = {name: self.stage.java.owned[puppet] or {} for name, puppet in self.java.items()}
+        shares = {name: self.stage.java.owned[java_id] or {} for name, java_id in self.java.items()}
         shares |= {name: member.owned for name, member in self.python.items()}
         return {name: dict(sorted(share.items())) for name, share in shares.items() if share}
 
@@ -389,6 +389,6 @@ class RealGroup:
         """Stop all running members."""
         for member in self.python.values():
             member.crash()
-        for puppet in self.java.values():
-            if self.stage.java.owned[puppet] is not None:
-                self.stage.java.begin_close(puppet, "LEAVE_GROUP")
+        for java_id in self.java.values():
+            if self.stage.java.owned[java_id] is not None:
+                self.stage.java.begin_close(java_id, "LEAVE_GROUP")

@@ -80,11 +80,11 @@ class SinkTasks(Members):
         """Update the tasks' partitions and files a few times a second."""
         while not stop.wait(0.2):
             self.files[:] = sorted(self._folder.glob("*.marks"))
-            held = {name: self._held_by(name) for name in [*self._workers]}
+            held = {name: self._partitions_of(name) for name in [*self._workers]}
             if held != self.held:
                 self.held, self.changed = held, time.monotonic()
 
-    def _held_by(self, name: str) -> list[int]:
+    def _partitions_of(self, name: str) -> list[int]:
         """Return the partitions of a worker's tasks."""
         shares = (file.read_text() for file in self._folder.glob(f"{self._instances[name]}-*.held"))
         return sorted(number for share in shares if share for number in json.loads(share))

@@ -15,7 +15,7 @@ import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.acceptance.situations.comparison import EVIDENCE, Line, compared, line, table
-from tests.acceptance.situations.groups import JavaGroup, PythonGroup, together, traffic
+from tests.acceptance.situations.groups import JavaGroup, PythonGroup, play_all_groups, traffic
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.processes import process_lock
@@ -69,7 +69,7 @@ def test_measured_downtime_lies_inside_the_bounds(
         CollectorProcess(servers, f"{client}-.*", *reading, log=tmp_path / "collect.log") as collecting,
     ):
         prefix = collecting.settings.topics.prefix
-        played = together(
+        played = play_all_groups(
             [
                 JavaGroup(protocol, servers, topic, tmp_path)
                 if client == "java"

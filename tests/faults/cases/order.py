@@ -21,15 +21,15 @@ def _processes() -> Iterable[Case]:
     yield Case("stream", "SIGKILL of the JVM", processes.jvm_killed)
     for name in _PARTS:
         yield Case(name, "SIGSTOP, SIGCONT", partial(processes.stopped, name=name))
-    yield Case("broker", "gone", processes.broker_killed, during=False)
+    yield Case("broker", "gone", processes.broker_killed, changes=False)
     yield Case("broker", "restarted", processes.broker_restarted)
-    yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), during=False)
+    yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), changes=False)
 
 
 def _disks_and_files() -> Iterable[Case]:
     yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
     yield Case("collect", "lost place", disks.offsets_lost)
-    yield Case("serve", "full disk", disks.serve_full, during=False)
+    yield Case("serve", "full disk", disks.serve_full, changes=False)
     refused = partial(disks.disk, name="serve", spoil=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)
     yield Case("serve", "lost files", disks.history_lost)
@@ -60,13 +60,13 @@ def _clocks() -> Iterable[Case]:
 
 
 def _broker() -> Iterable[Case]:
-    yield Case("broker", "full disk", partial(disks.broker_disk, spoil=full), during=False)
-    yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), during=False)
+    yield Case("broker", "full disk", partial(disks.broker_disk, spoil=full), changes=False)
+    yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), changes=False)
     yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, spoil=_LOST))
     yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, spoil=_GARBLED))
-    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, spoil=_LOST), during=False)
+    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, spoil=_LOST), changes=False)
     yield Case(
-        "broker", "membership topic's files damaged", partial(disks.membership_damaged, spoil=_GARBLED), during=False
+        "broker", "membership topic's files damaged", partial(disks.membership_damaged, spoil=_GARBLED), changes=False
     )
     yield Case("broker", "diff topic deleted", topics.diffs_deleted)
     yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)

@@ -19,7 +19,7 @@ from streaming.records.events import MAX_TIMESTAMP
 from tests.fuzz.case import Case, Target
 from tests.fuzz.mutate import EDGES
 from tests.support import offsets_topic
-from tests.support.offsets_topic import sized, string
+from tests.support.offsets_topic import string, prefixed
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ def _streams(subscription: bytes, assignment: bytes) -> None:
     instance = _read(embedded.read_instance, subscription)
     if instance:
         endpoint = instance.get("endpoint", "").encode()
-        again = pack(">ii", 11, 11) + UUID(instance["process_id"]).bytes + sized(endpoint)
+        again = pack(">ii", 11, 11) + UUID(instance["process_id"]).bytes + prefixed(endpoint)
         assert embedded.read_instance(again) == instance
     assigned_tasks = _read(embedded.read_assigned_tasks, assignment)
     if not assigned_tasks:
@@ -162,7 +162,7 @@ def _streams_seeds() -> Iterator[Case]:
     process, tasks = bytes(range(16)), pack(">iii", 1, 0, 3)
     standby = pack(">iiii", 1, 2, 1, 1) + pack(">H", 2) + b"in" + pack(">i", 1)
     yield [pack(">i", 1) + process + tasks + pack(">i", 0), pack(">i", 1) + tasks + standby]
-    yield [pack(">ii", 6, 6) + process + tasks + pack(">i", 0) + sized(b"h:1"), pack(">ii", 6, 6) + tasks + standby]
+    yield [pack(">ii", 6, 6) + process + tasks + pack(">i", 0) + prefixed(b"h:1"), pack(">ii", 6, 6) + tasks + standby]
     named = pack(">iii", 2, 1, 1) + "ä".encode("utf-16-be") + pack(">i", 0)
     yield [b"", pack(">iii", 10, 10, 0) + pack(">i", 1) + named + pack(">iiii", 0, 0, 0, 0) + pack(">q", 0)]
 

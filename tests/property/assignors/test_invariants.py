@@ -61,7 +61,7 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
                 assert explained == sorted(decided)
 
 
-def spoil(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
+def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     """Return an invalid assignment: partitions are moved, lost, duplicated, nonexistent or given to unknown members."""
     spoiled = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
     for _ in range(chance.choice((0, 1, 2, 6))):
@@ -86,7 +86,7 @@ def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: st
     for seed in range(200, 208):
         for question, assignment in sequence(protocol, name, seed):
             group = (protocol, name, question.topics, question.members)
-            spoiled = spoil(chance, assignment)
+            spoiled = make_invalid(chance, assignment)
             shuffled = {
                 member: {topic: chance.sample(share[topic], len(share[topic])) for topic in reversed(share)}
                 for member, share in spoiled.items()

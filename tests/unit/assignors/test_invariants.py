@@ -110,15 +110,15 @@ def test_zookeeper_members_are_threads() -> None:
 
 
 def test_promises_of_each_assignor() -> None:
-    def promised(protocol: str, assignor: str, members: list[Member]) -> list[str]:
+    def promised_rules(protocol: str, assignor: str, members: list[Member]) -> list[str]:
         return rules_for(protocol, assignor, make_group(protocol, assignor, T, members, {}))
 
     unequal = [A, Member("c", ("t",))]
-    assert promised("classic", "range", unequal) == ["valid", "balanced"]
-    assert promised("classic", "roundrobin", unequal) == ["valid"]
-    assert promised("classic", "roundrobin", [A, B]) == ["valid", "balanced"]
-    assert promised("classic", "sticky", unequal) == ["valid", "balanced"]
-    assert promised("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
-    assert promised("classic", "cooperative-sticky", unequal) == ["valid", "balanced", "cooperative-safe"]
-    assert promised("consumer", "uniform", [A, B]) == ["valid", "balanced"]
-    assert promised("x", "unknown", [A, B]) == ["valid"]
+    assert promised_rules("classic", "range", unequal) == ["valid", "balanced"]
+    assert promised_rules("classic", "roundrobin", unequal) == ["valid"]
+    assert promised_rules("classic", "roundrobin", [A, B]) == ["valid", "balanced"]
+    assert promised_rules("classic", "sticky", unequal) == ["valid", "balanced"]
+    assert promised_rules("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
+    assert promised_rules("classic", "cooperative-sticky", unequal) == ["valid", "balanced", "cooperative-safe"]
+    assert promised_rules("consumer", "uniform", [A, B]) == ["valid", "balanced"]
+    assert promised_rules("x", "unknown", [A, B]) == ["valid"]

@@ -40,7 +40,7 @@ def assigned(
     return readable(find("classic", name).assign(topics, members))
 
 
-def all_to(topics: Sequence[str], *members: str) -> dict[str, Sequence[str]]:
+def subscribe_all_to(topics: Sequence[str], *members: str) -> dict[str, Sequence[str]]:
     return dict.fromkeys(members, topics)
 
 
@@ -53,28 +53,28 @@ UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
         pytest.param(
             "range",
             {"t": 5},
-            all_to(["t"], "c0", "c1", "c2"),
+            subscribe_all_to(["t"], "c0", "c1", "c2"),
             {"c0": {"t": [0, 1]}, "c1": {"t": [2, 3]}, "c2": {"t": [4]}},
             id="range: extras to the first",
         ),
         pytest.param(
             "range",
             {"Ta": 2, "Tb": 2},
-            all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
+            subscribe_all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
             {"Ca": {"Ta": [0], "Tb": [0]}, "Cb": {"Ta": [1], "Tb": [1]}, "Cc": {}},
             id="range: the last stays idle",
         ),
         pytest.param(
             "roundrobin",
             {"Ta": 2, "Tb": 2},
-            all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
+            subscribe_all_to(["Ta", "Tb"], "Ca", "Cb", "Cc"),
             {"Ca": {"Ta": [0], "Tb": [1]}, "Cb": {"Ta": [1]}, "Cc": {"Tb": [0]}},
             id="roundrobin: one circle over topics",
         ),
         pytest.param(
             "roundrobin",
             {"t0": 3, "t1": 3},
-            all_to(["t0", "t1"], "C0", "C1"),
+            subscribe_all_to(["t0", "t1"], "C0", "C1"),
             {"C0": {"t0": [0, 2], "t1": [1]}, "C1": {"t0": [1], "t1": [0, 2]}},
             id="roundrobin: odd topics alternate",
         ),
@@ -109,9 +109,9 @@ def test_documented_examples_are_assigned(
 
 def test_sticky_moves_fewer_partitions_than_round_robin() -> None:
     counts, topics = {"T0": 3, "T1": 3}, ["T0", "T1"]
-    before = assigned("sticky", counts, all_to(topics, "C0", "C1", "C2"))
+    before = assigned("sticky", counts, subscribe_all_to(topics, "C0", "C1", "C2"))
     assert before == {"C0": {"T0": [0], "T1": [0]}, "C1": {"T0": [1], "T1": [1]}, "C2": {"T0": [2], "T1": [2]}}
-    left = all_to(topics, "C0", "C1")
+    left = subscribe_all_to(topics, "C0", "C1")
     assert assigned("sticky", counts, left, before) == {
         "C0": {"T0": [0, 2], "T1": [0]},
         "C1": {"T0": [1], "T1": [1, 2]},
@@ -121,7 +121,7 @@ def test_sticky_moves_fewer_partitions_than_round_robin() -> None:
 
 def test_cooperative_hands_over_in_two_rounds() -> None:
     owned = {"consumer 1": {"p": [0, 1, 2]}, "consumer 2": {"p": [3, 4, 5]}, "consumer 3": {}}
-    group = all_to(["p"], *owned)
+    group = subscribe_all_to(["p"], *owned)
     first = assigned("cooperative-sticky", {"p": 6}, group, owned)
     assert first == {"consumer 1": {"p": [0, 1]}, "consumer 2": {"p": [3, 4]}, "consumer 3": {}}
     second = assigned("cooperative-sticky", {"p": 6}, group, first)
@@ -131,7 +131,7 @@ def test_cooperative_hands_over_in_two_rounds() -> None:
 def test_only_last_owner_in_map_order_loses_a_partition() -> None:
     """A fourth member joins: one of three owners gives up a partition, which is unassigned in round one."""
     owned = {"c1": {"t": [0, 3]}, "c2": {"t": [1, 4]}, "c3": {"t": [2, 5]}}
-    answer = assigned("cooperative-sticky", {"t": 6}, all_to(["t"], "c1", "c2", "c3", "new"), owned)
+    answer = assigned("cooperative-sticky", {"t": 6}, subscribe_all_to(["t"], "c1", "c2", "c3", "new"), owned)
     assert answer == {"c1": {"t": [0, 3]}, "c2": {"t": [1]}, "c3": {"t": [2, 5]}, "new": {}}
 
 

@@ -175,22 +175,22 @@ def kafka_python(servers: str, topic: str) -> Callable[[str], Committer]:
     return partial(PythonCommitter, run=run)
 
 
-def led_by(cluster: KafkaCluster, group: str) -> int:
+def coordinator_of(cluster: KafkaCluster, group: str) -> int:
     """Return the broker that coordinates a group."""
     return cluster.leader(OFFSETS_TOPIC, coordinator_partition(group, _OFFSETS_PARTITIONS))
 
 
 def groups_of(cluster: KafkaCluster, broker: int, prefix: str) -> Iterator[str]:
     """Yield ids of groups that a broker coordinates."""
-    return (name for number in count() if led_by(cluster, name := f"{prefix}-{number}") == broker)
+    return (name for number in count() if coordinator_of(cluster, name := f"{prefix}-{number}") == broker)
 
 
-def collector_and_other(cluster: KafkaCluster, folder: Path) -> tuple[CollectorProcess, int]:
+def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[CollectorProcess, int]:
     """Return a collector, and a coordinator that is neither the controller (1) nor the collector's own coordinator."""
     while True:
         collecting = CollectorProcess(cluster.bootstrap_servers, "pauses-.*", log=folder / "collect.log")
         leaders = {cluster.leader(OFFSETS_TOPIC, number) for number in range(_OFFSETS_PARTITIONS)}
-        if candidates := leaders - {1, led_by(cluster, collecting.settings.collector_id)}:
+        if candidates := leaders - {1, coordinator_of(cluster, collecting.settings.collector_id)}:
             ensure_topics(collecting.settings)
             return collecting, min(candidates)
 
@@ -225,7 +225,7 @@ def consuming(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Ite
         yield committers
 
 
-def within(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
+def covers(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
     """Return true if the bounds contain the true pause."""
     return least - tolerance_ms <= true_ms <= most + tolerance_ms
 
@@ -255,14 +255,14 @@ def test_a_broker_away_is_one_incident_with_pauses(
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result()
         with Member(servers, "first", "first", [topic], **EAGER) as member:
             eventually(lambda: member.lines)
-        collecting, down = collector_and_other(cluster, tmp_path)
+        collecting, down = collector_and_coordinator(cluster, tmp_path)
         with (
             LiveStream(collecting.settings) as view,
             collecting,
             consuming(cluster, topic, down, tmp_path) as committers,
         ):
             time.sleep(_HISTORY_SECONDS)
-            led = {name for name in committers if led_by(cluster, name) == down}
+            led = {name for name in committers if coordinator_of(cluster, name) == down}
             held = {name: committer.assignments for name, committer in committers.items()}
             before = {name: len(view.episodes(name)) for name in committers}
             begin = time.time_ns() // 1_000_000
@@ -286,7 +286,7 @@ def test_a_broker_away_is_one_incident_with_pauses(
         for name in sorted(committers):
             kinds = [(episode.kind, episode.sure) for episode in episodes[name][max(0, before[name] - 1) :]]
             record_property(f"{name}: true pause, bounds, episodes", (truth[name], pauses.groups.get(name), kinds))
-        inside = [name for name in pauses.groups if within(truth[name], *pauses.groups[name], 0)]
+        inside = [name for name in pauses.groups if covers(truth[name], *pauses.groups[name], 0)]
         record_property("story", incident.story)
         record_property("seconds away", round(away, 1))
         record_property("groups that assigned partitions again", sorted(moved & coordinated))
@@ -295,7 +295,7 @@ def test_a_broker_away_is_one_incident_with_pauses(
         assert len(led) == _GROUPS
         assert coordinated == pauses.groups.keys() == led
         assert pauses.unknown == pauses.more == 0
-        assert {name for name in pauses.groups if not within(truth[name], *pauses.groups[name], _TOLERANCE_MS)} == set()
+        assert {name for name in pauses.groups if not covers(truth[name], *pauses.groups[name], _TOLERANCE_MS)} == set()
         assert set(pauses.rebalanced) >= moved & coordinated
         assert {
             name: [episode.story for episode in of_group] for name, of_group in episodes.items() if has_crash(of_group)

@@ -40,7 +40,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
     live: dict[str, list[str]] = {}
     events: list[dict[str, Any]] = []
 
-    def happens(**event: Any) -> None:
+    def add_event(**event: Any) -> None:
         nonlocal at
         at += 100_000
         events.append({"at": at, **event})
@@ -56,7 +56,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         more = {"instance_id": f"i-{name}"} if static else {}
         if both:
             more["group_protocol"] = "classic" if len(live) < 2 else random.choice(("classic", "consumer"))
-        happens(join=name, topics=live[name], **more)
+        add_event(join=name, topics=live[name], **more)
 
     for name in names[: random.randint(2, 3)]:
         join(name)
@@ -73,14 +73,14 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         elif kind in ("leave", "crash"):
             name = random.choice(others)
             del live[name]
-            happens(**{kind: name})
+            add_event(**{kind: name})
         elif kind == "bounce":
             more = {"group_protocol": random.choice(("classic", "consumer"))} if both else {}
-            happens(bounce=random.choice(others), down_ms=1000 if static else 30_000, **more)
+            add_event(bounce=random.choice(others), down_ms=1000 if static else 30_000, **more)
         elif kind == "partitions":
             name = random.choice(sorted(topics))
             topics[name] += random.randint(1, 2)
-            happens(partitions={name: topics[name]})
+            add_event(partitions={name: topics[name]})
         else:
             name = random.choice(others if led else list(live))
             subscriptions = [
@@ -90,7 +90,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             ]
             if subscriptions:
                 live[name] = random.choice(subscriptions)
-                happens(subscribe=name, topics=live[name])
+                add_event(subscribe=name, topics=live[name])
     return Group(protocol, assignor, clients), {
         "topics": _at_first(topics, events),
         "session_timeout_ms": 6000,

@@ -12,9 +12,9 @@ from tests.support.groups import groups, readable
 def test_sticky_assigns_every_subscribed_partition_once(group: tuple[dict[str, Topic], list[Member]]) -> None:
     topics, members = group
     answer = find("classic", "sticky").assign(topics, members)
-    given_out = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
+    assigned = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
     wanted = {name for member in members for name in member.topics if name in topics}
-    assert given_out == sorted((name, p) for name in wanted for p in range(topics[name].partitions))
+    assert assigned == sorted((name, p) for name in wanted for p in range(topics[name].partitions))
 
 
 @settings(max_examples=80)
@@ -23,13 +23,13 @@ def test_cooperative_never_assigns_still_owned_partitions(group: tuple[dict[str,
     topics, members = group
     answer = readable(find("classic", "cooperative-sticky").assign(topics, members))
     owners = {(t, p): m.member_id for m in members for t, partitions in m.owned.items() for p in partitions}
-    given_out = {(t, p): name for name, share in answer.items() for t, partitions in share.items() for p in partitions}
-    assert {p: name for p, name in given_out.items() if owners.get(p, name) != name} == {}
+    assigned = {(t, p): name for name, share in answer.items() for t, partitions in share.items() for p in partitions}
+    assert {p: name for p, name in assigned.items() if owners.get(p, name) != name} == {}
     subscribed = {name for member in members for name in member.topics}
     missing = {
         (name, p)
         for name in subscribed & topics.keys()
         for p in range(topics[name].partitions)
-        if (name, p) not in given_out
+        if (name, p) not in assigned
     }
     assert missing <= owners.keys()

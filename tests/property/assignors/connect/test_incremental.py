@@ -17,10 +17,10 @@ from tests.support.connect_cases import leader_history
 def test_assignment_gives_no_task_to_two_workers(seed: int) -> None:
     rng = random.Random(seed)
     for answer in leader_history(rng, rng.randint(1, 10)).results:
-        given_out = Counter(
+        assigned = Counter(
             item for change in answer.changes.values() for item in (*change.assigned.connectors, *change.assigned.tasks)
         )
-        assert not [item for item, times in given_out.items() if times > 1]
+        assert not [item for item, times in assigned.items() if times > 1]
         for change in answer.changes.values():
             assert not set(change.assigned.tasks) & set(change.revoked.tasks)
 

@@ -22,10 +22,10 @@ def test_every_partition_has_one_owner(seed: int, version: str, equal: bool) -> 
             assert assign is assign_round_robin
             assert version == "0.8.2"
             continue
-        given_out = sorted(
+        assigned = sorted(
             (name, partition) for share in answer.values() for name, ps in share.items() for partition in ps
         )
-        assert given_out == sorted(
+        assert assigned == sorted(
             (name, partition) for name in threads if name in topics for partition in range(topics[name].partitions)
         )
         assert all(thread in threads[name] for thread, share in answer.items() for name in share)

@@ -131,7 +131,7 @@ def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
     assert published(kafka) == before
 
 
-def living(kafka: MemoryKafka) -> None:
+def keep_first_join(kafka: MemoryKafka) -> None:
     """Cut the recorded offsets topic after member A of ``g-classic`` has joined; no other group has records."""
     for log in kafka.topics[OFFSETS_TOPIC].logs:
         del log.entries[2 if any(entry and b"g-classic" in (entry.key() or b"") for entry in log.entries) else 0 :]
@@ -140,7 +140,7 @@ def living(kafka: MemoryKafka) -> None:
 def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     whole = [[*log.entries] for log in logs]
-    living(kafka)
+    keep_first_join(kafka)
     group = settings().topics.prefix + settings().collect.group_id
     kafka.committed = {(group, OFFSETS_TOPIC, number): len(log) for number, log in enumerate(whole)}
     with Collecting(settings()) as collector:
@@ -168,7 +168,7 @@ def counts(kafka: MemoryKafka) -> list[int]:
 
 
 def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    living(kafka)
+    keep_first_join(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and counts(kafka) == [6])
         kafka.delete(TOPIC)
@@ -178,7 +178,7 @@ def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog:
 
 
 def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    living(kafka)
+    keep_first_join(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and len(published_events(kafka)) == 2)
@@ -193,7 +193,7 @@ def test_absent_cluster_receives_few_requests(
 ) -> None:
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
-    living(kafka)
+    keep_first_join(kafka)
     with Collecting(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         commits = kafka.requests.count("commit")
@@ -301,7 +301,7 @@ def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> 
 def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKafka, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.touch()
-    living(kafka)
+    keep_first_join(kafka)
 
     def rebalancing() -> list[tuple[bytes | None, str]]:
         return [

@@ -40,7 +40,7 @@ def group_with(intervals: CommitIntervals, changed_at: int = 0) -> KnownGroup:
     return KnownGroup(GroupObserved(group_id="g", timestamp=changed_at, members=[]), commits=intervals)
 
 
-class Tracked:
+class OneChange:
     """A tracker that has taken one change, and the groups that the collector knows."""
 
     def __init__(self, groups: Mapping[str, CommitIntervals], *names: str, kind: str = "broker-restart") -> None:
@@ -65,13 +65,13 @@ class Tracked:
 
 
 def test_pause_is_between_two_commits_less_one_usual_interval() -> None:
-    tracked = Tracked({"g": regular(LAST + 10_000, LAST + 11_000)})
+    tracked = OneChange({"g": regular(LAST + 10_000, LAST + 11_000)})
     assert tracked.pauses_of_change() == GroupPauses(groups={"g": (9000, 11_000)})
     assert tracked.event(SINCE + 30_000) is None, "published once"
 
 
 def test_longest_pauses_come_first() -> None:
-    tracked = Tracked({"a": regular(LAST + 10_000), "b": regular(LAST + 12_000), "c": regular(LAST + 10_000)})
+    tracked = OneChange({"a": regular(LAST + 10_000), "b": regular(LAST + 12_000), "c": regular(LAST + 10_000)})
     assert [*tracked.pauses_of_change().groups] == ["b", "a", "c"]
 
 
@@ -96,33 +96,33 @@ def test_usual_interval_is_the_longest_of_the_last_ones() -> None:
     ids=["never", "once", "since-a-moment", "seldom", "idle-before-the-change", "ended-before-the-change"],
 )
 def test_pause_of_a_group_without_regular_commits_is_unknown(intervals: CommitIntervals) -> None:
-    assert Tracked({"g": intervals}).pauses_of_change() == GroupPauses(groups={}, unknown=1)
+    assert OneChange({"g": intervals}).pauses_of_change() == GroupPauses(groups={}, unknown=1)
 
 
 def test_deleted_group_is_unknown() -> None:
-    assert Tracked({}, "gone").pauses_of_change() == GroupPauses(groups={}, unknown=1)
+    assert OneChange({}, "gone").pauses_of_change() == GroupPauses(groups={}, unknown=1)
 
 
 def test_group_that_went_on_to_commit_did_not_pause() -> None:
-    tracked = Tracked({"g": regular(*range(LAST + 1100, SINCE + 5000, 1100))})
+    tracked = OneChange({"g": regular(*range(LAST + 1100, SINCE + 5000, 1100))})
     assert tracked.pauses_of_change() == GroupPauses(groups={})
 
 
 def test_pauses_are_published_once_all_groups_commit_again() -> None:
-    tracked = Tracked({"a": regular(SINCE + 1000), "b": regular()})
+    tracked = OneChange({"a": regular(SINCE + 1000), "b": regular()})
     assert tracked.event(SINCE + 5000) is None
     tracked.groups["b"].commits.take(SINCE + 6000)
     assert tracked.pauses_of_change().groups == {"b": (14_000, 16_000), "a": (9000, 11_000)}
 
 
 def test_group_without_commits_for_a_minute_is_unknown() -> None:
-    tracked = Tracked({"a": regular(SINCE + 1000), "b": regular()})
+    tracked = OneChange({"a": regular(SINCE + 1000), "b": regular()})
     assert tracked.event(SINCE + 59_999) is None
     assert tracked.pauses_of_change(SINCE + 60_000) == GroupPauses(groups={"a": (9000, 11_000)}, unknown=1)
 
 
 def test_group_without_a_coordinator_is_awaited_longer() -> None:
-    tracked = Tracked({"g": regular()})
+    tracked = OneChange({"g": regular()})
     assert tracked.event(SINCE + 300_000, None) is None
     assert tracked.event(SINCE + 359_999) is None
     tracked.groups["g"].commits.take(SINCE + 359_999)
@@ -130,17 +130,17 @@ def test_group_without_a_coordinator_is_awaited_longer() -> None:
 
 
 def test_evaluated_once_per_metadata_response() -> None:
-    tracked, same = Tracked({"g": regular(SINCE + 1)}), snapshot()
+    tracked, same = OneChange({"g": regular(SINCE + 1)}), snapshot()
     assert tracked.pauses.event(tracked.groups.get, None, SINCE + 1) is None
     assert tracked.pauses.event(tracked.groups.get, same, SINCE + 1) is not None
-    tracked = Tracked({"g": regular()})
+    tracked = OneChange({"g": regular()})
     assert tracked.pauses.event(tracked.groups.get, same, SINCE + 1) is None
     tracked.groups["g"].commits.take(SINCE + 2)
     assert tracked.pauses.event(tracked.groups.get, same, SINCE + 3) is None
 
 
 def test_groups_with_a_newer_snapshot_have_rebalanced() -> None:
-    tracked = Tracked({name: regular(SINCE + 1000) for name in ("before", "during")} | {"silent": commits(1)})
+    tracked = OneChange({name: regular(SINCE + 1000) for name in ("before", "during")} | {"silent": commits(1)})
     for name, at in (("before", LAST), ("during", LAST + 1), ("silent", SINCE + 1)):
         tracked.groups[name] = group_with(tracked.groups[name].commits, at)
     pauses = tracked.pauses_of_change()
@@ -148,12 +148,12 @@ def test_groups_with_a_newer_snapshot_have_rebalanced() -> None:
 
 
 def test_number_of_listed_groups_is_limited() -> None:
-    pauses = Tracked({f"g{number}": regular(SINCE + 1000 + number) for number in range(502)}).pauses_of_change()
+    pauses = OneChange({f"g{number}": regular(SINCE + 1000 + number) for number in range(502)}).pauses_of_change()
     assert (len(pauses.groups), pauses.more, "g501" in pauses.groups, "g0" in pauses.groups) == (500, 2, True, False)
 
 
 def test_changes_of_topics_and_hosts_have_no_pauses() -> None:
-    assert Tracked({"g": regular(SINCE + 1)}, kind="topic-deleted").event(SINCE + 2) is None
+    assert OneChange({"g": regular(SINCE + 1)}, kind="topic-deleted").event(SINCE + 2) is None
 
 
 def test_clock_set_back_restarts_the_history() -> None:

@@ -106,7 +106,7 @@ def test_running_collector_waits_for_an_absent_cluster(monkeypatch: pytest.Monke
 TOPIC = SETTINGS.topics.membership
 
 
-def looks(watch: MembershipTopicWatch, start: float) -> list[bool]:
+def check_three_times(watch: MembershipTopicWatch, start: float) -> list[bool]:
     """Return the results of three checks; a check sends a request, and the next check returns the answer to it."""
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
@@ -115,11 +115,11 @@ def test_a_recreated_topic_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: 
     kafka = MemoryKafka(monkeypatch)
     kafka.create(TOPIC)
     watch = MembershipTopicWatch(SETTINGS)
-    assert looks(watch, 0) == [False] * 3
+    assert check_three_times(watch, 0) == [False] * 3
     kafka.delete(TOPIC)
-    assert looks(watch, 100) == [False] * 3
+    assert check_three_times(watch, 100) == [False] * 3
     kafka.create(TOPIC)
-    assert any(looks(watch, 200))
+    assert any(check_three_times(watch, 200))
     assert caplog.messages[:1] == [f"topic {TOPIC} was created again: its groups get new partition counts"]
 
 
@@ -127,4 +127,4 @@ def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyP
     kafka = MemoryKafka(monkeypatch)
     watch = MembershipTopicWatch(SETTINGS)
     kafka.create(TOPIC)
-    assert looks(watch, 0) == [False] * 3
+    assert check_three_times(watch, 0) == [False] * 3

@@ -30,10 +30,10 @@ def change(number: int, at: int | None, *, starts: bool = False, **parts: Holdin
 
 
 def view(at: int, pending: Holding) -> GroupObserved:
-    return view_of(0, at, assigned={}, pending_revocation=pending)
+    return snapshot_of_one_member(0, at, assigned={}, pending_revocation=pending)
 
 
-def view_of(epoch: int, at: int, **member: Any) -> GroupObserved:
+def snapshot_of_one_member(epoch: int, at: int, **member: Any) -> GroupObserved:
     members = [ObservedMember(member_id="m", topics=["t"], **member)]
     return GroupObserved(group_id="g", timestamp=at, group_epoch=epoch, members=members)
 
@@ -264,14 +264,14 @@ class TestEpisodeCut:
 
 class TestStaticMemberAway:
     def test_downtime_begins_when_the_static_member_leaves(self) -> None:
-        away = view_of(7, 1000, assigned=P, member_epoch=-2)
+        away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
         outages = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
         assert bounds(outages) == (8000, 8700)
 
     def test_return_under_the_same_member_id_ends_downtime(self) -> None:
-        away = view_of(7, 1000, assigned=P, member_epoch=-2)
-        back = view_of(7, 4000, assigned=P, member_epoch=7)
-        later = view_of(8, 9000, assigned=P, member_epoch=8)
+        away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
+        back = snapshot_of_one_member(7, 4000, assigned=P, member_epoch=7)
+        later = snapshot_of_one_member(8, 9000, assigned=P, member_epoch=8)
         assert bounds(after(away, back, later)) == (3000, None)
 
 
@@ -321,10 +321,10 @@ class TestTheRecord:
         rest = downtime.outages_after_end(outages)
         assert rest is not None
         assert downtime.downtime(rest) is None
-        assert bounds(after_more(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
+        assert bounds(apply_inputs(rest, eager(3, 9000), callback(980, 3, assigned=P))) == (80, None)
 
 
-def after_more(outages: Outages, *inputs: AssignmentChange | DowntimeEvidence) -> Outages:
+def apply_inputs(outages: Outages, *inputs: AssignmentChange | DowntimeEvidence) -> Outages:
     for item in inputs:
         if isinstance(item, AssignmentChange):
             outages = apply_change(outages, item)

@@ -24,7 +24,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     return MemoryKafka(monkeypatch)
 
 
-class Taken:
+class StartableReader:
     def __init__(self, *, position: int | None = None, topic_id: str | None = None) -> None:
         positions = {} if position is None else {(TOPIC, 0): position}
         self.reader = BufferedTopicReader(KAFKA, TOPIC, "episodes", positions=positions, topic_id=topic_id)
@@ -43,14 +43,14 @@ class Taken:
 
 
 @pytest.fixture
-def taken() -> Iterator[Taken]:
+def taken() -> Iterator[StartableReader]:
     """Yield a reader that has not started yet, so that a test can create the reader's topic first."""
-    taken = Taken()
+    taken = StartableReader()
     yield taken
     taken.reader.__exit__()
 
 
-def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: Taken) -> None:
+def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: StartableReader) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     with taken.reader:
@@ -63,18 +63,18 @@ def test_reader_resumes_at_offset_and_new_topic_at_its_start(kafka: MemoryKafka)
     kafka.create(TOPIC, 1)
     for value in (b"1", b"2", b"3"):
         kafka.append(TOPIC, value)
-    first = Taken()
+    first = StartableReader()
     with first.reader:
         eventually(lambda: first.has(b"1", b"2", b"3"))
-    later = Taken(position=2, topic_id=first.ids[0])
+    later = StartableReader(position=2, topic_id=first.ids[0])
     with later.reader:
         eventually(lambda: later.has(b"3"))
-    second = Taken(position=2, topic_id="another")
+    second = StartableReader(position=2, topic_id="another")
     with second.reader:
         eventually(lambda: second.has(b"1", b"2", b"3"))
 
 
-def test_recreated_topic_has_another_id(kafka: MemoryKafka, taken: Taken) -> None:
+def test_recreated_topic_has_another_id(kafka: MemoryKafka, taken: StartableReader) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     with taken.reader:
@@ -87,7 +87,7 @@ def test_recreated_topic_has_another_id(kafka: MemoryKafka, taken: Taken) -> Non
 
 
 def test_background_reader_waits_at_a_full_queue(
-    kafka: MemoryKafka, taken: Taken, monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, taken: StartableReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background_reader, "_BATCH_RECORDS", 1)
     kafka.create(TOPIC, 1)
@@ -101,7 +101,7 @@ def test_background_reader_waits_at_a_full_queue(
 
 
 def test_missing_topic_gives_no_status_until_it_exists(
-    kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taken: StartableReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     with taken.reader:
         eventually(lambda: "does not exist yet" in caplog.text)
@@ -111,7 +111,7 @@ def test_missing_topic_gives_no_status_until_it_exists(
 
 
 def test_missing_permission_is_reported_once_and_retried(
-    kafka: MemoryKafka, taken: Taken, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, taken: StartableReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")

@@ -124,9 +124,9 @@ class Ivy:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.progress = folder, list[str]()
-        self.does('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
+        self.set_script('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
 
-    def does(self, script: str) -> None:
+    def set_script(self, script: str) -> None:
         java_file = fake_java(self._folder / "bin", "")
         java_file.write_text(
             "#!/bin/sh\n"
@@ -154,7 +154,7 @@ def ivy(_fresh_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Path) -> None:
-    ivy.does(
+    ivy.set_script(
         "echo 'found org.apache.kafka#kafka;9 in r'; echo '  found b#c;1 in r'; echo 'something else'\n"
         "echo 'downloading https://r/kafka_2.13-9.9.9.jar ...'\n"
         ': >"$lib/kafka_2.13-9.9.9.jar"; : >"$lib/dependency-1.jar"'
@@ -178,7 +178,7 @@ def dependencies(ivy: Ivy) -> list[dict[str, str]]:
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
-    ivy.does(': >"$lib/b-1.jar"; : >"$lib/d-2.jar"')
+    ivy.set_script(': >"$lib/b-1.jar"; : >"$lib/d-2.jar"')
     ivy.fetch("a:b:1", "c:d:2")
     usual = {"conf": "default->default", "transitive": "true"}
     assert dependencies(ivy) == [
@@ -202,7 +202,7 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reason: str) -> None:
-    ivy.does(script)
+    ivy.set_script(script)
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
     assert str(failed.value) == (
@@ -210,12 +210,12 @@ def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reas
         "from there; or set DEFAULT_ARTIFACT_REPOSITORY to a mirror, KAFKA_JARS to a folder"
     )
     assert ivy.progress[-1] == ""
-    ivy.does(': >"$lib/kafka_2.13-9.9.9.jar"')
+    ivy.set_script(': >"$lib/kafka_2.13-9.9.9.jar"')
     assert ivy.fetch() == ["kafka_2.13-9.9.9.jar"]
 
 
 def test_wrong_file_of_a_repository_is_reported(ivy: Ivy) -> None:
-    ivy.does(': >"$lib/other-1.jar"')
+    ivy.set_script(': >"$lib/other-1.jar"')
     with pytest.raises(DownloadFailed, match=r"the repository has no kafka_2\.13-9\.9\.9\.jar"):
         ivy.fetch()
 

@@ -164,23 +164,23 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
     return known_bounds
 
 
-def looks(*positions: dict[Place, int]) -> list[Bounds]:
+def stalls(*positions: dict[Place, int]) -> list[Bounds]:
     watched = Stall(KafkaSettings())
     return [watched.look(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
 
 
 def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:
-    assert looks({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
+    assert stalls({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
 
 
 def test_reader_without_progress_is_stalled(ends: Bounds) -> None:
-    assert looks({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
+    assert stalls({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
 
 
 def test_reader_of_another_partition_is_not_stalled(ends: Bounds) -> None:
-    assert looks({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
+    assert stalls({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
 
 
 def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> None:
     ends[B] = (0, 2)
-    assert looks({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
+    assert stalls({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]

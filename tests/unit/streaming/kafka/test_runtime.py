@@ -17,7 +17,7 @@ class Tool:
     def __init__(self, folder: Path) -> None:
         self._file, self._calls = folder / "java", folder / "calls"
 
-    def does(self, script: str) -> None:
+    def set_script(self, script: str) -> None:
         self._file.write_text(f'#!/bin/sh\necho "$@" >> {self._calls}\n{script}\n')
         self._file.chmod(0o755)
 
@@ -43,7 +43,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
     ],
 )
 def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: Path, script: str, words: str) -> None:
-    tool.does(script)
+    tool.set_script(script)
     for tries in (1, 2):
         with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
             prepare("9.9.9", progress=None)
@@ -66,7 +66,7 @@ esac
 
 
 def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) -> None:
-    tool.does(FORMATS)
+    tool.set_script(FORMATS)
     progress: list[str] = []
     runtime = prepare("9.9.9", progress=progress.append)
     assert progress == ["preparing the broker (once)", ""]

@@ -31,7 +31,7 @@ def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks =
     return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
 
 
-def bad(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
+def broken(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
     return Record(2, 7, key, value, ce_type, b"1", b"s", None, [("x", None), ("dlt_topic", b"old")])
 
 
@@ -46,25 +46,25 @@ JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
 @pytest.mark.parametrize(
     ("poison", "kind", "message"),
     [
-        (bad(None, b"{}"), b"MissingKey", b"no key"),
-        (bad(b"g", b"{"), b"MalformedEvent", b"truncated"),
-        (bad(b"g", None), b"MalformedEvent", b"null"),
-        (bad(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
-        (bad(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
-        (bad(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
-        (bad(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
-        (bad(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
-        (bad(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
+        (broken(None, b"{}"), b"MissingKey", b"no key"),
+        (broken(b"g", b"{"), b"MalformedEvent", b"truncated"),
+        (broken(b"g", None), b"MalformedEvent", b"null"),
+        (broken(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
+        (broken(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
+        (broken(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
+        (broken(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
+        (broken(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
+        (broken(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
         # No number in Kafka exceeds INT32; beyond 64 bits the state could not be written.
-        (bad(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
-        (bad(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
-        (bad(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
-        (bad(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
-        (bad(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
-        (bad(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
-        (bad(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
-        (bad(b"g", OBSERVED, b"group.observed"), b"MalformedEvent", b"listed twice - at `$.members`"),
-        (bad(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'), b"MalformedEvent", b"$.timestamp"),
+        (broken(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
+        (broken(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
+        (broken(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
+        (broken(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
+        (broken(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
+        (broken(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
+        (broken(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
+        (broken(b"g", OBSERVED, b"group.observed"), b"MalformedEvent", b"listed twice - at `$.members`"),
+        (broken(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'), b"MalformedEvent", b"$.timestamp"),
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
@@ -106,7 +106,7 @@ def test_batch_writes_only_the_last_assignment_of_a_group() -> None:
     assert [(write.topic, write.value is None) for write in writes] == [*[("d", False)] * 3, ("a", True)]
 
 
-def beating(now_ms: int = 0) -> tuple[Log, Bucket]:
+def live_bucket(now_ms: int = 0) -> tuple[Log, Bucket]:
     log, bucket = Log(), Bucket()
     events = [log.topics(t=2), *(log.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
     run(bucket, [*events, log.beat("c1"), log.beat("c2")], now_ms)
@@ -119,7 +119,7 @@ def fences(writes: list[Write]) -> list[MemberFenced]:
 
 
 def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
-    _, bucket = beating()
+    _, bucket = live_bucket()
     assert bucket.due == {"g": 10_000}
     assert expire(bucket, 9_999, SINKS) == []
     first = expire(bucket, 10_000, SINKS)
@@ -137,7 +137,7 @@ def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
 
 @pytest.mark.parametrize("end", ["leave", "fence"])
 def test_departed_member_has_no_timer(end: str) -> None:
-    log, bucket = beating()
+    log, bucket = live_bucket()
     run(bucket, [getattr(log, end)("c1")], now_ms=1)
     bucket = Bucket(bucket.pack())
     assert [fence.member_id for fence in fences(expire(bucket, 10_000, SINKS))] == ["c2"]
@@ -148,7 +148,7 @@ def test_departed_member_has_no_timer(end: str) -> None:
 
 
 def test_rejoined_member_is_timed_by_its_new_session() -> None:
-    log, bucket = beating()
+    log, bucket = live_bucket()
     run(bucket, [log.join("c1", session_timeout_ms=4000)], now_ms=3000)
     bucket = Bucket(bucket.pack())
     assert bucket.due == {"g": 7000}
@@ -164,7 +164,7 @@ def test_fence_at_the_latest_timestamp_can_be_read() -> None:
 
 
 def test_fence_read_back_applies_without_a_timer() -> None:
-    log, bucket = beating()
+    log, bucket = live_bucket()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)
     assert [write.topic for write in writes] == ["d", "a"]
@@ -178,17 +178,17 @@ def test_fence_read_back_applies_without_a_timer() -> None:
 
 
 def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
-    log, bucket = beating()
+    log, bucket = live_bucket()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
 
 
 def test_late_timer_is_not_trusted() -> None:
-    _, bucket = beating()
+    _, bucket = live_bucket()
     late = 10_000 + LATE_MS + 1
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
-    _, second_bucket = beating()
+    _, second_bucket = live_bucket()
     assert len(expire(second_bucket, 20_000, SINKS)) == 2  # the session timeout of exactly ten seconds is over
 
 
@@ -348,6 +348,6 @@ def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iter
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
 def test_records_of_retired_types_are_skipped(kind: str) -> None:
     bucket = Bucket()
-    records = [bad(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    records = [broken(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
     assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
     assert not bucket.changed

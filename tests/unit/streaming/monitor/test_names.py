@@ -13,7 +13,7 @@ from tests.support.histories import Log, assignments, diffs, play
 
 A = {"client_id": "orders", "client_host": "/10.0.0.1"}
 B = {"client_id": "orders", "client_host": "/10.0.0.2"}
-SAID_A, SAID_B = MemberNames(**A), MemberNames(**B)
+NAMES_A, NAMES_B = MemberNames(**A), MemberNames(**B)
 
 
 def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
@@ -46,13 +46,13 @@ def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, object], rounds: int) -> None:
     log = Log()
     state, outputs = play([log.topics(t=4), log.join("a", **A, **fields)])
-    assert (names_by_diff(outputs), latest(outputs)) == ([{"a": SAID_A}], [{"a": SAID_A}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([{"a": NAMES_A}], [{"a": NAMES_A}])
     state, outputs = play([log.join("b", **B, **fields, group_instance_id="i")], state)
     static = MemberNames(**B, group_instance_id="i")
-    assert names_by_diff(outputs) == [{"a": SAID_A, "b": static}] * rounds
-    assert latest(outputs) == [{"a": SAID_A, "b": static}]
+    assert names_by_diff(outputs) == [{"a": NAMES_A, "b": static}] * rounds
+    assert latest(outputs) == [{"a": NAMES_A, "b": static}]
     state, outputs = play([log.leave("a")], state)
-    assert (names_by_diff(outputs)[0], latest(outputs)) == ({"a": SAID_A, "b": static}, [{"b": static}])
+    assert (names_by_diff(outputs)[0], latest(outputs)) == ({"a": NAMES_A, "b": static}, [{"b": static}])
     state, outputs = play([log.delete()], state)
     assert (names_by_diff(outputs), latest(outputs)) == ([{"b": static}], [{}])
 
@@ -72,7 +72,7 @@ def test_repeated_join_keeps_or_updates_names() -> None:
     again, outputs = play([log.join("a")], state)
     assert (outputs, again is not None and again.members) == ([], state and state.members)
     _, outputs = play([log.join("a", **B)], state)
-    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": SAID_B}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": NAMES_B}])
 
 
 def test_replacement_of_a_static_member_has_its_own_names() -> None:
@@ -87,9 +87,9 @@ def test_observed_members_have_the_names_of_their_snapshots(epoch: bool) -> None
     log = Log()
     clients = {"a": ("orders", "/10.0.0.1"), "b": ("orders", "/10.0.0.2")}
     state, outputs = play([log.observe(3, {"a": {"t": [0]}, "b": {}}, clients=clients, epoch=epoch)])
-    assert names_by_diff(outputs) == latest(outputs) == [{"a": SAID_A, "b": SAID_B}]
+    assert names_by_diff(outputs) == latest(outputs) == [{"a": NAMES_A, "b": NAMES_B}]
     _, outputs = play([log.observe(4, {"b": {"t": [0]}}, clients=clients, epoch=epoch)], state)
-    assert (names_by_diff(outputs), latest(outputs)) == ([{"b": SAID_B, "a": SAID_A}], [{"b": SAID_B}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([{"b": NAMES_B, "a": NAMES_A}], [{"b": NAMES_B}])
 
 
 def test_repeated_generation_may_add_names() -> None:
@@ -97,7 +97,7 @@ def test_repeated_generation_may_add_names() -> None:
     state, _ = play([log.observe(3, {"a": {"t": [0]}})])
     view = {"clients": {"a": ("orders", "/10.0.0.1")}}
     state, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
-    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": SAID_A}])
+    assert (names_by_diff(outputs), latest(outputs)) == ([], [{"a": NAMES_A}])
     _, outputs = play([log.observe(3, {"a": {"t": [0]}}, **view)], state)
     assert outputs == []
 

@@ -51,7 +51,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-class Feeding:
+class FeedUnderTest:
     """A feed over a history that only the test changes."""
 
     def __init__(self, history: History) -> None:
@@ -94,8 +94,8 @@ class Reader:
 
 
 @pytest.fixture
-def feeding(history: History) -> Feeding:
-    return Feeding(history)
+def feeding(history: History) -> FeedUnderTest:
+    return FeedUnderTest(history)
 
 
 def numbers(events: list[Event]) -> list[object]:
@@ -103,7 +103,7 @@ def numbers(events: list[Event]) -> list[object]:
 
 
 @run_async
-async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
+async def test_snapshot_first_then_changes(feeding: FeedUnderTest) -> None:
     feeding.store(3)
     async with feeding.listen() as reader:
         first = await reader.until("snapshot")
@@ -114,7 +114,7 @@ async def test_snapshot_first_then_changes(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) -> None:
+async def test_returning_client_receives_missed_rounds_only(feeding: FeedUnderTest) -> None:
     feeding.store(1200)
     async with feeding.listen(last=150) as reader:
         events = await reader.until("progress")
@@ -125,7 +125,7 @@ async def test_returning_client_receives_missed_rounds_only(feeding: Feeding) ->
 
 
 @run_async
-async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None:
+async def test_stored_but_unpublished_event_comes_once(feeding: FeedUnderTest) -> None:
     """A client that connects between the storing and the publishing of an event receives the event once."""
     feeding.store(10)
     ahead = Group("h", {"t": 2}, 1)
@@ -137,7 +137,7 @@ async def test_stored_but_unpublished_event_comes_once(feeding: Feeding) -> None
 
 
 @run_async
-async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_client_continues_from_the_history(feeding: FeedUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
     async with feeding.listen(last=0) as reader:
         await reader.until("progress")
@@ -149,7 +149,7 @@ async def test_slow_client_continues_from_the_history(feeding: Feeding, monkeypa
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
 @run_async
-async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feeding, last: int) -> None:
+async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: FeedUnderTest, last: int) -> None:
     feeding.store(20)
     feeding.history.trim(Retention(0, 2**40), 2**60)
     feeding.store(1)
@@ -159,7 +159,7 @@ async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: Feedin
 
 
 @run_async
-async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: Feeding) -> None:
+async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: FeedUnderTest) -> None:
     feeding.store(1)
     async with feeding.listen(wanted=FeedFilter(cause="member.left")) as reader:
         await reader.until("snapshot")
@@ -171,7 +171,7 @@ async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: Feed
 
 
 @run_async
-async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
+async def test_group_filter_gets_the_current_state(feeding: FeedUnderTest) -> None:
     feeding.store(2)
     async with feeding.listen(wanted=FeedFilter(group="another")) as reader:
         await reader.until("snapshot")
@@ -187,7 +187,7 @@ async def test_group_filter_gets_the_current_state(feeding: Feeding) -> None:
         }
 
 
-def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding) -> None:
+def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: FeedUnderTest) -> None:
     feeding.store(20)
     feeding.history._connection.execute("UPDATE rounds SET body = x'00'")
     sent: list[dict[str, object]] = []
@@ -204,7 +204,7 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: Feeding
 
 
 @run_async
-async def test_closing_ends_the_stream(feeding: Feeding) -> None:
+async def test_closing_ends_the_stream(feeding: FeedUnderTest) -> None:
     async with feeding.listen() as reader:
         assert await anext(reader.chunks) == b"retry: 1000\n\n"
         await reader.until("snapshot")
@@ -213,7 +213,7 @@ async def test_closing_ends_the_stream(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
+async def test_oldest_stored_position_can_be_resumed(feeding: FeedUnderTest) -> None:
     feeding.store(20)
     at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
     feeding.history.trim(Retention(0, 2**40), at)
@@ -226,7 +226,7 @@ async def test_oldest_stored_position_can_be_resumed(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
+async def test_keepalive_carries_the_current_position(feeding: FeedUnderTest) -> None:
     async with feeding.listen() as reader:
         assert (await reader.until("progress"))[-1].id == f"{feeding.history.epoch}.0"
     feeding.store(2)
@@ -246,7 +246,7 @@ async def test_keepalive_carries_the_current_position(feeding: Feeding) -> None:
 class Client:
     """An ASGI client that reads until it disconnects or pauses."""
 
-    def __init__(self, feeding: Feeding) -> None:
+    def __init__(self, feeding: FeedUnderTest) -> None:
         self.sent: list[dict[str, Any]] = []
         self.aborted: list[bool] = []
         self.left = asyncio.Event()
@@ -272,7 +272,7 @@ class Client:
 
 
 @run_async
-async def test_departed_client_is_not_tracked(feeding: Feeding) -> None:
+async def test_departed_client_is_not_tracked(feeding: FeedUnderTest) -> None:
     client = Client(feeding)
     running = asyncio.create_task(client.run())
     await client.took.wait()
@@ -285,7 +285,7 @@ async def test_departed_client_is_not_tracked(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
+async def test_client_that_reads_nothing_is_cut_off(feeding: FeedUnderTest) -> None:
     feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
     client = Client(feeding)
     client.deaf = True
@@ -294,7 +294,7 @@ async def test_client_that_reads_nothing_is_cut_off(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_each_write_is_full_or_the_last_one(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_write_is_full_or_the_last_one(feeding: FeedUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A burst of events is sent in few writes, and no event is split between two writes."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
     async with feeding.listen() as reader:

@@ -31,7 +31,7 @@ def readiness(feed: Running, seq: int) -> bool:
     return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY, "seq": seq}
 
 
-def end_of(feed: Running) -> MonitorError | None:
+def wait_for_end(feed: Running) -> MonitorError | None:
     eventually(lambda: feed.ended)
     return feed.ended[0]
 
@@ -54,7 +54,7 @@ def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: 
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 0))
         source.error = error
-        ended = end_of(feed)
+        ended = wait_for_end(feed)
     assert isinstance(ended, OutsideFailure)
     assert (ended.exit_status, ended.__cause__) == (3, error)
     assert f"reading the topics ended with {type(error).__name__}" in str(ended)
@@ -64,7 +64,7 @@ def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: 
 def test_outside_failure_ends_the_process_with_its_message(options: ServeOptions) -> None:
     source = Failing(error=OutsideFailure("topic t: not allowed"))
     with running(options, source) as feed:
-        assert str(end_of(feed)) == "topic t: not allowed"
+        assert str(wait_for_end(feed)) == "topic t: not allowed"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_failed_write_or_retention_ends_the_process(
         eventually(lambda: readiness(feed, 0))
         feed.server._history._connection.execute(statement)
         feed.source.put(*diff_records(4))
-        ended = end_of(feed)
+        ended = wait_for_end(feed)
     assert isinstance(ended, HistoryFailure)
     assert message in str(ended)
 
@@ -147,7 +147,7 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> No
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 5))
         options.history.unlink()
-        assert isinstance(end_of(feed), HistoryFailure)
+        assert isinstance(wait_for_end(feed), HistoryFailure)
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 5))
 
@@ -156,24 +156,24 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> No
 class BlockingSource(MemorySource):
     """A source whose poll blocks until the test releases it."""
 
-    let_go: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
 
     def poll(self, timeout: float) -> list[TopicRecord]:
         message = super().poll(timeout)
-        self.let_go.wait(20)
+        self.released.wait(20)
         return message
 
 
 def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
     source = BlockingSource()
-    source.let_go.set()
+    source.released.set()
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 0))
-        source.let_go.clear()
+        source.released.clear()
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
-        source.let_go.set()
+        source.released.set()
         eventually(lambda: readiness(feed, 0))
 
 
@@ -183,13 +183,13 @@ def test_progress_is_reported_until_the_follower_is_lost(
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.02)
     monkeypatch.setattr(server, "_LOST_SECONDS", 0.5)
     source, beats = BlockingSource(), []
-    source.let_go.set()
+    source.released.set()
     with running(options, source, beat=lambda: beats.append(0)) as feed:
         eventually(lambda: len(beats) > 30)  # longer than the time until a component is lost
-        source.let_go.clear()
+        source.released.clear()
         before = unchanged(lambda: len(beats), 1)
         assert feed.ask("/health")[0] == 200
-        source.let_go.set()
+        source.released.set()
         eventually(lambda: len(beats) != before)
 
 
@@ -250,7 +250,7 @@ def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOpti
     source.put(*diff_records(9))
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 9))
-        source.remake("t-2", *diff_records(20, "h"))
+        source.replace_topic("t-2", *diff_records(20, "h"))
         eventually(lambda: readiness(feed, 29))
         groups = feed.get("/api/v1/groups")["groups"]
         assert {group["groupId"]: group["rounds"] for group in groups} == {"g": 9, "h": 20}

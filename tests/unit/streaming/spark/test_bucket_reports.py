@@ -26,17 +26,17 @@ def reports() -> BucketReports:
     return BucketReports(Context())  # type: ignore[arg-type] # only what the reports use of a session
 
 
-def in_task(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:
+def set_task_batch(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:
     context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": batch and str(batch)}.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
 def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_task(monkeypatch, 7)
+    set_task_batch(monkeypatch, 7)
     _send(reports.accumulator, 0, BucketReport(5, diffs=1))
     _send(reports.accumulator, 1, BucketReport(0))
     _send(reports.accumulator, 0, BucketReport(5, diffs=2))  # the task was retried
-    in_task(monkeypatch, 8)
+    set_task_batch(monkeypatch, 8)
     _send(reports.accumulator, 0, BucketReport(9))
     assert reports.of_batch(7) == {0: BucketReport(5, diffs=2), 1: BucketReport(0)}
     assert (reports.of_batch(7), reports.of_batch(8)) == ({}, {0: BucketReport(9)})
@@ -44,14 +44,14 @@ def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, m
 
 def test_older_batches_are_forgotten_with_the_next(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
     for batch in (1, 2):
-        in_task(monkeypatch, batch)
+        set_task_batch(monkeypatch, batch)
         _send(reports.accumulator, 0, BucketReport(batch))
     assert reports.of_batch(2) == {0: BucketReport(2)}
     assert reports.of_batch(1) == {}
 
 
 def test_reports_arrive_on_another_thread(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_task(monkeypatch, 1)
+    set_task_batch(monkeypatch, 1)
     count = 20_000
     sending = threading.Thread(
         target=lambda: [_send(reports.accumulator, number, BucketReport(number)) for number in range(count)]

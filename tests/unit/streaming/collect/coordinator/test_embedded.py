@@ -7,7 +7,7 @@ import pytest
 
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
-from tests.support.offsets_topic import assignment, sized, string, subscription
+from tests.support.offsets_topic import assignment, string, subscription, prefixed
 
 NULL = pack(">i", -1)
 
@@ -42,7 +42,7 @@ def test_empty_bytes_are_not_metadata() -> None:
 )
 def test_every_known_version_and_newer_versions_are_read(version: int, expected: dict[str, Any]) -> None:
     topics, owned = pack(">i", 1) + string("t"), pack(">i", 1) + string("t") + pack(">ii", 1, 5)
-    data = pack(">h", version) + topics + sized(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
+    data = pack(">h", version) + topics + prefixed(b"anything") + owned + pack(">i", 9) + string("r") + b"more"
 
     assert read_subscription(data, "range") == expected
 
@@ -77,7 +77,7 @@ def test_sticky_user_data_that_cannot_be_read_own_nothing(user_data: bytes) -> N
 
 def _cooperative(version: int, user_data: bytes | None, generation: int = -1) -> dict[str, Any]:
     owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
-    owned_v1 = NULL if user_data is None else sized(user_data)
+    owned_v1 = NULL if user_data is None else prefixed(user_data)
     tail = pack(">i", generation) + string("r") if version > 1 else b""
     data = pack(">h", version) + pack(">i", 1) + string("t") + owned_v1 + owned + tail
     return read_subscription(data, "cooperative-sticky")

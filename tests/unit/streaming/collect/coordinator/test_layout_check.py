@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.coordinator.layout_check import ForeignLayout, LayoutCheck, is_redpanda
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedMember, MalformedRecord
-from tests.support.offsets_topic import assignment, captured, group_key, group_value, sized, string, subscription
+from tests.support.offsets_topic import assignment, captured, group_key, group_value, string, subscription, prefixed
 
 KEY = group_key("g")
 
@@ -17,7 +17,7 @@ def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) ->
     value += pack(">qi", 1000, len(members))
     for member in members:
         value += pack(">h", flavour) + string(member) + string(None) + string("client") + string("127.0.0.1")
-        value += pack(">ii", 300_000, 10_000) + sized(subscription(["t"])) + sized(assignment({"t": [0]}))
+        value += pack(">ii", 300_000, 10_000) + prefixed(subscription(["t"])) + prefixed(assignment({"t": [0]}))
     return value
 
 

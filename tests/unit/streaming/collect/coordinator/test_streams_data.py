@@ -11,7 +11,7 @@ from streaming.collect.coordinator.classic import ClassicGroup, with_last_kind
 from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from tests.support.offsets_topic import assignment, group_key, group_value, sized, subscription
+from tests.support.offsets_topic import assignment, group_key, group_value, subscription, prefixed
 
 SUBSCRIPTION_INFO = bytes.fromhex(
     "0000000b0000000b36b061c9e7704b4fa86da3cec0134eca0000000000000002000000010000000000000000000013fd"
@@ -72,7 +72,7 @@ def test_subscriptions_that_are_refused() -> None:
     with pytest.raises(MalformedRecord, match="processId: 16 bytes announced, 3 there"):
         read_instance(SUBSCRIPTION_INFO[:11])
     with pytest.raises(MalformedRecord, match="userEndPoint: not UTF-8"):
-        read_instance(SUBSCRIPTION_INFO[:24] + sized(b"\xff"))
+        read_instance(SUBSCRIPTION_INFO[:24] + prefixed(b"\xff"))
 
 
 def test_generation_and_empty_group_after_the_last_leave() -> None:
