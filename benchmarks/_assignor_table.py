@@ -123,9 +123,9 @@ def growth_table(rows: list[list[str]]) -> str:
     for cells in rows:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
     lines = []
-    for kind, of_kind in kinds.items():
-        worst = max(of_kind, key=lambda cells: float(cells[4] or 0))
-        lines.append([*kind, of_kind[-1][3], worst[4], worst[5]])
+    for kind, cells_of_kind in kinds.items():
+        worst = max(cells_of_kind, key=lambda cells: float(cells[4] or 0))
+        lines.append([*kind, cells_of_kind[-1][3], worst[4], worst[5]])
     return table(["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines)
 
 
@@ -172,13 +172,13 @@ def overview_table(rows: dict[str, list[str]], protocol: str) -> str:
     for cells in rows.values():
         kinds.setdefault((cells[0], cells[3]), []).append(cells)
     lines = []
-    for kind, of_kind in kinds.items():
-        times = [parse_times(cells, protocol) for cells in of_kind]
+    for kind, cells_of_kind in kinds.items():
+        times = [parse_times(cells, protocol) for cells in cells_of_kind]
         ratios = sorted(row["ours"] / row["jvm"] for row in times if row["jvm"] is not None)
         slowest = max(times, key=lambda row: float(row["ours"]))
-        largest = of_kind[times.index(slowest)][1]
+        largest = cells_of_kind[times.index(slowest)][1]
         shown = [f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[-1])] if ratios else ["–", "–"]
-        lines.append([*kind, str(len(of_kind)), *shown, f"{time_cell(slowest['ours'])} ({largest})"])
+        lines.append([*kind, str(len(cells_of_kind)), *shown, f"{time_cell(slowest['ours'])} ({largest})"])
     title = ["assignor", "subscriptions", "rows", "ours/JVM, median", "ours/JVM, worst", "our slowest, ms"]
     return table(title, lines)
 

@@ -158,9 +158,9 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     rows = []
     for name, waits in latencies.items():
         middle, high = statistics.median(settled[name]), statistics.quantiles(settled[name], n=20)[-1]
-        by_turn = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.runs)
+        medians = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.runs)
         rows.append(
-            [name, f"{middle:.0f}", f"{high:.0f}", f"{middle / base:.2f}", by_turn, *map(str, waits.phases.values())]
+            [name, f"{middle:.0f}", f"{high:.0f}", f"{middle / base:.2f}", medians, *map(str, waits.phases.values())]
         )
     phases = ["batch", "addBatch", "planning", "latestOffset", "WAL", "commit"]
     return (

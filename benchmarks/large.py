@@ -99,14 +99,14 @@ def _restart_member_in_steps(
 ) -> None:
     """Restart one member: write its first records one by one, as the page shows them, and then all others at once."""
     rest: list[Write] = []
-    paced = 0
+    separate_writes = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
-        if paced < options.paced:
+        if separate_writes < options.paced:
             seen = len(arrivals.delays)
             log.write(write, 0, int(time.time() * 1000))
             log.flush()
             arrivals.await_rounds(seen + 1)
-            paced += 1
+            separate_writes += 1
         else:
             rest.append(write)
     begun = int(time.time() * 1000)
@@ -172,9 +172,9 @@ def _page(monitor: Monitor) -> dict[str, float]:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(120_000)
 
-        def timed(name: str, act: Any, ready: str) -> None:
+        def timed(name: str, action: Any, ready: str) -> None:
             begun = time.perf_counter()
-            act()
+            action()
             page.locator(ready).first.wait_for(state="attached")
             page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             seconds[name] = (time.perf_counter() - begun) * 1000

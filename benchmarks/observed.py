@@ -49,12 +49,12 @@ def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
     number = 0
     while True:
         number += 1
-        giving, taking = held[number % members], held[(number + 1) % members]
-        topic = next(iter(giving))
-        partition = giving[topic].pop()
-        if not giving[topic]:
-            del giving[topic]
-        taking[topic] = sorted([*taking.get(topic, ()), partition])
+        giver, taker = held[number % members], held[(number + 1) % members]
+        topic = next(iter(giver))
+        partition = giver[topic].pop()
+        if not giver[topic]:
+            del giver[topic]
+        taker[topic] = sorted([*taker.get(topic, ()), partition])
         epochs = protocol != "classic"
         view = GroupObserved(
             group_id=group_id,

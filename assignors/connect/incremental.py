@@ -102,7 +102,7 @@ def assign(
     """
     connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
     memory = replace(state)
-    reassign = _lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
+    reassign = _handle_lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
         is_busy = any(map(len, connectors.loads.values())) or any(map(len, tasks.loads.values()))
         can_move = is_busy and connectors.configured + tasks.configured
@@ -246,7 +246,7 @@ class _Kind(Generic[_Item]):
         return self.ascending(runs.union(self.lost))
 
 
-def _lost_work(
+def _handle_lost_work(
     memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
 ) -> bool:
     """Handle lost work (``handleLostAssignments``); return True if lost work is assigned like new work in this round.

@@ -182,9 +182,9 @@ def _compare_with_owned(query: GroupQuery, assignment: Assignment) -> dict[str, 
     changes = diff_members(sorted_shares(before), sorted_shares(assignment)).values()
     counts = {name: sum(size(getattr(change, name)) for change in changes) for name in ("revoked", "assigned", "kept")}
     sizes = [size(share) for share in assignment.values()]
-    extremes = {"most": max(sizes, default=0), "least": min(sizes, default=0)}
+    load_range = {"most": max(sizes, default=0), "least": min(sizes, default=0)}
     moved = count_moved(owned, assignment)
-    return {"assignment": normalize_members(assignment), **counts, "moved": moved, **extremes}
+    return {"assignment": normalize_members(assignment), **counts, "moved": moved, **load_range}
 
 
 def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:

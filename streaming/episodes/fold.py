@@ -178,8 +178,8 @@ def _first_seen(note: RoundNote) -> bool:
 
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     diff, cause = note.diff, note.diff.cause
-    endless = diff.round > _MOST_FOLLOW_UPS and diff.protocol == "classic"
-    first = diff.round == 1 or endless
+    has_too_many_rounds = diff.round > _MOST_FOLLOW_UPS and diff.protocol == "classic"
+    first = diff.round == 1 or has_too_many_rounds
     state.rebalances += first or not state.round_count
     if state.before is None and not state.round_count:
         state.before = note.after

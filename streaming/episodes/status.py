@@ -28,8 +28,8 @@ def group_status(assignment: Summary | None, newest: Summary | None) -> GroupSta
         status = _of_episode(newest, at)
         has_members = assignment is not None and bool(assignment.members)
         # A group without members can only be rebalancing or, while it exists, stuck or storming.
-        lasting = ("rebalancing", *(("stuck", "storming") if assignment is not None else ()))
-        if status is not None and (has_members or status.status in lasting):
+        possible = ("rebalancing", *(("stuck", "storming") if assignment is not None else ()))
+        if status is not None and (has_members or status.status in possible):
             return status
     if assignment is None:
         return GroupStatus("dead", at)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from assignors.errors import OutsideFailure
-from streaming.settings.connection import KafkaSettings, pem_in
+from streaming.settings.connection import KafkaSettings, read_pem
 
 _JAVA: str = "org.apache.kafka.common.security"
 
@@ -89,12 +89,12 @@ def java(settings: KafkaSettings) -> dict[str, str]:
     if settings.uses_tls:
         properties["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else ""
         if settings.ssl_ca_file is not None:
-            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem_in(settings.ssl_ca_file)}
+            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": read_pem(settings.ssl_ca_file)}
         if settings.ssl_certificate_file is not None and settings.ssl_key_file is not None:
             properties |= {
                 "ssl.keystore.type": "PEM",
-                "ssl.keystore.certificate.chain": pem_in(settings.ssl_certificate_file),
-                "ssl.keystore.key": pem_in(settings.ssl_key_file),
+                "ssl.keystore.certificate.chain": read_pem(settings.ssl_certificate_file),
+                "ssl.keystore.key": read_pem(settings.ssl_key_file),
             }
         if settings.ssl_key_password is not None:
             properties["ssl.key.password"] = settings.ssl_key_password.get_secret_value()

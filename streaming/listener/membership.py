@@ -69,7 +69,7 @@ class Membership:
         self._state: _MemberState | None = None
         self._leaving = False
         #: Ticks of the assignment, of the last MemberJoined event, and of the next heartbeat.
-        self._since = self._join_renewed_at = self._next_heartbeat = 0
+        self._assigned_at = self._join_renewed_at = self._next_heartbeat = 0
         #: How often the assignment was published again.
         self._repeated = 0
 
@@ -146,7 +146,7 @@ class Membership:
             if at.tick - self._join_renewed_at >= RENEW_MS:
                 return self._renew(state, at)
             repeats = REPEAT_AFTER_MS[self._repeated :]
-            if repeats and not state.between and at.tick - self._since >= repeats[0]:
+            if repeats and not state.between and at.tick - self._assigned_at >= repeats[0]:
                 self._repeated += 1
                 self._next_heartbeat = at.tick + self._pause
                 return [self._acknowledged(state, at)]
@@ -166,7 +166,7 @@ class Membership:
 
     def _set_state(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
         previous, self._state = self._state, state
-        self._since, self._repeated, self._next_heartbeat = at.tick, 0, at.tick + self._pause
+        self._assigned_at, self._repeated, self._next_heartbeat = at.tick, 0, at.tick + self._pause
         has_joined = previous is None or previous.member_id != state.member_id
         return [*([self._joined(at)] if has_joined else []), self._acknowledged(state, at, **change)]
 
@@ -182,7 +182,7 @@ class Membership:
                 **self._member(at),
                 generation=NO_GENERATION if state.between else state.generation,
                 owned=_by_topic(state.owned),
-                held_ms=0 if state.between else at.tick - self._since,
+                held_ms=0 if state.between else at.tick - self._assigned_at,
                 **changed,
             )
         )

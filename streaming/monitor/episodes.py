@@ -194,7 +194,7 @@ class _Update:
         """Apply the timer event: the group is quiet, or its rebalance is stuck."""
         group, before, limits = self.group, self.group.episode, self._sinks.thresholds
         now = None if before is None else before.rebalancing
-        if before is not None and now is not None and data.after == _stuck_mark(now.since):
+        if before is not None and now is not None and data.after == _rebalance_id(now.since):
             group.quiet_at = 0
             self._open(detection.stuck_rebalance(now, before.awaited_names, data.timestamp), before.number)
             return
@@ -215,12 +215,12 @@ def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
     if not state.open or state.stuck:
         return 0
     if state.rebalancing is not None:
-        lasted = state.rebalancing_at - state.rebalancing.since
-        return now_ms + max(0, detection.stuck_after_ms(state.rebalance_durations_ms, sinks.thresholds) - lasted)
+        duration_ms = state.rebalancing_at - state.rebalancing.since
+        return now_ms + max(0, detection.stuck_after_ms(state.rebalance_durations_ms, sinks.thresholds) - duration_ms)
     return now_ms + fold.quiet_time_end(state, sinks.quiet_ms) - state.last_at
 
 
-def _stuck_mark(since: int) -> str:
+def _rebalance_id(since: int) -> str:
     return f"rebalancing/{since}"
 
 
@@ -235,9 +235,9 @@ def due_quiet_events(group_id: str, group: TrackedGroup, now_ms: int, sinks: Sin
     if not group.quiet_at or group.quiet_at > now_ms or state is None:
         return []
     group.quiet_at = now_ms + max(sinks.quiet_ms, 1000)
-    mark, timestamp = state.last_note_id, fold.quiet_time_end(state, sinks.quiet_ms)
+    after, timestamp = state.last_note_id, fold.quiet_time_end(state, sinks.quiet_ms)
     if (now := state.rebalancing) is not None:
-        mark = _stuck_mark(now.since)
+        after = _rebalance_id(now.since)
         timestamp = now.since + detection.stuck_after_ms(state.rebalance_durations_ms, sinks.thresholds)
-    data = events.GroupQuiet(group_id=group_id, timestamp=min(timestamp, events.MAX_TIMESTAMP), after=mark)
-    return [Event(SOURCE, f"{group_id}/quiet/{mark}", data)]
+    data = events.GroupQuiet(group_id=group_id, timestamp=min(timestamp, events.MAX_TIMESTAMP), after=after)
+    return [Event(SOURCE, f"{group_id}/quiet/{after}", data)]

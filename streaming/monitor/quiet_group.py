@@ -87,11 +87,11 @@ def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[St
     skewed: list[tuple[float, MemberState, int]] = []
     for member in group.members:
         share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(member.topics))
-        fair, owned = ceil(max(share, mean)), size(member.owned)
-        times = owned / fair if fair else 0.0
-        if owned > fair + 1 and times > skew:
-            skewed.append((times, member, fair))
-    for _, member, fair in sorted(skewed, key=lambda item: -item[0])[:1]:
-        what = f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair}"
-        why = Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair}")
+        fair_share, owned = ceil(max(share, mean)), size(member.owned)
+        times = owned / fair_share if fair_share else 0.0
+        if owned > fair_share + 1 and times > skew:
+            skewed.append((times, member, fair_share))
+    for _, member, fair_share in sorted(skewed, key=lambda item: -item[0])[:1]:
+        what = f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair_share}"
+        why = Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair_share}")
         yield structs.replace(_of_members("skew", group, [member], what), evidence=[why])

@@ -123,9 +123,9 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     members: dict[str, MemberDiff] = {}
     streams = state.kind == "streams"
     ids = {**before, **after}
-    differs = {member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)}
+    changed_ids = {member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)}
     different = assignment.diff_members(
-        *({member_id: side.get(member_id, NOTHING) for member_id in differs} for side in (before, after))
+        *({member_id: side.get(member_id, NOTHING) for member_id in changed_ids} for side in (before, after))
     )
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
@@ -174,9 +174,9 @@ def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]
         departed = {member_id: names for member_id, names in departed.items() if member_id not in decided.before}
     if len(decided.before) == len(decided.members):
         return departed
-    here = {member.member_id for member in decided.members}
+    present = {member.member_id for member in decided.members}
     named = (member for member in state.members if member.client_id or member.instance_id)
-    gone = names_of(member for member in named if member.member_id not in here)
+    gone = names_of(member for member in named if member.member_id not in present)
     return dict([*departed.items(), *gone.items()][-_MOST_DEPARTED:]) if gone else departed
 
 

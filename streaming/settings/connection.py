@@ -26,7 +26,7 @@ def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
     return text
 
 
-def pem_in(file: Path) -> str:
+def read_pem(file: Path) -> str:
     """Return a PEM file as text; text outside its blocks may have any encoding."""
     return file.read_bytes().decode("ascii", errors="replace")
 

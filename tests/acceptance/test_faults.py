@@ -41,16 +41,16 @@ NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("f
 
 
 KEEP_HOURS = 1000
-ANCIENT = Group("ancient", {"t": 12}, 1).diffs(40)
+EXPIRED_DIFFS = Group("ancient", {"t": 12}, 1).diffs(40)
 #: Ids of diffs that this test writes itself.
-FOREIGN = {*map(diff_id, ANCIENT), "far-away"}
+TEST_DIFF_IDS = {*map(diff_id, EXPIRED_DIFFS), "far-away"}
 
 
-def age(history: Path) -> None:
+def backdate_rounds(history: Path) -> None:
     """Backdate the rounds: the first exceeded the retention time a minute ago, and one more exceeds it every 30 s."""
     begin = int(time.time()) - KEEP_HOURS * 3600 - 60
     with closing(sqlite3.connect(history)) as file, file:
-        for number, diff in enumerate(ANCIENT):
+        for number, diff in enumerate(EXPIRED_DIFFS):
             stored = (begin + 30 * number) * 1000
             updated = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
             assert updated.rowcount == 1
@@ -66,14 +66,14 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
         ) as broker,
         running_monitor(broker, tmp_path, topic_prefix, history=disk) as monitor,
     ):
-        monitor.foreign |= FOREIGN
+        monitor.test_diff_ids |= TEST_DIFF_IDS
         yield monitor
         for component in (monitor.stream, monitor.collect, monitor.serve):
             component.check()
             assert "Traceback" not in component.output()
 
 
-def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
+def start_second_server(monitor: Monitor, database: Path) -> tuple[int, str]:
     """Return the exit status and the only log line of a second server that uses the same history."""
     common = monitor.common
     done = run("serve", *common, "--port", str(free_ports(1)[0]), "--database", str(database))
@@ -84,26 +84,26 @@ def refused(monitor: Monitor, database: Path) -> tuple[int, str]:
 def unrelated_file_is_kept(monitor: Monitor) -> None:
     notes = monitor.folder / "notes.txt"
     notes.write_text("my notes\n")
-    status, line = refused(monitor, notes)
+    status, line = start_second_server(monitor, notes)
     assert (status, "name another file" in line) == (2, True), line
     assert notes.read_text() == "my notes\n"
 
 
 def second_server_is_rejected(monitor: Monitor) -> None:
-    status, line = refused(monitor, monitor.history)
+    status, line = start_second_server(monitor, monitor.history)
     assert (status, "another `serve` uses it" in line) == (3, True), line
     monitor.await_status(None)
 
 
 def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
-    odd = message(sample(group_id="odd"))
+    rejected = message(sample(group_id="odd"))
     value = encode(sample(group_id="odd", timestamp=123454321)).replace(b"123454321", str(2**70).encode())
-    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in odd["headers"]]
+    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in rejected["headers"]]
     publisher = Publisher(monitor.serve)
     publisher.producer.produce(monitor.diffs, key=b"odd", value=value, headers=headers)
     publisher.put([])
-    refused = "rebalance_monitor_feed_refused_records_total", ""
-    eventually(lambda: monitor.metrics()[refused] == 1)
+    start_second_server = "rebalance_monitor_feed_refused_records_total", ""
+    eventually(lambda: monitor.metrics()[start_second_server] == 1)
     assert monitor.serve.ask("/api/v1/groups/odd")[0] == 404
     monitor.await_status(None)
 
@@ -112,10 +112,10 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
     """Fill the disk until retention reports it, while a client writes an assignment that the collector can't read."""
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
-    age(monitor.history)
+    backdate_rounds(monitor.history)
     monitor.serve.command += ["--keep", f"{KEEP_HOURS}h"]
     monitor.serve.start().await_status("/ready", 200)  # retention runs now, and in a minute
-    left = FOREIGN & {*monitor.serve.ids()}
+    left = TEST_DIFF_IDS & {*monitor.serve.ids()}
     assert left
     with RawLeader(monitor.servers, "poison", 900_000) as leader:
         with full(disk):
@@ -125,7 +125,7 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
             assert {*monitor.serve.ids()} >= {*monitor.expected()}
         monitor.await_status(None)
         # The failed write may have been another topic's record: then retention runs only a minute later.
-        eventually(lambda: FOREIGN & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
+        eventually(lambda: TEST_DIFF_IDS & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"
         assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
@@ -179,8 +179,8 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
     disk = monitor.folder / "disk"
     unrelated_file_is_kept(monitor)
     monitor.serve.start()
-    Publisher(monitor.serve).put(ANCIENT)
-    eventually(lambda: len(monitor.serve.ids()) == len(ANCIENT))
+    Publisher(monitor.serve).put(EXPIRED_DIFFS)
+    eventually(lambda: len(monitor.serve.ids()) == len(EXPIRED_DIFFS))
     with monitor.member(group, "a", topic) as first, monitor.member(group, "b", topic), chromium() as browser:
         monitor.watched = open_page(browser, monitor.serve.url)
         monitor.complete()

@@ -22,7 +22,7 @@ from tests.support.wait import eventually
 pytestmark = pytest.mark.browser
 
 MEMBERS = 3000
-SHOWN = 200
+SHOWN_MEMBERS = 200
 
 
 def group(source: MemorySource, rounds: int) -> None:
@@ -33,11 +33,11 @@ def group(source: MemorySource, rounds: int) -> None:
     }
     made = [sample(group_id="large", members=first)]
     for number in range(2, rounds + 1):
-        accepts, gives = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
-        moved = share[gives]["t"].pop()
+        taker, giver = (f"c{MEMBERS - 1 - (number + step) % 2}" for step in (0, 1))
+        moved = share[giver]["t"].pop()
         kept = {member_id: change(owned=held, kept=held, client_id=member_id) for member_id, held in share.items()}
-        kept[accepts] = change(owned=share[accepts], kept=share[accepts], assigned={"t": [moved]}, client_id=accepts)
-        share[accepts] = {"t": sorted([*share[accepts]["t"], moved])}
+        kept[taker] = change(owned=share[taker], kept=share[taker], assigned={"t": [moved]}, client_id=taker)
+        share[taker] = {"t": sorted([*share[taker]["t"], moved])}
         made.append(sample(group_id="large", members=kept, generation=number, timestamp=2000 + number, moved=1))
     latest = LatestAssignment(
         group_id="large",
@@ -69,14 +69,14 @@ def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tm
         expect(page.locator(".members header .num")).to_have_text("3,000")
         assert count(members) == 12
         page.get_by_role("button", name="Show the first 200").click()
-        expect(members).to_have_count(SHOWN)
+        expect(members).to_have_count(SHOWN_MEMBERS)
         expect(page.locator(".members .some")).to_contain_text("the first 200 of 3,000")
         page.locator(".members").get_by_label("Find a member").fill("c2999")
         expect(members).to_have_count(1)
         expect(members).to_contain_text("c2999")
         page.locator(".round > button").first.click()
         rows = page.locator(".round .diff tbody tr")
-        expect(rows).to_have_count(SHOWN)
+        expect(rows).to_have_count(SHOWN_MEMBERS)
         expect(rows.first).to_contain_text(re.compile("c299[89]"))  # members that gained or lost partitions are first
         find = page.locator(".diff").get_by_label("Find a member")
         find.fill("c1234")
@@ -85,7 +85,7 @@ def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tm
         find.fill("nobody of this name")
         expect(rows).to_have_count(0)
         find.fill("")
-        expect(rows).to_have_count(SHOWN)
+        expect(rows).to_have_count(SHOWN_MEMBERS)
         assert page.evaluate("document.querySelectorAll('*').length") < 10_000
         assert page.evaluate(TOO_WIDE) == []
         assert watched.errors == []

@@ -22,13 +22,13 @@ class Case:
         where: the affected component.
         fault: the fault's name in the table.
         strike: context manager that injects the fault, yields the expected report and undoes the fault.
-        changes: whether groups can change while the fault lasts.
+        active: whether groups can change while the fault lasts.
     """
 
     where: str
     fault: str
     strike: Strike
-    changes: bool = True
+    active: bool = True
 
     def fault_of(self, report: Report) -> str:
         """Return the fault's name in the table's row for the component that reports the fault."""
@@ -61,7 +61,7 @@ def run(site: Site, case: Case) -> list[Outcome]:
     site.settle()
     with case.strike(site) as reports:
         took = site.await_all(reports)
-        if case.changes:
+        if case.active:
             site.change()
     healed = time.monotonic()
     site.settle()

@@ -62,7 +62,7 @@ class Groups:
             if rng.random() < 0.95:  # the others missed this rebalance: their claims are stale
                 member["owned"] = {t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)}
                 member["generation"] = generation
-        changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._vanish]
+        changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._empty_topic]
         for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
             rng.choice(changes)(case)
         if self.shrinking and rng.random() < 0.5:
@@ -142,10 +142,10 @@ class Groups:
 
     def _join(self, case: Case) -> None:
         rng = self.random
-        like = rng.choice(case["members"])
+        model = rng.choice(case["members"])
         taken = {member["memberId"] for member in case["members"]}
         name = next(name for name in self._many_names() if name not in taken)
-        topics = list(like["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
+        topics = list(model["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
         racked = sorted({rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at})
         case["members"].append(self._member(name, topics, racked))
 
@@ -174,7 +174,7 @@ class Groups:
         if topic.get("racks") is not None:
             topic["racks"] = topic["racks"][: topic["partitions"]]
 
-    def _vanish(self, case: Case) -> None:
+    def _empty_topic(self, case: Case) -> None:
         topic = self.random.choice(list(case["topics"].values()))
         if self.random.random() < 0.2:
             topic["partitions"] = 0
@@ -184,7 +184,7 @@ class Groups:
                 member["owned"] = {name: p for name, p in member["owned"].items() if case["topics"][name]["partitions"]}
 
 
-def owns_beyond(case: Case) -> bool:
+def owns_missing_partition(case: Case) -> bool:
     """Return true if a member owns a partition that its topic does not have."""
     counts = {name: topic["partitions"] for name, topic in case["topics"].items()}
     return any(

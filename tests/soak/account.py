@@ -33,7 +33,7 @@ class Account:
         kept: number of those rounds that are still in the history.
         groups: number of groups with a state.
         state: bytes of all groups' state, compressed as in Spark's files.
-        most_state: bytes of the state once each group remembers its maximum number of events, which do not compress.
+        max_state: bytes of the state once each group remembers its maximum number of events, which do not compress.
     """
 
     events: int = 0
@@ -43,7 +43,7 @@ class Account:
     kept: int = 0
     groups: int = 0
     state: int = 0
-    most_state: int = 0
+    max_state: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def replay(self, log: Iterable[Event]) -> None:
@@ -61,11 +61,11 @@ class Account:
                 tracked.state = state
                 packed += msgspec.msgpack.encode(tracked)
                 self.groups += 1
-                self.most_state += MOST_BYTES - len(state.applied)
+                self.max_state += MOST_BYTES - len(state.applied)
         self.state = len(zlib.compress(packed, level=1))
-        self.most_state += self.state
+        self.max_state += self.state
 
-    def same(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
+    def compare_ids(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
         """Compare the present ids with the expected ids, and add a line to ``wrong`` for each difference."""
         for what, ids in (("missing", wanted - seen), ("too many", seen - wanted)):
             if ids:
@@ -76,7 +76,7 @@ def account(run: Soak) -> Account:
     """Wait for pending diffs, then compare the ids in the topic, in the history and at the clients."""
     result = Account()
     run.say("waiting for the membership log")
-    result.replay(_whole_log(run, result))
+    result.replay(_complete_log(run, result))
     wanted = {*result.diffs}
     run.say(f"{len(wanted)} diffs follow from {result.events} events")
 
@@ -94,9 +94,9 @@ def account(run: Soak) -> Account:
     history = run.monitor.ids()
     last = run.crowd.end()
     result.again, result.kept = len(written) - len({*written}), len(history)
-    result.same("topic", {*written}, wanted)
-    result.same("history", {*history} - wanted, set())
-    result.same("clients", {*last["all"]}, wanted)
+    result.compare_ids("topic", {*written}, wanted)
+    result.compare_ids("history", {*history} - wanted, set())
+    result.compare_ids("clients", {*last["all"]}, wanted)
     checks = {
         "a diff id twice in the log's replay": max(result.diffs.values()) - 1,
         "rounds stored more or less than diffs": result.rounds - len(wanted),
@@ -109,7 +109,7 @@ def account(run: Soak) -> Account:
     return result
 
 
-def _whole_log(run: Soak, account: Account) -> list[Event]:
+def _complete_log(run: Soak, account: Account) -> list[Event]:
     """Return the membership log once it contains all confirmed changes and equals the log of another collector."""
     servers, name = run.monitor.servers, run.monitor.membership
     confirmed = {*run.traffic.acknowledged}
@@ -127,7 +127,7 @@ def _whole_log(run: Soak, account: Account) -> list[Event]:
     run.say("asking another collector")
     again = run.monitor.undisturbed_snapshots(PATIENCE)
     seen = snapshots(servers, name)
-    account.same("views", {event.id for event in seen}, {event.id for event in again})
+    account.compare_ids("views", {event.id for event in seen}, {event.id for event in again})
     if seen != again:
         account.wrong.append("the membership log differs from what an undisturbed collector gives")
     return events(servers, name)

@@ -20,17 +20,17 @@ class ConsumerGroups(Groups):
         self.equal = equal
 
     def fresh(self) -> Case:
-        return self._sound(super().fresh())
+        return self._make_valid(super().fresh())
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        return self._sound(super().after(case, assignment))
+        return self._make_valid(super().after(case, assignment))
 
-    def _sound(self, case: Case) -> Case:
+    def _make_valid(self, case: Case) -> Case:
         """Make a case valid: each partition has one owner, and in a homogeneous group all subscriptions are equal."""
         if self.equal:
-            like = self.random.choice(case["members"])["topics"]
+            topics = self.random.choice(case["members"])["topics"]
             for member in case["members"]:
-                member["topics"] = list(like)
+                member["topics"] = list(topics)
                 self.random.shuffle(member["topics"])
         elif len({frozenset(member["topics"]) for member in case["members"]}) == 1:
             case["members"].append(self._member("one-more", [], []))

@@ -154,10 +154,10 @@ class EpochLog:
         else:
             if member.epoch != self._epoch:
                 member.previous, member.epoch = member.epoch, self._epoch
-            got = {place for place in member.target if self._holder.get(place, member_id) == member_id}
-            member.held = got
-            self._holder.update(dict.fromkeys(got, member_id))
-            member.state = _STABLE if got == member.target else _UNRELEASED
+            assignable = {place for place in member.target if self._holder.get(place, member_id) == member_id}
+            member.held = assignable
+            self._holder.update(dict.fromkeys(assignable, member_id))
+            member.state = _STABLE if assignable == member.target else _UNRELEASED
         progress = pack(">iib", member.epoch, member.previous, member.state)
         self._put(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
 

@@ -153,16 +153,16 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def _live(groups: int) -> Iterator[Diff]:
+def _live_diffs(groups: int) -> Iterator[Diff]:
     """Yield diffs of many groups in turn, each with the time at which it is sent."""
     made = [Group(f"load-{index}", {"t": 12}, index) for index in range(groups)]
-    turns = [group.change() for group in made]
+    pending_diffs = [group.change() for group in made]
     while True:
         for index, group in enumerate(made):
-            diff = next(turns[index], None)
+            diff = next(pending_diffs[index], None)
             if diff is None:
-                turns[index] = group.change()
-                diff = next(turns[index])
+                pending_diffs[index] = group.change()
+                diff = next(pending_diffs[index])
             yield msgspec.structs.replace(diff, timestamp=time.time_ns() // 1_000_000)
 
 
@@ -183,7 +183,7 @@ def run_load(
         before = most = rss(serve.process.pid)
         started = cpu(serve.process.pid)
         begin = time.monotonic()
-        for index, diff in enumerate(_live(50)):
+        for index, diff in enumerate(_live_diffs(50)):
             if index == events:
                 break
             if restart is not None and index == events // 2:

@@ -36,7 +36,7 @@ class Monitor:
 
     Attributes:
         watched: the page in a browser, if it is open.
-        foreign: ids of diffs that the test itself wrote.
+        test_diff_ids: ids of diffs that the test itself wrote.
     """
 
     broker: EmbeddedBroker
@@ -45,7 +45,7 @@ class Monitor:
     collect: Running
     stream: Running
     watched: Watched | None = None
-    foreign: set[str] = field(default_factory=set)
+    test_diff_ids: set[str] = field(default_factory=set)
 
     @property
     def servers(self) -> str:
@@ -110,7 +110,7 @@ class Monitor:
 
     def ids(self) -> list[str]:
         """Return the ids of the server's diffs, oldest first, except ids of diffs that the test itself wrote."""
-        return [diff_id for diff_id in self.serve.ids() if diff_id not in self.foreign]
+        return [diff_id for diff_id in self.serve.ids() if diff_id not in self.test_diff_ids]
 
     def log(self) -> list[Event]:
         """Return the membership log as each group's events in order."""

@@ -8,13 +8,13 @@ from struct import pack, unpack
 from typing import Self, cast
 
 from streaming.collect.coordinator.schema import Reader
-from tests.support.offsets_topic import string, prefixed
+from tests.support.offsets_topic import prefixed, string
 from tests.support.wait import PATIENCE, eventually
 
 _FIND_COORDINATOR = 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
 #: Kafka's error codes while a coordinator starts: loading, not available, not coordinator.
-_NOT_YET = frozenset({14, 15, 16})
+_COORDINATOR_STARTING = frozenset({14, 15, 16})
 #: Kafka's error code of a heartbeat while the group waits for this member to rejoin.
 REBALANCE_IN_PROGRESS = 27
 
@@ -151,7 +151,7 @@ class RawLeader(RawConnection):
             try:
                 return self.joined()
             except Refused as refused:
-                if refused.code not in _NOT_YET:
+                if refused.code not in _COORDINATOR_STARTING:
                     raise
                 return None
 

@@ -63,7 +63,7 @@ def _open(data: bytes, protocol: str | None) -> Reader:
     return reader
 
 
-def _may_end(read: Read, default: Callable[[], Any]) -> Read:
+def _optional(read: Read, default: Callable[[], Any]) -> Read:
     return lambda reader, what: read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
 
 
@@ -82,14 +82,14 @@ def _work(reader: Reader, what: str) -> Holding:
 _STATE = (
     Field("url", Reader.string, "endpoint"),
     Field("configOffset", Reader.int64),
-    Field("allocation", _may_end(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
+    Field("allocation", _optional(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
 )
 _ASSIGNMENT = (
     Field("error", Reader.int16),
     Field("leader", Reader.string),
     Field("leaderUrl", Reader.string),
     Field("configOffset", Reader.int64),
-    Field("assignment", _may_end(_work, dict), "assigned"),
-    Field("revoked", _may_end(_work, dict), "revoked", since=_INCREMENTAL),
-    Field("delay", _may_end(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
+    Field("assignment", _optional(_work, dict), "assigned"),
+    Field("revoked", _optional(_work, dict), "revoked", since=_INCREMENTAL),
+    Field("delay", _optional(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
 )

@@ -71,7 +71,7 @@ class _Type(NamedTuple):
 
 
 _COMMIT = _Type(
-    lambda value, **where: OffsetCommit(**where, **(value or {"timestamp": None})),
+    lambda value, **key_fields: OffsetCommit(**key_fields, **(value or {"timestamp": None})),
     Value(
         "OffsetCommitValue",
         (
@@ -88,7 +88,7 @@ _COMMIT = _Type(
 )
 
 
-def _held(name: str, read: Read) -> Read:
+def _assigned_by(name: str, read: Read) -> Read:
     entries = structs(
         Field(name, read, "key"),
         Field("partitions", Reader.partitions, "numbers"),
@@ -97,8 +97,8 @@ def _held(name: str, read: Read) -> Read:
     return lambda reader, what: dict(entries(reader, what))
 
 
-_PARTITIONS = _held("topicId", Reader.uuid)
-_TASKS = _held("subtopologyId", Reader.string)
+_PARTITIONS = _assigned_by("topicId", Reader.uuid)
+_TASKS = _assigned_by("subtopologyId", Reader.string)
 
 
 def _session_timeout(reader: Reader, what: str) -> int | None:
@@ -269,8 +269,8 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
     group_id = reader.string("key.group")
     if not is_wanted(group_id):
         return None
-    where = read_fields(reader, "key", kind.key)
-    return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **where)
+    key_fields = read_fields(reader, "key", kind.key)
+    return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **key_fields)
 
 
 def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | None:

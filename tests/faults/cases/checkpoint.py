@@ -32,7 +32,7 @@ LOST: Mapping[str, LoggedReport] = {
 }
 #: Files that Spark creates again: the last batch's commit (the batch is repeated), the start offsets of a source that
 #: has been read since, the query's id, and the state's schema.
-NOT_NEEDED = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
+RECREATED_BY_SPARK = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
 #: Reports of damaged files: Spark's own message, and the remedy.
 DAMAGED: Mapping[str, LoggedReport] = {
     **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")),
@@ -45,14 +45,14 @@ def _newest(folder: Path, kind: str) -> Path:
     return max(folder.glob(kind), key=lambda file: (len(file.stem), file.stem))
 
 
-def _shown(kind: str) -> str:
+def _display_name(kind: str) -> str:
     """Return the table's name for a kind of checkpoint files."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 
 @contextmanager
 def files(
-    site: Site, fault: str, spoil: Callable[[Path], object], reports: Mapping[str, LoggedReport]
+    site: Site, fault: str, damage: Callable[[Path], object], reports: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
     """Damage the files one by one while the job is stopped; each time the checkpoint is restored from a copy."""
     site.end("stream")
@@ -64,9 +64,9 @@ def files(
             builder = site.ends(
                 "stream", str(site.checkpoint), report.words, within=SPARK_SECONDS, status=report.status
             )
-            spoil(_newest(site.checkpoint, kind))
+            damage(_newest(site.checkpoint, kind))
             site.begin("stream")
-            seen.append(site.seen(builder, f"{fault}: `{_shown(kind)}`"))
+            seen.append(site.seen(builder, f"{fault}: `{_display_name(kind)}`"))
             _restore(site, kept)
     finally:
         if site.stream.process is not None and site.stream.process.poll() is None:
@@ -86,10 +86,10 @@ def _restore(site: Site, kept: Path) -> None:
 def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
     """Delete all files that Spark creates again, together, while the job is stopped."""
     site.end("stream")
-    for kind in NOT_NEEDED:
+    for kind in RECREATED_BY_SPARK:
         _newest(site.checkpoint, kind).unlink()
     site.begin("stream")
-    names = ", ".join(f"`{_shown(kind)}`" for kind in NOT_NEEDED)
+    names = ", ".join(f"`{_display_name(kind)}`" for kind in RECREATED_BY_SPARK)
     yield [site.nothing("stream", fault=f"lost files: {names}")]
 
 

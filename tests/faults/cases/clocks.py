@@ -11,7 +11,7 @@ _HOUR, _DAY = 3600, 24 * 3600
 
 
 @contextmanager
-def stepped(site: Site, name: str) -> Iterator[list[Report]]:
+def clock_an_hour_off(site: Site, name: str) -> Iterator[list[Report]]:
     """Set a host's clock an hour ahead and, later, an hour back."""
     host = site.host(name)
     for seconds in (_HOUR, 0):

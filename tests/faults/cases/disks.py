@@ -45,22 +45,22 @@ def serve_full(site: Site) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def disk(site: Site, name: str, spoil: DamageDisk, words: str) -> Iterator[list[Report]]:
+def disk(site: Site, name: str, damage: DamageDisk, words: str) -> Iterator[list[Report]]:
     """Break the disk of a component that exits with a message when it can't write."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = site.checkpoint if name == "stream" else site.history
     report = site.ends(name, str(place), words, within=within)
-    with spoil(_disk(site, name)):
+    with damage(_disk(site, name)):
         site.change()
         yield [report]
     site.begin(name)
 
 
 @contextmanager
-def broker_disk(site: Site, spoil: DamageDisk) -> Iterator[list[Report]]:
+def broker_disk(site: Site, damage: DamageDisk) -> Iterator[list[Report]]:
     """Break the broker's disk: the broker exits, so the expected report is that the broker is unavailable."""
     report = site.silence()
-    with spoil(_disk(site, "broker")):
+    with damage(_disk(site, "broker")):
         _write_until_broker_fails(site)
         yield report
         site.broker.kill()
@@ -135,30 +135,30 @@ def offsets_lost(site: Site) -> Iterator[list[Report]]:
     yield [site.nothing("collect", "it publishes all again, with the same ids")]
 
 
-def _damage_topic_files(site: Site, topic: str, spoil: Callable[[Path], object]) -> None:
+def _damage_topic_files(site: Site, topic: str, damage: Callable[[Path], object]) -> None:
     """Overwrite a topic's log files while the broker is down after a crash."""
     site.broker.kill()
     for file in site.broker.data_dir.glob(f"storage/{topic}-*/*.log"):
         if file.stat().st_size:
-            spoil(file)
+            damage(file)
     site.begin("broker")
 
 
 @contextmanager
-def diffs_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
+def diffs_damaged(site: Site, damage: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Damage the diff topic's log files so that the topic's records are lost."""
     site.written |= {*site.topic_ids()}
     report = site.log_contains("serve", "ends at", "before", "read again", within=40.0)
-    _damage_topic_files(site, site.diffs, spoil)
+    _damage_topic_files(site, site.diffs, damage)
     site.change()
     yield [report]
 
 
 @contextmanager
-def membership_damaged(site: Site, spoil: Callable[[Path], object]) -> Iterator[list[Report]]:
+def membership_damaged(site: Site, damage: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Lose records that `stream` had already read, then start `stream` with the option that the message names."""
     site.past.append(site.log())
     report = site.ends("stream", f"topic {site.membership} has lost records", within=SPARK_SECONDS)
-    _damage_topic_files(site, site.membership, spoil)
+    _damage_topic_files(site, site.membership, damage)
     yield [report]
     site.begin_with_options("stream", "--on-data-loss", "restart")

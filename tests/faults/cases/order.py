@@ -21,30 +21,30 @@ def _processes() -> Iterable[Case]:
     yield Case("stream", "SIGKILL of the JVM", processes.jvm_killed)
     for name in _PARTS:
         yield Case(name, "SIGSTOP, SIGCONT", partial(processes.stopped, name=name))
-    yield Case("broker", "gone", processes.broker_killed, changes=False)
+    yield Case("broker", "gone", processes.broker_killed, active=False)
     yield Case("broker", "restarted", processes.broker_restarted)
-    yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), changes=False)
+    yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), active=False)
 
 
 def _disks_and_files() -> Iterable[Case]:
     yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
     yield Case("collect", "lost place", disks.offsets_lost)
-    yield Case("serve", "full disk", disks.serve_full, changes=False)
-    refused = partial(disks.disk, name="serve", spoil=read_only, words="the disk is read-only")
+    yield Case("serve", "full disk", disks.serve_full, active=False)
+    refused = partial(disks.disk, name="serve", damage=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)
     yield Case("serve", "lost files", disks.history_lost)
     yield Case("serve", "damaged files", disks.history_damaged)
-    yield Case("stream", "full disk", partial(disks.disk, name="stream", spoil=full, words="No space left"))
-    refused = partial(disks.disk, name="stream", spoil=read_only, words="Read-only file system")
+    yield Case("stream", "full disk", partial(disks.disk, name="stream", damage=full, words="No space left"))
+    refused = partial(disks.disk, name="stream", damage=read_only, words="Read-only file system")
     yield Case("stream", "read-only disk", refused)
     for name in _ALL:
         yield Case(name, "slow disk", partial(disks.slow, name=name))
 
 
 def _checkpoint() -> Iterable[Case]:
-    lost = partial(checkpoint.files, fault="lost file", spoil=_LOST, reports=checkpoint.LOST)
+    lost = partial(checkpoint.files, fault="lost file", damage=_LOST, reports=checkpoint.LOST)
     yield Case("stream", "lost files", lost)
-    damaged = partial(checkpoint.files, fault="damaged file", spoil=_GARBLED, reports=checkpoint.DAMAGED)
+    damaged = partial(checkpoint.files, fault="damaged file", damage=_GARBLED, reports=checkpoint.DAMAGED)
     yield Case("stream", "damaged files", damaged)
     yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
     yield Case("stream", "checkpoint lost at work", checkpoint.folder_lost_while_running)
@@ -54,19 +54,19 @@ def _checkpoint() -> Iterable[Case]:
 
 def _clocks() -> Iterable[Case]:
     for name in _ALL:
-        yield Case(name, "clock set an hour on, and back", partial(clocks.stepped, name=name))
+        yield Case(name, "clock set an hour on, and back", partial(clocks.clock_an_hour_off, name=name))
     for name in ("collect", "stream"):
         yield Case(name, "clock set a day on", partial(clocks.clock_a_day_ahead, name=name))
 
 
 def _broker() -> Iterable[Case]:
-    yield Case("broker", "full disk", partial(disks.broker_disk, spoil=full), changes=False)
-    yield Case("broker", "read-only disk", partial(disks.broker_disk, spoil=read_only), changes=False)
-    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, spoil=_LOST))
-    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, spoil=_GARBLED))
-    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, spoil=_LOST), changes=False)
+    yield Case("broker", "full disk", partial(disks.broker_disk, damage=full), active=False)
+    yield Case("broker", "read-only disk", partial(disks.broker_disk, damage=read_only), active=False)
+    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, damage=_LOST))
+    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, damage=_GARBLED))
+    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, damage=_LOST), active=False)
     yield Case(
-        "broker", "membership topic's files damaged", partial(disks.membership_damaged, spoil=_GARBLED), changes=False
+        "broker", "membership topic's files damaged", partial(disks.membership_damaged, damage=_GARBLED), active=False
     )
     yield Case("broker", "diff topic deleted", topics.diffs_deleted)
     yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)

@@ -19,7 +19,7 @@ from streaming.records.events import MAX_TIMESTAMP
 from tests.fuzz.case import Case, Target
 from tests.fuzz.mutate import EDGES
 from tests.support import offsets_topic
-from tests.support.offsets_topic import string, prefixed
+from tests.support.offsets_topic import prefixed, string
 
 T = TypeVar("T")
 

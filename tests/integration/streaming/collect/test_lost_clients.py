@@ -100,10 +100,10 @@ def test_producer_without_commit_response_is_replaced(
         publish(1)
         client = publisher._producer.client
         commit = client.commit_transaction if committed else (lambda _: None)
-        deaf = UnresponsiveClient(client, commit)
-        publisher._producer.client = deaf  # type: ignore[assignment]  # replaces librdkafka's
+        unresponsive = UnresponsiveClient(client, commit)
+        publisher._producer.client = unresponsive  # type: ignore[assignment]  # replaces librdkafka's
         publish(2)
-        assert publisher._producer.client is not deaf
+        assert publisher._producer.client is not unresponsive
         publish(3)
 
         def kept() -> int:  # the coordinator applies a transaction's offsets shortly after the commit

@@ -17,7 +17,7 @@ from tests.support.kafka import Embedded, Kafka, eventually, unique
 pytestmark = [pytest.mark.broker]
 
 
-class Hanging:
+class MemberWithoutPolls:
     def __init__(self, servers: str, group: str, topic: str, **properties: Any) -> None:
         config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
         self.consumer = Consumer(config | {name.replace("_", "."): value for name, value in properties.items()})
@@ -32,8 +32,8 @@ class Hanging:
 
 
 @contextmanager
-def hanging(servers: str, group: str, topic: str, **properties: Any) -> Iterator[Hanging]:
-    member = Hanging(servers, group, topic, **properties)
+def member_without_polls(servers: str, group: str, topic: str, **properties: Any) -> Iterator[MemberWithoutPolls]:
+    member = MemberWithoutPolls(servers, group, topic, **properties)
     try:
         yield member
     finally:
@@ -60,11 +60,11 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
         if not isinstance(broker, Embedded):
             pytest.skip("the container's log is no file here")
         options = ["--coordinator-log", str(broker.broker.log_path)]
-    with CollectorProcess(servers, group, *options) as collecting, hanging(servers, group, topic) as slow:
+    with CollectorProcess(servers, group, *options) as collecting, member_without_polls(servers, group, topic) as slow:
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
         began = time.time()
-        with hanging(servers, group, topic) as new:
+        with member_without_polls(servers, group, topic) as new:
             new.consumer.poll(0)
             eventually(lambda: any(rebalance.awaited for rebalance in rebalances(collecting, group)))
             first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.awaited)
@@ -77,12 +77,12 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
                 assert (first.reason is not None) == (by == "log")
             before = len(collecting.views(group))
 
-            def together() -> bool:
+            def has_both() -> bool:
                 slow.consumer.poll(0.1)
                 new.consumer.poll(0.1)
                 return bool(new.consumer.assignment())
 
-            eventually(together)
+            eventually(has_both)
             eventually(lambda: len(collecting.views(group)) > before)
             eventually(lambda: _is_over(collecting, group))
 
@@ -91,11 +91,11 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
     group, servers = unique("group"), broker.bootstrap_servers
     with (
         CollectorProcess(servers, group) as collecting,
-        hanging(servers, group, topic, group_protocol="consumer") as slow,
+        member_without_polls(servers, group, topic, group_protocol="consumer") as slow,
     ):
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
-        with hanging(servers, group, topic, group_protocol="consumer") as new:
+        with member_without_polls(servers, group, topic, group_protocol="consumer") as new:
             new.consumer.poll(0)
             eventually(lambda: any(rebalance.until for rebalance in rebalances(collecting, group)))
             first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.until)
@@ -103,22 +103,22 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
             assert (first.state, first.source, first.ended) == ("Reconciling", "records", False)
             assert first.until[slow.member_id] - first.timestamp <= 300_000
 
-            def together() -> bool:
+            def has_both() -> bool:
                 slow.consumer.poll(0.1)
                 new.consumer.poll(0.1)
                 return rebalances(collecting, group)[-1].ended
 
-            eventually(together)
+            eventually(has_both)
 
 
 def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
     """The only member that had joined leaves during the rebalance: the group is empty, and an event reports this."""
     group, servers = unique("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting:
-        with hanging(servers, group, topic) as slow:
+        with member_without_polls(servers, group, topic) as slow:
             slow.poll_until_assigned()
             eventually(lambda: collecting.views(group))
-            with hanging(servers, group, topic) as new:
+            with member_without_polls(servers, group, topic) as new:
                 new.consumer.poll(0)
                 eventually(lambda: rebalances(collecting, group))
         eventually(lambda: not collecting.views(group)[-1].members)

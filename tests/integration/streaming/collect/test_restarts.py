@@ -88,19 +88,19 @@ def test_both_collectors_wait_for_a_restarting_broker() -> None:
         collecting = stack.enter_context(CollectorProcess(servers, group))
         polling = stack.enter_context(CollectorProcess(servers, group, "--by", "polling"))
 
-        def see(members: int) -> None:
+        def await_agreement(members: int) -> None:
             """Wait until both collectors have published the same assignment for this many members."""
             eventually(lambda: len(collecting.members(group) or ()) == members)
             eventually(lambda: polling.members(group) == collecting.members(group))
 
         stack.enter_context(Member(servers, group, "a", [topic], **EAGER))
-        see(1)
+        await_agreement(1)
         broker.restart()
         with Member(servers, group, "b", [topic], **EAGER):
-            see(2)
+            await_agreement(2)
             broker.kill()
             broker.start()
-        see(1)
+        await_agreement(1)
         generations, counted = (consecutive(collector.views(group)) for collector in (collecting, polling))
         kinds = {event.type for event in polling.events(group)}
         assert (collecting.stop(), polling.stop()) == (0, 0)

@@ -77,7 +77,7 @@ REFUSALS = {
     "unreachable": ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers", "bootstrap_servers 127.0.0.1:1"),
 }
 #: All components connect with the same function: each runs in one case, and each case with two of them.
-TRIED = {
+COMPONENTS_BY_CASE = {
     "wrong password": ("collect", "stream", "topics", "watch"),
     "untrusted certificate": ("serve", "replay"),
     "unreachable": ("run", "stream"),
@@ -87,7 +87,7 @@ TRIED = {
 @pytest.mark.parametrize(
     ("case", "component"),
     [
-        pytest.param(case, component, marks=[] if component in TRIED[case] else pytest.mark.full)
+        pytest.param(case, component, marks=[] if component in COMPONENTS_BY_CASE[case] else pytest.mark.full)
         for case in REFUSALS
         for component in COMPONENTS
         if case != "unreachable" or component in SLOW

@@ -16,7 +16,7 @@ from assignors.errors import InvalidGroup
 from assignors.explain import explain
 from assignors.registry import find
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import Assignment, Case, Groups, owns_beyond, rounds
+from tests.oracle.generator import Assignment, Case, Groups, owns_missing_partition, rounds
 from tests.support.groups import group_of, readable
 
 GOLDEN = Path(__file__).parents[3] / "golden/assignors/classic/oracle-4.3.1.jsonl"
@@ -73,7 +73,7 @@ def test_topics_recreated_with_fewer_partitions(
         nonlocal beyond
         assignments: list[Assignment | None] = []
         for case, answer in answered(java, name, batch):
-            beyond += owns_beyond(case)
+            beyond += owns_missing_partition(case)
             theirs = answer.get("assignment")
             assignments.append(theirs)
             if theirs is None and answer["error"]["type"] in NO_ANSWER:

@@ -9,7 +9,7 @@ import pytest
 from assignors.errors import InvalidGroup
 from assignors.registry import find
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import Assignment, Case, owns_beyond, rounds
+from tests.oracle.generator import Assignment, Case, owns_missing_partition, rounds
 from tests.support.consumer_cases import ConsumerGroups
 from tests.support.groups import group_of, readable
 
@@ -45,7 +45,7 @@ def test_target_partition_beyond_the_partition_count(
         nonlocal beyond
         theirs = oracle("current").ask({**case, "family": "consumer", "assignor": assignor} for case in batch)
         for case, answer in zip(batch, theirs, strict=True):
-            beyond += owns_beyond(case)
+            beyond += owns_missing_partition(case)
             try:
                 ours = {"assignment": readable(find("consumer", assignor).assign(*group_of(case)))}
             except InvalidGroup:

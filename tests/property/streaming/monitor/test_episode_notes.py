@@ -38,9 +38,9 @@ class Groups:
         self.late: defaultdict[str, int] = defaultdict(int)
         plain = list(membership_log(count, 9, seed))
         self.observed = {event.data.group_id for event in plain if isinstance(event.data, GroupObserved)}
-        self.log = [event for source_event in plain for event in self.happened(source_event)]
+        self.log = [event for source_event in plain for event in self.delayed_events(source_event)]
 
-    def happened(self, event: Event) -> Iterator[Event]:
+    def delayed_events(self, event: Event) -> Iterator[Event]:
         """Yield the event, later if a pause of its group was drawn, and at random a ``group.quiet`` event after it."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
@@ -55,7 +55,7 @@ class Groups:
             event = structs.replace(event, data=self.with_pending_revocations(event.data))
         self.apply(event)
         yield event
-        yield from self.witnessed(event)
+        yield from self.witness_events(event)
         state = self.bucket.get(group_id).episode
         if state is not None and self.random.random() < 0.3:
             after = self.random.choice((state.last_note_id, state.last_note_id, "stale"))
@@ -80,7 +80,7 @@ class Groups:
         ]
         return structs.replace(data, members=members, state="Reconciling")
 
-    def witnessed(self, event: Event) -> Iterator[Event]:
+    def witness_events(self, event: Event) -> Iterator[Event]:
         """Yield random evidence about the partitions that the group's last round stopped."""
         state = self.bucket.get(event.data.group_id).state
         if state is None or not state.observed or self.witness.random() < 0.6:
@@ -172,9 +172,9 @@ def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
     assert any(len(group_episodes) > 1 for group_episodes in by_group.values())
     for group_id, group_episodes in by_group.items():
         read = episodes(group_id, groups.notes[group_id], derived=group_id not in groups.observed)
-        assert list(map(_still, read)) == list(map(_still, group_episodes))
+        assert list(map(_without_moves, read)) == list(map(_without_moves, group_episodes))
 
 
-def _still(episode: Episode) -> Episode:
+def _without_moves(episode: Episode) -> Episode:
     """Return the episode without moves, downtime and story, as diffs do not show who owned a recreated topic."""
     return structs.replace(episode, moved=0, moved_again=0, downtime=None, story="")

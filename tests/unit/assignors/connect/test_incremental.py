@@ -35,17 +35,17 @@ def test_a_new_consumer_joins() -> None:
 
 
 @pytest.fixture
-def c2_is_gone() -> incremental.ConnectRound:
+def round_without_c2() -> incremental.ConnectRound:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
     all_three = {**workers, "c2": Work()}
     return incremental.assign(settled(all_three), workers, CONFIGURED, 1_000, max_delay_ms=MAX_DELAY_MS)
 
 
-def test_a_member_bounces(c2_is_gone: incremental.ConnectRound) -> None:
-    assert c2_is_gone.changes == {"c1": NOTHING, "c3": NOTHING}
-    assert c2_is_gone.delay_ms == MAX_DELAY_MS
+def test_a_member_bounces(round_without_c2: incremental.ConnectRound) -> None:
+    assert round_without_c2.changes == {"c1": NOTHING, "c3": NOTHING}
+    assert round_without_c2.delay_ms == MAX_DELAY_MS
     workers = {"c1": Work(("p",), (P1, P2)), "c2": Work(), "c3": Work((), (P3, P6))}
-    back = incremental.assign(c2_is_gone.state, workers, CONFIGURED, 101_000)
+    back = incremental.assign(round_without_c2.state, workers, CONFIGURED, 101_000)
     assert back.changes == {"c1": NOTHING, "c2": NOTHING, "c3": NOTHING}
     assert back.delay_ms == 200_000
     over = incremental.assign(back.state, workers, CONFIGURED, 301_000)
@@ -53,9 +53,9 @@ def test_a_member_bounces(c2_is_gone: incremental.ConnectRound) -> None:
     assert over.delay_ms == 0
 
 
-def test_member_leaves_permanently(c2_is_gone: incremental.ConnectRound) -> None:
+def test_member_leaves_permanently(round_without_c2: incremental.ConnectRound) -> None:
     workers = {"c1": Work(("p",), (P1, P2)), "c3": Work((), (P3, P6))}
-    over = incremental.assign(c2_is_gone.state, workers, CONFIGURED, 301_000)
+    over = incremental.assign(round_without_c2.state, workers, CONFIGURED, 301_000)
     assert over.changes == {"c1": WorkChange(assigned=Work((), (P4,))), "c3": WorkChange(assigned=Work((), (P5,)))}
     assert over.delay_ms == 0
 

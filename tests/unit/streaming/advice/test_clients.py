@@ -97,12 +97,12 @@ FILES = {
 
 @pytest.mark.parametrize("rule", FILES)
 def test_configuration_file_alone_gives_advice(rule: str) -> None:
-    text, severity, figures, twin = FILES[rule]
+    text, severity, figures, corrected = FILES[rule]
     broken = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
     (advice,) = rules(broken).values()
     assert (advice.rule, advice.severity, advice.evidence[0].figures) == (rule, severity, figures)
     assert advice.evidence[0].text.startswith("app.conf: ")
-    assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", twin))) == {}
+    assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", corrected))) == {}
 
 
 def test_a_heartbeat_interval_above_the_session_is_refused() -> None:

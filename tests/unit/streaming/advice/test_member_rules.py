@@ -101,7 +101,7 @@ def test_client_fault_is_detected_from_history() -> None:
     assert "known-fault" not in rules(history(DiffBuilder(4).join("aiokafka-0.12.0@h1#1", "aiokafka-0.12.0@h2#1")))
 
 
-def probing(times: int) -> DiffBuilder:
+def probing_rounds(times: int) -> DiffBuilder:
     builder = DiffBuilder(6)
     builder.kind, builder.assignor = "streams", "stream"
     builder.join("app-1-StreamThread-1-consumer@h1#1", "app-2-StreamThread-1-consumer@h2#1")
@@ -111,10 +111,10 @@ def probing(times: int) -> DiffBuilder:
 
 
 def test_probing_rebalances_of_streams() -> None:
-    advice = rules(history(probing(3), live=None))
+    advice = rules(history(probing_rounds(3), live=None))
     assert list(advice) == ["probing-rebalances"]
     assert advice["probing-rebalances"].evidence == evidence(
         "At least 3 probing rebalances in episodes 4, 3, 2", 4, 3, 2, probing=3
     )
     assert advice["probing-rebalances"].settings["num.standby.replicas"] == "1"
-    assert rules(history(probing(2), live=None)) == {}
+    assert rules(history(probing_rounds(2), live=None)) == {}

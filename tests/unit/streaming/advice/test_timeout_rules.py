@@ -98,12 +98,12 @@ def test_killed_members_send_no_leave_group() -> None:
     assert "missing-leave" not in rules(history(replaced(three(), killed=False), session_ms=45_000))
 
 
-def overran(*, reason: str = OVERRAN) -> DiffBuilder:
+def poll_timeout(*, reason: str = OVERRAN) -> DiffBuilder:
     return three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 
 def test_members_that_poll_too_late() -> None:
-    advice = rules(history(overran(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
+    advice = rules(history(poll_timeout(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
     assert (advice.severity, advice.confidence) == ("warning", "high")
     assert advice.evidence == evidence(
         "Members exceeded max.poll.interval.ms (5 min) in episode 2: "
@@ -117,7 +117,7 @@ def test_members_that_poll_too_late() -> None:
         "max.poll.interval.ms": "510000",
     }
     closed = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
-    assert "poll-interval" not in rules(history(overran(reason=closed), poll_ms=300_000))
+    assert "poll-interval" not in rules(history(poll_timeout(reason=closed), poll_ms=300_000))
 
 
 def test_open_incident_about_late_polls_is_critical() -> None:

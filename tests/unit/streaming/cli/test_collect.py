@@ -22,8 +22,8 @@ def recorded(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster with the recorded offsets topic."""
     rows = captured()
     kafka.create("__consumer_offsets", max(rows) + 1)
-    for partition, several in rows.items():
-        for row in several:
+    for partition, numbers in rows.items():
+        for row in numbers:
             kafka.append("__consumer_offsets", row.value, key=row.key, partition=partition, timestamp=row.timestamp)
     return kafka
 

@@ -41,9 +41,9 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create("u", 3).id = IDS["u"].replace("-", "+")
     rows = captured()
     kafka.create(OFFSETS_TOPIC, max(rows) + 1)
-    for partition, several in rows.items():
+    for partition, numbers in rows.items():
         log = kafka.topics[OFFSETS_TOPIC].logs[partition]
-        for row in several:
+        for row in numbers:
             while log.end < row.offset:
                 kafka.mark(OFFSETS_TOPIC, partition)
             kafka.append(OFFSETS_TOPIC, row.value, key=row.key, partition=partition, timestamp=row.timestamp)

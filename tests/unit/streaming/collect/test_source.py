@@ -216,12 +216,12 @@ def test_client_that_receives_no_records_is_replaced(
     put(kafka, 0)
     with reading() as source:
         assert source.read(0).records == 1
-        deaf = kafka.consumers[-1]
-        monkeypatch.setattr(deaf, "_next_message", lambda: None)
+        unresponsive = kafka.consumers[-1]
+        monkeypatch.setattr(unresponsive, "_next_message", lambda: None)
         put(kafka, 1)
         offsets: list[int] = []
         eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)
-        assert (offsets, deaf.closed) == ([1], True)
+        assert (offsets, unresponsive.closed) == ([1], True)
     message = "__consumer_offsets: no record arrives, though it has more: using a new client"
     assert caplog.messages == [message]
 

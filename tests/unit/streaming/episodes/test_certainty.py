@@ -12,8 +12,8 @@ from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
 from tests.support.diff_episodes import episodes
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 
-AGAIN = tuple(member_id.replace("#1", "#2") for member_id in THREE)
-UNREASONED = (
+RESTARTED_THREE = tuple(member_id.replace("#1", "#2") for member_id in THREE)
+NO_CLIENT_REASON = (
     NO_REASON,
     "explicit `LeaveGroup` request",
     "has left group through explicit `LeaveGroup`; client reason: not provided",
@@ -23,7 +23,7 @@ UNREASONED = (
 )
 
 
-@pytest.mark.parametrize("reason", UNREASONED)
+@pytest.mark.parametrize("reason", NO_CLIENT_REASON)
 def test_a_leave_without_a_client_reason_proves_no_restart(reason: str) -> None:
     episode = last(started().leave("a@h1#1", reason=reason).join("a@h1#2"))
     assert (episode.kind, episode.sure) == ("restart", False)
@@ -83,7 +83,7 @@ def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
 MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
 
 
-def expired(*, moved: bool, back: tuple[str, ...] = AGAIN) -> DiffBuilder:
+def expired(*, moved: bool, back: tuple[str, ...] = RESTARTED_THREE) -> DiffBuilder:
     """Let the sessions of all three members expire at once, then let the members in ``back`` join."""
     expiry = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
@@ -106,7 +106,7 @@ def test_all_sessions_ending_with_the_coordinator_are_a_move() -> None:
 
 def test_new_partition_leader_makes_a_coordinator_move_likely() -> None:
     item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
-    episode = last(started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(item,)))
+    episode = last(started().round("group.observed", gone=THREE, joined=RESTARTED_THREE, evidence=(item,)))
     assert (episode.kind, episode.sure) == ("coordinator-move", False)
     assert episode.story.startswith("Probably moved to another coordinator, ")
 
@@ -118,13 +118,13 @@ def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
 
 
 def test_members_gone_without_a_reason_as_the_coordinator_moves() -> None:
-    builder = started().round("group.observed", gone=THREE, joined=AGAIN, evidence=(MOVED,))
+    builder = started().round("group.observed", gone=THREE, joined=RESTARTED_THREE, evidence=(MOVED,))
     assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
 
 
 def test_a_restart_while_the_coordinator_moves_is_a_restart() -> None:
     closed = Evidence(source="coordinator-log", reason=CLOSED, member_ids=[*THREE], kind="member.left")
-    builder = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*AGAIN)
+    builder = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*RESTARTED_THREE)
     assert last(builder).kind == "restart"
 
 

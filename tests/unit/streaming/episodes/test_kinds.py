@@ -24,20 +24,20 @@ def last(builder: DiffBuilder) -> Episode:
     return episodes("g", builder.diffs)[-1]
 
 
-def rolling(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
+def bounce(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
     for member_id in ids:
         name, _, number = member_id.partition("#")
         builder.leave(member_id, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
     return builder
 
 
-def vanishing(builder: DiffBuilder, *ids: str) -> DiffBuilder:
+def replace(builder: DiffBuilder, *ids: str) -> DiffBuilder:
     for member_id in ids:
         builder.vanish(member_id, after=10).join(member_id.replace("#1", "#2"))
     return builder
 
 
-def reported(builder: DiffBuilder) -> DiffBuilder:
+def leave_as_reported(builder: DiffBuilder) -> DiffBuilder:
     """Let all three members leave a group that is known only from member events."""
     reported_leaves = tuple(
         Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
@@ -46,7 +46,7 @@ def reported(builder: DiffBuilder) -> DiffBuilder:
     return builder.round("member.left", gone=THREE, evidence=(alone, *reported_leaves))
 
 
-def modern() -> DiffBuilder:
+def kip848() -> DiffBuilder:
     """Return a KIP-848 group of three members whose first episode has ended."""
     builder = DiffBuilder()
     builder.protocol = "consumer"
@@ -61,14 +61,14 @@ def storm(builder: DiffBuilder) -> DiffBuilder:
     return builder
 
 
-def migrated(builder: DiffBuilder) -> DiffBuilder:
+def migrate(builder: DiffBuilder) -> DiffBuilder:
     builder.protocol = "consumer"
-    return rolling(builder, *THREE)
+    return bounce(builder, *THREE)
 
 
-def voted(builder: DiffBuilder) -> DiffBuilder:
+def change_assignor(builder: DiffBuilder) -> DiffBuilder:
     builder.assignor = "sticky"
-    return rolling(builder, *THREE)
+    return bounce(builder, *THREE)
 
 
 def connectors(builder: DiffBuilder) -> DiffBuilder:
@@ -91,13 +91,13 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
     "all leave": (lambda: started().leave(*THREE), "shutdown", True),
     "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
-    "one by one": (lambda: rolling(started(), *THREE), "rolling-restart", True),
+    "one by one": (lambda: bounce(started(), *THREE), "rolling-restart", True),
     "all at once": (
         lambda: started().leave(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "restart",
         True,
     ),
-    "one of three": (lambda: rolling(started(), "a@h1#1"), "restart", True),
+    "one of three": (lambda: bounce(started(), "a@h1#1"), "restart", True),
     "one of three, nobody knows how": (lambda: started().vanish("a@h1#1").join("a@h1#2"), "restart", False),
     "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
     "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
@@ -140,8 +140,8 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         True,
     ),
     "partitions": (lambda: started().round("topic.partitions_changed"), "partition-growth", True),
-    "assignor": (lambda: voted(started()), "assignor-change", True),
-    "protocol": (lambda: migrated(started()), "protocol-migration", True),
+    "assignor": (lambda: change_assignor(started()), "assignor-change", True),
+    "protocol": (lambda: migrate(started()), "protocol-migration", True),
     "coordinator": (
         lambda: started().round(
             "group.observed", evidence=(Evidence(source="coordinator-log", reason="moved", kind="coordinator.moved"),)
@@ -152,25 +152,25 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "connectors": (lambda: connectors(started()), "connector-change", True),
     "a connector is deleted": (lambda: removed(started()), "connector-change", True),
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
-    "polled, one by one": (lambda: vanishing(started(), *THREE), "rolling-restart", False),
+    "polled, one by one": (lambda: replace(started(), *THREE), "rolling-restart", False),
     "polled, all between two answers": (
         lambda: started().vanish(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "unknown",
         False,
     ),
     "as members report it, all at once": (
-        lambda: reported(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        lambda: leave_as_reported(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "restart",
         False,
     ),
     "the same client leaves and comes back (KIP-848)": (
-        lambda: modern().leave("a@h1#1").join("a@h1#1"),
+        lambda: kip848().leave("a@h1#1").join("a@h1#1"),
         "poll-timeout",
         False,
     ),
-    "the same client is gone and back (KIP-848)": (lambda: modern().vanish("a@h1#1").join("a@h1#1"), "unknown", False),
+    "the same client is gone and back (KIP-848)": (lambda: kip848().vanish("a@h1#1").join("a@h1#1"), "unknown", False),
     "the session of a client ends, and it is back (KIP-848)": (
-        lambda: modern().fence("a@h1#1").join("a@h1#1"),
+        lambda: kip848().fence("a@h1#1").join("a@h1#1"),
         "crash",
         True,
     ),
@@ -214,7 +214,7 @@ NEW = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
 BLUE = ("blue-1@h1#1", "blue-2@h2#1")
 
 
-def surging(builder: DiffBuilder) -> DiffBuilder:
+def surge_rollout(builder: DiffBuilder) -> DiffBuilder:
     for new, old in zip(NEW, OLD, strict=True):
         builder.join(new, after=10).leave(old, after=2)
     return builder
@@ -223,7 +223,7 @@ def surging(builder: DiffBuilder) -> DiffBuilder:
 @pytest.mark.parametrize(
     ("make", "kind", "story"),
     [
-        (lambda: surging(started(*OLD)), "surge", "Rolling update of 3 members, each after its"),
+        (lambda: surge_rollout(started(*OLD)), "surge", "Rolling update of 3 members, each after its"),
         (
             lambda: started(*OLD).join(*NEW, after=10).leave(*OLD, after=60),
             "fleet-replaced",
@@ -243,7 +243,7 @@ def surging(builder: DiffBuilder) -> DiffBuilder:
             "recreate",
             "Recreated all 3 members (all left, then all joined), ",
         ),
-        (lambda: rolling(started(*OLD), *OLD), "rolling-restart", "Rolling restart of 3 members, "),
+        (lambda: bounce(started(*OLD), *OLD), "rolling-restart", "Rolling restart of 3 members, "),
         (
             lambda: started(*OLD).join(*NEW, after=10).fence(*OLD, after=60),
             "crash",
@@ -280,7 +280,7 @@ def test_group_that_existed_before_it_was_observed() -> None:
     builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
     (record,) = episodes("g", builder.diffs)
     assert (record.kind, record.sure, record.members.joined, record.members.before) == ("unknown", False, [], 3)
-    (record,) = episodes("g", rolling(builder, *THREE).diffs)
+    (record,) = episodes("g", bounce(builder, *THREE).diffs)
     assert (record.kind, record.sure) == ("rolling-restart", True)
 
 
@@ -303,7 +303,7 @@ def test_all_members_killed_in_turn_and_restarted() -> None:
 
 
 def test_members_killed_and_back_before_sessions_end_crashed() -> None:
-    builder = modern().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
+    builder = kip848().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
     assert (last(builder).kind, last(builder).sure) == ("crash", False)
 
 

@@ -14,7 +14,7 @@ ASSIGNMENT = latest(SHOP)
 EMPTY = msgspec.structs.replace(ASSIGNMENT, members={})
 CLOSED = updated(SHOP)[-1]
 WAITS = [Waiting(since=5, reason="a holds t 0", member_id="a"), Waiting(since=3, reason="t 1 has no owner")]
-UNTIL_REJOINED = Rebalancing(since=7, reason="b joined", joined=["b"], awaited=["a"])
+REBALANCING = Rebalancing(since=7, reason="b joined", joined=["b"], awaited=["a"])
 
 
 def episode(**fields: Any) -> Episode:
@@ -32,7 +32,7 @@ def episode(**fields: Any) -> Episode:
         (episode(status="storming", story="a storms"), GroupStatus("storming", 2, "a storms")),
         (episode(status="catching-up"), GroupStatus("catching-up", 9)),
         (
-            episode(status="stuck", waiting_for=WAITS, rebalancing=UNTIL_REJOINED),
+            episode(status="stuck", waiting_for=WAITS, rebalancing=REBALANCING),
             GroupStatus("rebalancing", 7, "b joined", ("a",)),
         ),
     ],
@@ -45,7 +45,7 @@ def test_an_empty_group_is_not_settling() -> None:
     settling = episode(status="settling", waiting_for=WAITS)
     assert group_status(EMPTY, settling) == GroupStatus("empty", 9)
     assert group_status(EMPTY, episode(status="storming", story="s")).status == "storming"
-    assert group_status(EMPTY, episode(rebalancing=UNTIL_REJOINED)).status == "rebalancing"
+    assert group_status(EMPTY, episode(rebalancing=REBALANCING)).status == "rebalancing"
 
 
 def test_a_group_without_an_assignment_is_dead() -> None:

@@ -76,20 +76,20 @@ sys.stdin.read()
 
 
 def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
-    lock, entered = tmp_path / ".lock", threading.Event()
+    lock, acquired = tmp_path / ".lock", threading.Event()
 
     def enter() -> None:
         with locked(lock):
-            entered.set()
+            acquired.set()
 
     with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         waiting = threading.Thread(target=enter)
         waiting.start()
-        assert not entered.wait(0.1)
+        assert not acquired.wait(0.1)
         holder.kill()
     waiting.join(60)
-    assert entered.is_set()
+    assert acquired.is_set()
     with locked(lock):  # the lock was released
         pass

@@ -40,7 +40,7 @@ def polled(reader: TopicReader, most: int = 1000) -> list[bytes | None]:
     return values(reader.poll(0.01, most))
 
 
-def read_to_end(*readers: TopicReader) -> list[bytes | None]:
+def values_to_end(*readers: TopicReader) -> list[bytes | None]:
     values: list[bytes | None] = []
     for reader in readers:
         eventually(lambda reader=reader: values.extend(polled(reader)) or reader.at_end)
@@ -60,12 +60,12 @@ def reader(*topics: str, **options: Any) -> TopicReader:
 def test_reader_reads_from_beginning_to_end_and_continues(kafka: MemoryKafka) -> None:
     with reader() as first:
         assert not first.at_end
-        assert sorted(read_to_end(first), key=repr) == [b"%d" % number for number in range(6)]
+        assert sorted(values_to_end(first), key=repr) == [b"%d" % number for number in range(6)]
         assert (first.positions, first.ids, first.lag) == ({("t", 0): 3, ("t", 1): 3}, {"t": "id-1"}, 0)
     kafka.append("t", b"later", partition=1)
     with reader(positions=first.positions, ids=first.ids) as second:
         assert second.lag == 1
-        assert read_to_end(second) == [b"later"]
+        assert values_to_end(second) == [b"later"]
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
@@ -87,7 +87,7 @@ def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: py
     monkeypatch.setattr(ends_module, "_OFFSETS_INTERVAL_SECONDS", 0.0)
     with reader() as slow:
         assert slow.lag == 6
-        assert read_to_end(slow)
+        assert values_to_end(slow)
         assert slow.lag == 0
         kafka.append("t", b"more")
         assert slow.lag == 1
@@ -113,7 +113,7 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
     with reader() as first:
-        assert len(read_to_end(first)) == 6
+        assert len(values_to_end(first)) == 6
         with monkeypatch.context() as patch:
 
             def moving(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
@@ -134,9 +134,9 @@ def test_a_position_wins_over_the_beginning_and_the_end(
 ) -> None:
     with reader(positions=positions, from_beginning=True) as first:
         expected = [b"4"] if len(positions) == 2 else [b"4", b"1", b"3", b"5"]
-        assert sorted(read_to_end(first), key=repr) == sorted(expected, key=repr)
+        assert sorted(values_to_end(first), key=repr) == sorted(expected, key=repr)
     with reader(positions=positions, from_beginning=False) as second:
-        assert read_to_end(second) == [b"4"]
+        assert values_to_end(second) == [b"4"]
 
 
 def test_markers_and_removed_records_are_ends_too(kafka: MemoryKafka) -> None:
@@ -144,7 +144,7 @@ def test_markers_and_removed_records_are_ends_too(kafka: MemoryKafka) -> None:
     kafka.mark("t", 1)
     kafka.topics["t"].logs[1].begins = 4  # all of partition 1 was removed
     with reader() as first:
-        assert sorted(read_to_end(first), key=repr) == [b"0", b"2", b"4"]
+        assert sorted(values_to_end(first), key=repr) == [b"0", b"2", b"4"]
         assert first.positions == {("t", 0): 4, ("t", 1): 4}
     kafka.topics["t"].logs[0].begins = 4
     with reader() as second:
@@ -180,7 +180,7 @@ def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.
 
 def test_deleted_topic_is_an_error_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader() as strict, reader(follow=True) as patient:
-        read_to_end(strict, patient)
+        values_to_end(strict, patient)
         kafka.delete("t")
         ends(strict, "topic t: was deleted while it was read; start again")
         eventually(lambda: polled(patient) == [] and patient.missing == {"t"})
@@ -200,7 +200,7 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
 ) -> None:
     kafka.create("other")
     with reader() as strict, reader("t", "other", follow=True) as patient:
-        read_to_end(strict, patient)
+        values_to_end(strict, patient)
         kafka.delete("t")
         kafka.create("t")
         kafka.append("t", b"again")
@@ -216,13 +216,13 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
 
 def test_positions_of_a_recreated_topic_are_not_used(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
-        assert len(read_to_end(first)) == 6
+        assert len(values_to_end(first)) == 6
     assert caplog.messages == ["topic t was deleted and created again: it is read from its beginning"]
 
 
 def test_position_beyond_the_end_means_a_recreated_topic(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 4, ("t", 1): 3}) as first:
-        assert read_to_end(first) == [b"0", b"2", b"4"]
+        assert values_to_end(first) == [b"0", b"2", b"4"]
     assert caplog.messages == ["topic t partition 0: ends at offset 3, before position 4: reading it again"]
 
 
@@ -252,7 +252,7 @@ def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
 @pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT])
 def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
     with reader() as first:
-        read_to_end(first)
+        values_to_end(first)
         assert first.silent_since is None
         kafka.away = True
         kafka.deliver_error(KafkaError(code, "away"))
@@ -272,13 +272,13 @@ def test_client_that_receives_no_records_is_replaced(
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     with reader() as first:
-        read_to_end(first)
-        deaf = kafka.consumers[-1]
-        monkeypatch.setattr(deaf, "_next_message", lambda: None)
+        values_to_end(first)
+        unresponsive = kafka.consumers[-1]
+        monkeypatch.setattr(unresponsive, "_next_message", lambda: None)
         assert polled(first) == []
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
-        assert deaf.closed
+        assert unresponsive.closed
     assert set(caplog.messages) == {"topic t partition 0: no record arrives, though it has more: using a new client"}
 
 
@@ -287,7 +287,7 @@ def test_partition_with_lost_records_is_reported_and_reread(
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     with reader() as first:
-        read_to_end(first)
+        values_to_end(first)
         del kafka.topics["t"].logs[0].entries[1:]
         kafka.append("t", b"new")  # the record has an offset that was read before
         values: list[bytes | None] = []
@@ -300,7 +300,7 @@ def test_briefly_refused_end_offsets_are_requested_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader() as first:
-        read_to_end(first)
+        values_to_end(first)
         kafka.topics["t"].logs.append(Log())
         kafka.append("t", b"new", partition=2)
         kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))

@@ -185,33 +185,33 @@ PROTOCOLS = (
 )
 
 
-class Deployed(Log):
+class DeployedGroup(Log):
     """A group of ten members that rejoin under new ids; its events are ten seconds apart."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         super().__init__()
         self.fields = fields
-        self.happened = [self.topics(t=24), *(self.come(number, 0) for number in range(10))]
+        self.log_events = [self.topics(t=24), *(self.rejoin(number, 0) for number in range(10))]
         self.count += 1000
 
     def now(self) -> int:
         return 10_000 * self.count
 
-    def come(self, number: int, incarnation: int) -> Event:
+    def rejoin(self, number: int, incarnation: int) -> Event:
         names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
         return self.join(f"pay-{number}-{incarnation}", **names, **self.fields)
 
     def written_episodes(self) -> list[Episode]:
-        episodes = written_episodes(apply_events(Bucket(), self.happened, sinks=SINKS._replace(quiet_ms=120_000)))
+        episodes = written_episodes(apply_events(Bucket(), self.log_events, sinks=SINKS._replace(quiet_ms=120_000)))
         assert episodes[0].kind == "first-start"
         return episodes[1:]
 
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
 def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]) -> None:
-    group = Deployed(fields)
+    group = DeployedGroup(fields)
     for number in range(10):
-        group.happened += [group.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)]
+        group.log_events += [group.leave(f"pay-{number}-0", reason="closed"), group.rejoin(number, 1)]
     (episode,) = group.written_episodes()
     assert (episode.kind, episode.sure, episode.rebalances) == ("rolling-restart", True, 20)
     assert [(pair.left, pair.joined) for pair in episode.members.replaced] == [
@@ -222,9 +222,9 @@ def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]
 
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
 def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, Any]) -> None:
-    group = Deployed(fields)
+    group = DeployedGroup(fields)
     for life in range(9):
-        group.happened += [group.fence(f"pay-3-{life}", reason="session timeout"), group.come(3, life + 1)]
+        group.log_events += [group.fence(f"pay-3-{life}", reason="session timeout"), group.rejoin(3, life + 1)]
     (episode,) = group.written_episodes()
     assert (episode.kind, episode.status, episode.sure) == ("storm", "storming", True)
     assert episode.repeated is not None
@@ -233,10 +233,10 @@ def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, An
 
 
 def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
-    group = Deployed({})
-    group.happened.append(group.come(10, 0))
+    group = DeployedGroup({})
+    group.log_events.append(group.rejoin(10, 0))
     group.count += 180
-    group.happened.append(group.leave("pay-10-0", reason="closed"))
+    group.log_events.append(group.leave("pay-10-0", reason="closed"))
     assert [(episode.kind, episode.sure, episode.status) for episode in group.written_episodes()] == [
         ("scale-out", True, "settled"),
         ("scale-in", True, "settled"),
@@ -314,8 +314,8 @@ def test_static_member_returning_in_a_generation_with_changes() -> None:
 
 @pytest.mark.parametrize("reason", ["closed", None])
 def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None:
-    group = Deployed({})
-    group.happened.append(group.leave("pay-3-0", reason=reason))
+    group = DeployedGroup({})
+    group.log_events.append(group.leave("pay-3-0", reason=reason))
     (episode,) = group.written_episodes()
     assert (episode.kind, episode.sure, episode.members.left) == ("scale-in", True, ["pay-3-0"])
 

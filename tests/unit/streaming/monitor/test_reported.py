@@ -14,7 +14,7 @@ from streaming.records.events import MAX_INT32, Event, Evidence, Partitions
 from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play
 
 COOP = "cooperative-sticky"
-SPOKE = Evidence(
+REPORTED_BY_MEMBERS = Evidence(
     source="listener", reason="as its members report it themselves; members that do not report are not seen"
 )
 POLLED = Evidence(source="polling", reason="asked for")
@@ -54,7 +54,7 @@ def test_members_joining_together_are_one_round() -> None:
     assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
     assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOP)
     assert (diff.cause.kind, diff.cause.member_ids, diff.timestamp) == ("member.joined", ["c1", "c2"], 2000)
-    assert diff.cause.evidence[0] == SPOKE
+    assert diff.cause.evidence[0] == REPORTED_BY_MEMBERS
     assert (diff.unassigned, diff.violations) == ({}, [])
 
 

@@ -35,7 +35,7 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
     options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
     with (
         running(options) as feed,
-        asking(feed.port, "/api/v1/stream", buffer=4096) as deaf,
+        asking(feed.port, "/api/v1/stream", buffer=4096) as unread,
         asking(feed.port, "/api/v1/stream") as fine,
     ):
         eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients"] == 2)
@@ -45,7 +45,7 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
             received += fine.recv(1 << 20)
         eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients_cut_off_total"] == 1)
         with contextlib.suppress(ConnectionResetError):
-            while deaf.recv(1 << 20):
+            while unread.recv(1 << 20):
                 pass
         assert re.sub(rb"\r\n[0-9a-f]+\r\n", b"", received).count(b"event: round") == 3000
 
@@ -56,11 +56,11 @@ def test_unread_response_is_cut_off(options: ServeOptions) -> None:
         feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit the buffer size
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
         eventually(lambda: feed.get("/ready")["seq"] == 500)
-        with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as deaf:
+        with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as unread:
             time.sleep(2)  # the tested condition: a client that reads nothing for longer than allowed
             taken = b""
             with contextlib.suppress(ConnectionResetError):
-                while more := deaf.recv(1 << 20):
+                while more := unread.recv(1 << 20):
                     taken += more
         head, _, body = taken.partition(b"\r\n\r\n")
         assert len(body) < int(head.split(b"content-length: ")[1].split(b"\r")[0])

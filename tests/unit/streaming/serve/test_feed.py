@@ -251,7 +251,7 @@ class Client:
         self.aborted: list[bool] = []
         self.left = asyncio.Event()
         self.took = asyncio.Event()
-        self.deaf = False
+        self.reads_nothing = False
         self._feed = feeding.feed
 
     async def run(self, last: int | None = None) -> None:
@@ -267,7 +267,7 @@ class Client:
         self.sent.append(dict(message))
         if b"event: snapshot" in message.get("body", b""):
             self.took.set()
-        if self.deaf and message["type"] == "http.response.body":
+        if self.reads_nothing and message["type"] == "http.response.body":
             await asyncio.sleep(60)
 
 
@@ -288,7 +288,7 @@ async def test_departed_client_is_not_tracked(feeding: FeedUnderTest) -> None:
 async def test_client_that_reads_nothing_is_cut_off(feeding: FeedUnderTest) -> None:
     feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
     client = Client(feeding)
-    client.deaf = True
+    client.reads_nothing = True
     await client.run()
     assert (len(feeding.board.listeners), feeding.board.dropped_unread, client.aborted) == (0, 1, [True])
 

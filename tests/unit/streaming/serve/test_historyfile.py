@@ -117,13 +117,13 @@ def cut_in_the_header(path: Path) -> None:
     os.truncate(path, 50)
 
 
-def overwritten(path: Path) -> None:
+def overwrite(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 8000)
 
 
-@pytest.mark.parametrize("damage", [cut, cut_in_the_header, overwritten])
+@pytest.mark.parametrize("damage", [cut, cut_in_the_header, overwrite])
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     filled(path, 200)
     damage(path)

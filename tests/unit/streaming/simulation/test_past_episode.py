@@ -107,7 +107,7 @@ def test_episodes_without_a_replay() -> None:
         past_change(first, rounds(builder, first), None, {})
 
 
-def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
+def forecast_numbers(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
     """Simulate the group's last episode again; return the numbers of rebalances and moved partitions."""
     episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
     cost = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
@@ -116,7 +116,7 @@ def played_again(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
 
 def test_episode_is_replayed_as_it_happened() -> None:
     episode = find_episode("g", episodes(checkout()), "last")
-    cost = played_again(checkout())
+    cost = forecast_numbers(checkout())
     assert cost is not None
     assert cost[0] == episode.rebalances
 
@@ -125,12 +125,12 @@ def test_migration_is_replayed_as_a_migration() -> None:
     builder = checkout()
     ce_id, last = builder.diffs[-1]
     builder.diffs[-1] = (ce_id, structs.replace(last, protocol="consumer", assignor="uniform"))
-    assert played_again(builder, kind="protocol-migration") is not None
+    assert forecast_numbers(builder, kind="protocol-migration") is not None
 
 
 def test_episodes_that_cannot_be_replayed() -> None:
-    assert played_again(checkout(), kind="assignor-change") is None
-    assert played_again(checkout(), round_count=99) is None
+    assert forecast_numbers(checkout(), kind="assignor-change") is None
+    assert forecast_numbers(checkout(), round_count=99) is None
 
 
 def test_successor_that_joins_before_the_session_ends() -> None:

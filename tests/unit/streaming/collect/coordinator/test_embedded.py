@@ -7,7 +7,7 @@ import pytest
 
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
-from tests.support.offsets_topic import assignment, string, subscription, prefixed
+from tests.support.offsets_topic import assignment, prefixed, string, subscription
 
 NULL = pack(">i", -1)
 

@@ -7,7 +7,7 @@ import pytest
 from streaming.collect.coordinator.layout_check import ForeignLayout, LayoutCheck, is_redpanda
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedMember, MalformedRecord
-from tests.support.offsets_topic import assignment, captured, group_key, group_value, string, subscription, prefixed
+from tests.support.offsets_topic import assignment, captured, group_key, group_value, prefixed, string, subscription
 
 KEY = group_key("g")
 

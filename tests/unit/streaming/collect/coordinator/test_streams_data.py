@@ -11,7 +11,7 @@ from streaming.collect.coordinator.classic import ClassicGroup, with_last_kind
 from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from tests.support.offsets_topic import assignment, group_key, group_value, subscription, prefixed
+from tests.support.offsets_topic import assignment, group_key, group_value, prefixed, subscription
 
 SUBSCRIPTION_INFO = bytes.fromhex(
     "0000000b0000000b36b061c9e7704b4fa86da3cec0134eca0000000000000002000000010000000000000000000013fd"
