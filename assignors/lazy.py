@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def lazy(
     namespace: dict[str, Any], names_by_module: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports. ``names_by_module``: public names by module."""
+    """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports, from the public names by module."""
     home = {name: module for module, names in names_by_module.items() for name in names}
 
     def load(name: str) -> Any:

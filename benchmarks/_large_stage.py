@@ -17,7 +17,7 @@ from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings, load
-from tests.support.coordinated import Write
+from tests.support.coordinated import CoordinatorBatch
 from tests.support.load import FeedClient
 from tests.support.monitor import Monitor, running_monitor
 from tests.support.wait import eventually
@@ -49,7 +49,7 @@ class OffsetsTopicWriter:
         first.close()
         self.writes = 0
 
-    def write(self, write: Write, partition: int, timestamp: int) -> None:
+    def write(self, write: CoordinatorBatch, partition: int, timestamp: int) -> None:
         """Produce the records of one write to a partition, with the same timestamp."""
         self.writes += 1
         for key, value in write:

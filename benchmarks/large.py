@@ -30,7 +30,7 @@ from benchmarks._large_watch import TopicCounts, feed_clients
 from streaming.kafka.producer import EventProducer
 from streaming.records.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.browser import chromium
-from tests.support.coordinated import Coordinated, Write, topic_ids
+from tests.support.coordinated import Coordinated, CoordinatorBatch, topic_ids
 from tests.support.monitor import Monitor
 from tests.support.wait import eventually
 
@@ -98,7 +98,7 @@ def _restart_member_in_steps(
     options: argparse.Namespace,
 ) -> None:
     """Restart one member: write its first records one by one, as the page shows them, and then all others at once."""
-    rest: list[Write] = []
+    rest: list[CoordinatorBatch] = []
     separate_writes = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
         if separate_writes < options.paced:

@@ -66,8 +66,8 @@ def _bound(run: Soak, account: Account) -> str:
     return (
         f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
         f"{account.state / account.groups:.0f} bytes a group. With the same members it takes at most "
-        f"{account.most_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
-        f"about {at_the_end * account.most_state / account.state:.0f} MB: as many files, larger in proportion."
+        f"{account.max_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
+        f"about {at_the_end * account.max_state / account.state:.0f} MB: as many files, larger in proportion."
     )
 
 

@@ -11,18 +11,18 @@ from assignors.java_hash_table import _Tree
 
 
 def ordered(node: Any) -> list[int]:
-    return [] if node is None else [*ordered(node.kids[0]), node.key, *ordered(node.kids[1])]
+    return [] if node is None else [*ordered(node.children[0]), node.key, *ordered(node.children[1])]
 
 
 def black_height(node: Any) -> int:
     """Return the number of black nodes on every path to a leaf, which must be equal (Cormen et al., 13.1)."""
     if node is None:
         return 1
-    for child in node.kids:
-        assert child is None or (child.parent is node and not (node.red and child.red))
-    left, right = map(black_height, node.kids)
+    for child in node.children:
+        assert child is None or (child.parent is node and not (node.is_red and child.is_red))
+    left, right = map(black_height, node.children)
     assert left == right
-    return int(left + (not node.red))
+    return int(left + (not node.is_red))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -40,4 +40,4 @@ def test_changes_keep_a_red_black_tree_of_its_keys(seed: int) -> None:
             there.remove(key)
         assert ordered(tree.root) == sorted(there)
         black_height(tree.root)
-        assert (tree.root.parent, tree.root.red) == (None, False)
+        assert (tree.root.parent, tree.root.is_red) == (None, False)

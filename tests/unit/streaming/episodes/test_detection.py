@@ -16,7 +16,7 @@ from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
-from tests.unit.streaming.episodes.test_kinds import THREE, rolling, started
+from tests.unit.streaming.episodes.test_kinds import THREE, bounce, started
 from tests.unit.streaming.episodes.test_storms import rejoin
 
 
@@ -81,7 +81,7 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     builder = started()
     for life in range(1, 4):
-        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE), seconds=2)
+        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE), seconds=2)
     assert incidents(builder) == []
     follows = Evidence(
         source="coordinator-log",

@@ -8,7 +8,7 @@ from msgspec import structs
 from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, rolling
+from tests.unit.streaming.episodes.test_kinds import THREE, bounce
 
 
 def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
@@ -52,7 +52,7 @@ def test_join_to_group_first_seen_midway_is_unsure_scale_out() -> None:
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
-    first, second = episodes("g", rolling(DiffBuilder().join(*THREE), *THREE).diffs)
+    first, second = episodes("g", bounce(DiffBuilder().join(*THREE), *THREE).diffs)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3

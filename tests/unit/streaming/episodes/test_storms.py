@@ -10,7 +10,7 @@ from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
 from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, last, rolling, started
+from tests.unit.streaming.episodes.test_kinds import THREE, bounce, last, started
 
 
 def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
@@ -118,16 +118,16 @@ def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(size)]
     builder = started(*ids, partitions=2 * size)
     for life in range(1, 4):
-        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in ids), seconds=2)
+        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in ids), seconds=2)
     kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.diffs)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
 def test_three_rejoins_of_one_member_are_not_a_storm() -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
-    builder = rolling(started(*ids, partitions=16), *ids[1:])
+    builder = bounce(started(*ids, partitions=16), *ids[1:])
     for life in range(1, 4):
-        rolling(builder, f"checkout-0@h0#{life}")
+        bounce(builder, f"checkout-0@h0#{life}")
     assert last(builder).repeated is None
     assert last(builder).status == "settled"
 
@@ -184,7 +184,7 @@ def test_migration_with_two_restarts_is_one_episode() -> None:
     builder = started()
     builder.protocol = "consumer"
     for life in (1, 2):
-        rolling(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE))
+        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 

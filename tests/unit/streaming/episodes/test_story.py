@@ -7,7 +7,7 @@ from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.unit.streaming.episodes.test_kinds import CASES, rolling, started, storm
+from tests.unit.streaming.episodes.test_kinds import CASES, bounce, started, storm
 
 DAY = "2023-11-14"
 
@@ -22,7 +22,7 @@ def over(builder: DiffBuilder) -> Episode:
 
 def test_a_rolling_restart() -> None:
     ids = [f"pay-{number}@h{number}#1" for number in range(10)]
-    assert over(rolling(started(*ids, partitions=20), *ids, seconds=15)).story == (
+    assert over(bounce(started(*ids, partitions=20), *ids, seconds=15)).story == (
         f"Rolling restart of 10 members, {DAY} 23:13–23:18 UTC: 20 partitions moved, 20 more than once."
     )
 
@@ -152,5 +152,5 @@ def test_many_members_are_counted() -> None:
 
 
 def test_restart_lists_new_and_lost_members() -> None:
-    builder = rolling(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
+    builder = bounce(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
     assert last_story(builder).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")

@@ -13,17 +13,17 @@ from streaming.serve.history import History
 from tests.support.compacted import checkout
 from tests.support.feed import stories, story
 from tests.support.incidents import incident
-from tests.unit.streaming.serve.test_feed import Event, Feeding, run_async
+from tests.unit.streaming.serve.test_feed import Event, FeedUnderTest, run_async
 
 ALL = FeedFilter(stories=True)
 
 
 @pytest.fixture
-def feeding(history: History) -> Feeding:
-    return Feeding(history)
+def feeding(history: History) -> FeedUnderTest:
+    return FeedUnderTest(history)
 
 
-def store_incidents(feeding: Feeding, *numbers: int, group: str = "g", **fields: Any) -> None:
+def store_incidents(feeding: FeedUnderTest, *numbers: int, group: str = "g", **fields: Any) -> None:
     """Store and publish incidents of a group with these incident numbers."""
     updates = [story(incident(group, number, **fields)) for number in numbers]
     feeding.board.publish(feeding.history.append(updates))
@@ -34,7 +34,7 @@ def incident_numbers(events: list[Event]) -> list[int]:
 
 
 @run_async
-async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -> None:
+async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: FeedUnderTest) -> None:
     store_incidents(feeding, 1)
     async with feeding.listen() as reader:
         await reader.until("snapshot")
@@ -46,7 +46,7 @@ async def test_feed_without_stories_has_rounds_and_plain_ids(feeding: Feeding) -
 
 
 @run_async
-async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> None:
+async def test_current_stories_come_first_and_then_changes(feeding: FeedUnderTest) -> None:
     feeding.board.publish(feeding.history.append(stories(checkout())))
     store_incidents(feeding, 1)
     store_incidents(feeding, 2, closed_at=9)
@@ -72,7 +72,7 @@ async def test_current_stories_come_first_and_then_changes(feeding: Feeding) -> 
 
 
 @run_async
-async def test_returning_client_receives_each_changed_story_once(feeding: Feeding) -> None:
+async def test_returning_client_receives_each_changed_story_once(feeding: FeedUnderTest) -> None:
     store_incidents(feeding, 1, 2, 3)
     store_incidents(feeding, 1, times=2)
     feeding.store(3)
@@ -85,7 +85,7 @@ async def test_returning_client_receives_each_changed_story_once(feeding: Feedin
 
 
 @run_async
-async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding) -> None:
+async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: FeedUnderTest) -> None:
     store_incidents(feeding, 1)
     feeding.store(2)
     async with feeding.listen((1, None), ALL) as reader:
@@ -94,7 +94,7 @@ async def test_cursor_of_rounds_alone_gets_the_current_stories(feeding: Feeding)
 
 
 @run_async
-async def test_slow_client_receives_every_story(feeding: Feeding, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_client_receives_every_story(feeding: FeedUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
     async with feeding.listen((0, 0), ALL) as reader:
         await reader.until("progress")
@@ -110,7 +110,7 @@ async def test_slow_client_receives_every_story(feeding: Feeding, monkeypatch: p
 
 
 @run_async
-async def test_deleted_story_does_not_block_clients(feeding: Feeding) -> None:
+async def test_deleted_story_does_not_block_clients(feeding: FeedUnderTest) -> None:
     store_incidents(feeding, 1, 2)
     feeding.history._connection.execute("DELETE FROM stories WHERE number = 2")
     async with feeding.listen((0, 0), ALL) as reader:
@@ -118,7 +118,7 @@ async def test_deleted_story_does_not_block_clients(feeding: Feeding) -> None:
 
 
 @run_async
-async def test_group_filter_applies_to_stories_too(feeding: Feeding) -> None:
+async def test_group_filter_applies_to_stories_too(feeding: FeedUnderTest) -> None:
     store_incidents(feeding, 1, group="other")
     async with feeding.listen(wanted=FeedFilter(group="g", cause="member.left", stories=True)) as reader:
         first = await reader.until("stories")

@@ -48,7 +48,7 @@ def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
-        polling.looks()
+        polling.await_descriptions()
         kafka.groups["g"] = group("g", shares=TWO)
         eventually(lambda: published(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))])
         kafka.groups["g"] = group("g", STATE.EMPTY)
@@ -70,7 +70,7 @@ def test_restart_repeats_no_event_and_continues_the_count(kafka: MemoryKafka) ->
     with Polling():
         eventually(lambda: published(kafka) == FIRST == published(kafka, "k"))
     with Polling() as polling:
-        polling.looks(6)
+        polling.await_descriptions(6)
     assert published(kafka) == FIRST == published(kafka, "k")
     kafka.groups["g"] = group("g", shares=TWO)
     del kafka.groups["k"]
@@ -120,7 +120,7 @@ def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka)
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)
         kafka.unlisted = {"g"}
-        polling.looks()
+        polling.await_descriptions()
         kafka.unlistable = [AWAY]
         kafka.groups["g"] = group("g", shares=TWO)
         eventually(lambda: len(published(kafka)) == 3)
@@ -210,13 +210,13 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)
         publish(kafka, by_offsets(7, ONE))
-        polling.looks(5)
+        polling.await_descriptions(5)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
-        polling.looks()
+        polling.await_descriptions()
         kafka.groups["g"] = group("g", shares=TWO)
-        polling.looks(5)
+        polling.await_descriptions(5)
         publish(kafka, by_offsets(8, TWO))
-        polling.looks(5)
+        polling.await_descriptions(5)
         del kafka.groups["g"]
         eventually(lambda: polling.figure("groups") == 1)
         publish(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
@@ -252,7 +252,7 @@ def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monk
             publish(kafka, by_offsets(number, TWO))
             eventually(lambda: has_read_all(kafka))
             kafka.answer(then)
-            polling.looks(8)
+            polling.await_descriptions(8)
     assert [what[0] for kind, what in published(kafka) if kind == "group.observed"] == [1, 7, 8]
 
 
@@ -261,9 +261,9 @@ def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> No
     with Polling() as polling:
         eventually(lambda: published(kafka) == FIRST)
         wait_for_requests(kafka, "list_consumer_groups")
-        polling.looks()
+        polling.await_descriptions()
         kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE)})
-        polling.looks()
+        polling.await_descriptions()
     assert published(kafka) == FIRST
 
 
@@ -347,7 +347,7 @@ def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: p
     kafka.groups["g"] = group("g", shares=ONE)
     kafka.unlistable = [AWAY]
     with Polling() as polling:
-        polling.looks()
+        polling.await_descriptions()
         assert has_published(False)  # one broker has not listed its groups
         kafka.unlistable = []
         eventually(lambda: has_published(False, True))
