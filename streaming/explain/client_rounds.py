@@ -196,14 +196,12 @@ class ClientRounds(GroupRounds):
     ) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget(None)
-        current = LogRound(
-            self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_from_clients=True
-        )
-        current.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
+        round_ = LogRound(self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_from_clients=True)
+        round_.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
         self.number, self.protocol = number, message.protocol
-        return self._complete(current, ended, reports=self._take_reports(began if ended is None else ended))
+        return self._complete(round_, ended, reports=self._take_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
         done = self._done
