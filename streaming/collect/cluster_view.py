@@ -18,6 +18,8 @@ _LEAST_GROUPS: Final = 3
 _WITHIN_MS: Final = 120_000
 #: An outage of the whole cluster that is shorter than this (ms) is not published.
 _LEAST_SILENCE_MS: Final = 10_000
+#: The time (ms) for which a coordinator's move waits: a broker that is stopped in order moves its partitions first.
+_SHUTDOWN_MS: Final = 10_000
 #: The subject of the change that reports an outage of the whole cluster.
 _ALL_BROKERS: Final = "all brokers"
 
@@ -56,6 +58,8 @@ class ClusterView:
         self._snapshot: ClusterSnapshot | None = None
         self._silent_since: int | None = None
         self._coordinators: dict[int, int] = {}
+        #: The begin (ms) and the groups of each move that waits, by the old and the new broker.
+        self._moves: dict[tuple[int, int], tuple[int, list[str]]] = {}
         self._hosts: dict[str, dict[str, int]] = {}
 
     def add_outage(self, at_ms: int) -> None:
@@ -70,6 +74,7 @@ class ClusterView:
         if snapshot != before or self._silent_since is not None:  # with thousands of groups too expensive at rest
             topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before in (None, snapshot) else [*self._changes(before, snapshot, topics, at_ms)]
+        changes += self._settled_moves(at_ms)
         changes += self._gone_hosts(groups, at_ms)
         if self._silent_since is not None and at_ms - self._silent_since >= _LEAST_SILENCE_MS:
             changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since, [*topics]))
@@ -91,16 +96,15 @@ class ClusterView:
         count = len(after.coordinators)
         led = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []
         for broker in sorted(before.brokers - after.brokers):
-            groups = [group_id for partition, group_id in led if self._coordinators.get(partition) == broker]
-            yield ClusterChange("broker-restart", f"broker {broker}", at_ms, groups)
-        moved: dict[tuple[int, int], list[str]] = {}
+            led_by_broker = {group_id for partition, group_id in led if self._coordinators.get(partition) == broker}
+            for move in [move for move in self._moves if move[0] == broker]:
+                led_by_broker.update(self._moves.pop(move)[1])
+            yield ClusterChange("broker-restart", f"broker {broker}", at_ms, sorted(led_by_broker))
         for partition, group_id in led:
             old, new = self._coordinators.get(partition), after.coordinators[partition]
             # A move away from a missing broker is part of that broker's incident.
             if old in after.brokers and new is not None and new != old:
-                moved.setdefault((old, new), []).append(group_id)
-        for (old, new), groups in sorted(moved.items()):
-            yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", at_ms, groups)
+                self._moves.setdefault((old, new), (at_ms, []))[1].append(group_id)
         for topic, old_count in before.partitions.items():
             new_count = after.partitions.get(topic, old_count)
             groups = [group_id for group_id, names in topics.items() if topic in names]
@@ -108,6 +112,12 @@ class ClusterView:
                 yield ClusterChange("topic-deleted", topic, at_ms, groups)
             elif groups and new_count > old_count > 0:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
+
+    def _settled_moves(self, at_ms: int) -> Iterator[ClusterChange]:
+        """Yield the moves of coordinators whose old broker has not stopped soon afterwards."""
+        for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
+            since, groups = self._moves.pop((old, new))
+            yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(groups))
 
     def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
         present: set[str] = set()

@@ -77,7 +77,9 @@ def test_broker_returned_between_two_runs(last: list[int] | None, shows_change: 
 
 
 def test_coordinator_move_lists_the_affected_groups() -> None:
-    moved = started().add_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000)
+    view, after = started(), snapshot({1, 2}, (2, 2))
+    assert [view.add_snapshot(after, groups(), at_ms) for at_ms in (2000, 11_999)] == [None, None]
+    moved = view.add_snapshot(after, groups(), 12_000)
     assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
 
 
@@ -87,6 +89,15 @@ def test_move_away_from_a_stopped_broker_is_no_second_change() -> None:
         events = [view.add_snapshot(snapshot({2}, leaders), groups(), 2000) for leaders in steps]
         assert changes(events[0]) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
         assert events[1:] == [None] * len(events[1:])
+
+
+def test_broker_stopped_in_order_is_one_change() -> None:
+    """It moves its partitions to other brokers before it ends."""
+    view = started()
+    assert view.add_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000) is None
+    away = view.add_snapshot(snapshot({2}, (2, 2)), groups(), 7000)
+    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 7000, led_by(1))]
+    assert view.add_snapshot(snapshot({2}, (2, 2)), groups(), 12_000) is None
 
 
 @pytest.mark.parametrize(("back_ms", "shows_change"), [(11_999, False), (12_000, True)])
