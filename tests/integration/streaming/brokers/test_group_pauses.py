@@ -40,6 +40,8 @@ _HISTORY_SECONDS = 40
 _AWAY_SECONDS = 35
 #: Groups that the broker coordinates, see :func:`consuming`.
 _GROUPS = 25
+#: A pause up to this length (ms) may be no longer than a group's usual interval on a busy machine.
+_USUAL_MS = 2000
 #: Resolution of the consumers' logs on a busy machine.
 _TOLERANCE_MS = 300
 
@@ -293,7 +295,10 @@ def test_a_broker_away_is_one_incident_with_pauses(
         record_property("inside the bounds", f"{len(inside)} of {len(pauses.groups)}, {len(coordinated)} coordinated")
         assert [kind for kind, _ in incidents] == ["broker-restart"], incidents
         assert len(led) == _GROUPS
-        assert coordinated == pauses.groups.keys() == led
+        assert coordinated == led
+        # A broker that stops in order moves its coordinators first: some pauses are no longer than usual intervals.
+        assert fault == "stop" or pauses.groups.keys() == led
+        assert all(truth[name] < _USUAL_MS for name in led - pauses.groups.keys())
         assert pauses.unknown == pauses.more == 0
         assert {name for name in pauses.groups if not covers(truth[name], *pauses.groups[name], _TOLERANCE_MS)} == set()
         assert set(pauses.rebalanced) >= moved & coordinated
