@@ -161,7 +161,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
     if shape.protocol == "consumer":
         row["python"], plain = fastest_run(lambda: assignor.python(topics, members), clock=clock)
         if checksum(plain) != checksum(answer):
-            raise SystemExit(f"{shape}: native code's answer differs from Python's")
+            raise SystemExit(f"{shape}: native code and Python compute different assignments")
     if oracle is not None:
         request: dict[str, Any] = {
             "family": FAMILIES[shape.protocol],
@@ -189,7 +189,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
             row["jvm"] = response["ms"]
             row["peer"] = response.get("builderMs")
             if response["checksum"] != checksum(answer) and not _unordered(request):
-                raise SystemExit(f"{shape}: the answer differs from the JVM's")
+                raise SystemExit(f"{shape}: Python and the JVM compute different assignments")
         elif response["error"]["type"] == "oracle.Timeout":
             row["over"] = JVM_LIMIT_SECONDS * 1000
         else:
@@ -265,7 +265,7 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true", help="do not measure kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="seed of the order in which members join")
     parser.add_argument("--only", default="", help="measure only rows that contain one of these texts: sticky,10000×50")
-    parser.add_argument("--resume", type=Path, help="file of measured rows, which are not measured again")
+    parser.add_argument("--resume", type=Path, help="file with rows of an earlier run, to be kept")
     parser.add_argument("--document", action="store_true", help="write the measured rows to docs/benchmarks.md")
     parser.add_argument("--protocol", choices=list(SECTIONS), help="measure the assignors of one protocol only")
     parser.add_argument(

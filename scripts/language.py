@@ -246,7 +246,7 @@ def main() -> None:
     """Check the paths, count violations by package, or draw a sample."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders")
-    parser.add_argument("--check", action="store_true", help="only the rules that make check enforces")
+    parser.add_argument("--check", action="store_true", help="apply only the rules that `make check` enforces")
     parser.add_argument("--summary", action="store_true", help="counts by package and rule")
     parser.add_argument(
         "--sample",

@@ -50,8 +50,8 @@ def build(
     if len(receivers) < left:  # Members' shares are full of partitions that do not exist.
         counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.oversized))
         raise InvalidGroup(
-            f"members: they own partitions that do not exist ({counts}) and keep so many of them that others find no "
-            "place; Kafka's assignor fails with IllegalStateException"
+            f"members: they own partitions that do not exist ({counts}), so others can't be assigned; "
+            "Kafka's assignor fails with IllegalStateException"
         )
     start = 0
     for name, partitions in free:

@@ -62,8 +62,8 @@ def _check(brokers: Sequence[Broker], partitions: int, replication_factor: int, 
     if start_partition < 0:
         raise InvalidPlacement(f"start_partition: {start_partition} is negative")
     if start_partition + partitions - 1 > _MAX_INT:
-        last = f"{partitions} partitions pass the last there can be, {_MAX_INT}"
-        raise InvalidPlacement(f"start_partition: {start_partition} and {last}")
+        last = start_partition + partitions - 1
+        raise InvalidPlacement(f"start_partition: the last partition would be {last}; the limit is {_MAX_INT}")
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"replication_factor: {replication_factor}; must be larger than 0")
     if replication_factor > len(brokers):

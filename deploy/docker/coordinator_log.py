@@ -32,7 +32,7 @@ def main() -> None:
     """Copy the topic's records into the file until a signal ends the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, help="settings file (TOML)")
-    parser.add_argument("--topic", required=True, help="topic of the log lines")
+    parser.add_argument("--topic", required=True, help="topic whose records are lines of the coordinator's log")
     parser.add_argument("--file", type=Path, required=True, help="file to write")
     arguments = parser.parse_args()
     kafka = load(arguments.config).kafka

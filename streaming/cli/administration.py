@@ -55,7 +55,7 @@ def broker(
 
 config = typer.Typer(
     no_args_is_help=True,
-    help="Show the settings in force, or check them against the cluster.",
+    help="Show the effective settings, or check them against the cluster.",
     epilog=example("rebalance-monitor config check --bootstrap-servers kafka:9092"),
 )
 

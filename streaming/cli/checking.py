@@ -59,10 +59,10 @@ def place_replicas(
         if placer == "striped":
             if start_index is not None or shift is not None:
                 name = "shift" if start_index is None else "start-index"
-                raise InvalidPlacement(f"{name}: the striped placer has none; it draws offsets, see --seed")
+                raise InvalidPlacement(f"{name}: not used by the striped placer; its offsets are random, see --seed")
             return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
-            raise InvalidPlacement("brokers: admin-utils knows no fenced brokers; leave them out, or use striped")
+            raise InvalidPlacement("brokers: admin-utils supports no fenced brokers; leave them out, or use striped")
         options: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
         return assign_replicas(parsed, partitions, replication_factor, random=random, **options)
 

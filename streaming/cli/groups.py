@@ -222,7 +222,7 @@ def owner(
             ((r.id, r.diff) for r in progress.counted(diffs)), topic, number, MAX_TIMESTAMP if at is None else at
         )
     if not owners:
-        raise BadInput(f"{partition}: no diff has it; `rebalance-monitor groups` lists all groups")
+        raise BadInput(f"{partition}: no diff contains this partition; `rebalance-monitor groups` lists all groups")
     answer(owners, [partition_owner_table(owners)], as_json=as_json)
 
 

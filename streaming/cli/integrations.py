@@ -142,5 +142,5 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
 
 def _require_targets(settings: Settings) -> list[NotifyTarget]:
     if not settings.notify:
-        raise BadInput("no receiver in the settings; add a [[notify]] table to the file of --config")
+        raise BadInput("no notify target in the settings; add a [[notify]] table to the file of --config")
     return settings.notify

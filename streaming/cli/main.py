@@ -48,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "migrate": ("Plan", "forecast", "Check whether a group can change its rebalance protocol, and how."),
     "simulate": ("Plan", "simulate", "Simulate a scenario under each rebalance protocol."),
     "doctor": ("Operate", "doctor", "Check Java, jars, broker, permissions, topics and checkpoint."),
-    "config": ("Operate", "administration", "Show the settings in force, or check them against the cluster."),
+    "config": ("Operate", "administration", "Show the effective settings, or check them against the cluster."),
     "topics": ("Operate", "administration", "Show or create the monitor's topics."),
     "dlt": ("Operate", "administration", "List dead letters, or publish them again."),
     "record": ("Operate", "replay", "Record a group's events and outputs in one file."),

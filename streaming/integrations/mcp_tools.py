@@ -88,7 +88,7 @@ def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
     unknown = sorted(arguments.keys() - schema["properties"].keys())
     missing = [name for name in schema["required"] if name not in arguments]
     if unknown or missing:
-        raise BadInput(f"unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
+        raise BadInput(f"arguments: unknown: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}")
     path, query = operation["path"], {}
     for name, value in arguments.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -56,7 +56,7 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
                 producer.flush(_FLUSH_SECONDS)
                 source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
                 raise BadInput(
-                    f"{letter.partition}:{letter.offset}: has only a part of its record; the complete record is at "
+                    f"{letter.partition}:{letter.offset}: contains only part of the record; the complete record is at "
                     f"{source}; {sent} records were sent before it"
                 )
             producer.send_record(topic, letter.key, letter.value, letter.headers)

@@ -105,8 +105,8 @@ def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
             return sorted(place.glob("*.jar"))
     names = ", ".join(coordinate.file for coordinate in artifacts)
     raise OutsideFailure(
-        f"{JARS_VARIABLE}={folder}: {names} not there nor together in a subfolder; "
-        f"copy the jars folder of the cache of a connected host, or unset {JARS_VARIABLE}"
+        f"{JARS_VARIABLE}={folder}: neither the folder nor a subfolder contains {names}; "
+        f"copy the jars folder from the cache of a host with a connection, or unset {JARS_VARIABLE}"
     )
 
 

@@ -95,7 +95,7 @@ class TopicReader(Closeable):
         starts = dict(positions)
         for topic in self.topics:
             if topic not in identities:
-                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which a reader of the topic needs"))
+                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which this program must"))
             identity = identities[topic]
             if identity is None and not wait:
                 raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` creates it")
@@ -186,7 +186,7 @@ class TopicReader(Closeable):
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
         elif name in _DENIALS:
-            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which a reader of the topic needs"))
+            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which this program must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in _AWAY and self.silent_since is None:

@@ -122,7 +122,7 @@ def ensure_topics(
         create_topics(settings, missing, timeout)
         # A topic that this user may not describe looks as if it did not exist.
         for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
-            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "as the topic looks missing"))
+            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "so the topic seems missing"))
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
@@ -163,7 +163,7 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
             return None
         if error.args[0].name() not in _DENIALS:
             raise
-        raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to see its cleanup policy")) from error
+        raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to check its cleanup policy")) from error
 
 
 def ensure_ticks(settings: Settings) -> None:
@@ -202,6 +202,6 @@ def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> N
             answer_of(result)
         except KafkaException as error:
             if error.args[0].name() in _DENIALS:
-                raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or to see it")) from error
+                raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or describe it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process has just created it
                 raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error

@@ -353,7 +353,7 @@ class Machine(ABC, Generic[S, M]):
         handler(step, event)
         after, outputs = step.done()
         if self.phase_of(after) not in allowed:
-            raise AssertionError(f"{self.name}: {event} led from {phase} to {self.phase_of(after)}")
+            raise AssertionError(f"{self.name}: {event}: phase {phase} must not become {self.phase_of(after)}")
         return after, outputs
 
     def _process(
@@ -374,7 +374,7 @@ class Machine(ABC, Generic[S, M]):
         for name, stages in allowed.items():
             member = step.members.get(name)
             if member is not None and member.stage not in stages:
-                raise AssertionError(f"{self.name}: {event} led {name} to {member.stage}")
+                raise AssertionError(f"{self.name}: {event}: member {name} must not be {member.stage}")
         return step.done()
 
     def owned(self, group: S) -> dict[str, TopicPartitions]:

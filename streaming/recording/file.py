@@ -218,13 +218,13 @@ def _body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]
     for number, line in enumerate(lines, 2):
         if line.startswith(b'{"records":'):
             if _decode(line, _Footer, name, number).records != count:
-                raise BadInput(f"{name}: line {number}: {count} records before it, others are missing")
+                raise BadInput(f"{name}: line {number}: only {count} records precede this line; others are missing")
             if next(lines, None) is not None:
-                raise BadInput(f"{name}: line {number + 1}: there is more after the last line")
+                raise BadInput(f"{name}: line {number + 1}: data follows the last record")
             return
         yield _decode(line, RecordedRecord, name, number)
         count += 1
-    raise BadInput(f"{name}: ends after line {count + 1}, before its last line")
+    raise BadInput(f"{name}: is cut off after line {count + 1}; its last line is missing")
 
 
 def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:

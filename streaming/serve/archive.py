@@ -340,7 +340,7 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     seq, summary_json, body, group = row
     summary = _summaries.decode(summary_json)
     if summary.group_id != group:
-        raise ValueError(f"round {seq} is of no group that it holds")
+        raise ValueError(f"round {seq} is stored for group {group!r} but is of group {summary.group_id!r}")
     return StoredRound(seq, summary, zlib.decompress(body))
 
 

@@ -103,7 +103,7 @@ class History:
             for name, summary in rows:
                 group = self.groups[name] = _summary_decoder.decode(summary)
                 if group.group_id != name:
-                    raise ValueError(f"group {group.group_id!r} is stored under another name")
+                    raise ValueError(f"the summary of group {name!r} names group {group.group_id!r}")
             # A history of another diff topic would mix the rounds of two monitors.
             topics = {topic for topic, _ in self.positions()} | self.topic_ids().keys()
             if self._diffs_topic in topics or not self.extent.last:

@@ -97,8 +97,8 @@ def _check_file(path: Path, cluster_id: str) -> bool:
     if path.exists() and not path.is_file():
         raise wrong(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
     if not path.exists() or path.stat().st_size == 0:
-        for left in filter(Path.exists, _companion_files(path)):
-            raise wrong(f"{left.name} is there without the file it belongs to; remove it, or name another file")
+        for companion in filter(Path.exists, _companion_files(path)):
+            raise wrong(f"{companion.name} exists without {path.name}; remove it, or name another file")
         return False
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)

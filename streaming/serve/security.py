@@ -145,8 +145,8 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     for number, token in enumerate(tokens or ("",), 1):
         if len(token) < _MIN_TOKEN_CHARACTERS or not token.isascii() or any(map(str.isspace, token)):
             raise BadInput(
-                f"--token-file {path}: line {number} holds no token of {_MIN_TOKEN_CHARACTERS} or more characters, "
-                "of ASCII and without spaces"
+                f"--token-file {path}: line {number} is not a token: {_MIN_TOKEN_CHARACTERS} or more ASCII characters "
+                "without spaces"
             )
     return tokens
 
@@ -196,14 +196,14 @@ class Proxies:
     def of(cls, header: str, addresses: Iterable[str]) -> Self:
         """Return the proxies of ``--trust-header`` and each ``--trusted-proxy``; raise BadInput if one is invalid."""
         if _HEADER_NAME.fullmatch(header) is None or header.lower() in _RESERVED:
-            raise BadInput(f"--trust-header {header}: name the header that the proxy sets, as X-Forwarded-User")
+            raise BadInput(f"--trust-header {header}: name the header that the proxy sets, such as X-Forwarded-User")
         try:
             networks = tuple(map(ip_network, addresses))
         except ValueError as error:
             advice = "write an address or a network, such as 10.0.0.0/24"
             raise BadInput(f"--trusted-proxy: {error}; {advice}") from error
         if not networks:
-            raise BadInput("--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS")
+            raise BadInput("--trust-header: name each proxy with --trusted-proxy ADDRESS")
         return cls(header, networks)
 
     def is_proxied(self, request: Request) -> bool:

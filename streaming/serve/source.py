@@ -197,7 +197,7 @@ class RecordedSource:
 
     def publish(self, event: Event) -> None:
         """Raise BadInput, as events can't be added to a recording."""
-        raise BadInput(f"{event.type}: nothing can be added to a recording; serve a cluster instead")
+        raise BadInput(f"{event.type}: a recording can't be changed; serve a cluster instead")
 
     def close(self) -> None:
         """Do nothing, as no resource is open."""

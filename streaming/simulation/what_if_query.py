@@ -74,7 +74,7 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
             continue
         number = _number(word, _MOST_NEW)
         if number is None:
-            raise BadInput(f"--add {word[:_MOST_QUOTED]}: give a name, or how many, 1 to {_MOST_NEW}")
+            raise BadInput(f"--add {word[:_MOST_QUOTED]}: give a member name, or a number from 1 to {_MOST_NEW}")
         free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)

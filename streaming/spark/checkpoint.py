@@ -183,7 +183,7 @@ class RemoteCheckpoint:
     def replace(self) -> None:
         """Raise BadInput, because an object store has no rename."""
         raise BadInput(
-            f"--checkpoint {self._checkpoint}: can't be set aside behind a URL; name another folder, which reads "
+            f"--checkpoint {self._checkpoint}: a checkpoint at a URL can't be renamed; name another folder to read "
             "the topic from its beginning"
         )
 
@@ -231,8 +231,8 @@ def require_release(checkpoint: str, stored: Metadata) -> None:
     if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
         raise BadInput(
             f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "
-            f"this one's are {_VERSION} and {bucket_state.VERSION}); run that release, or name another folder: the "
-            "same diffs come out of the membership topic, with the same ids"
+            f"this release's: {_VERSION}, {bucket_state.VERSION}); run that release, or name another folder, which "
+            "computes the same diffs with the same ids from the membership topic"
         )
 
 
@@ -240,7 +240,7 @@ def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
     where = f"--checkpoint {checkpoint}"
     for what, before, now in (("topic", stored.topic, wanted.topic), ("cluster", stored.cluster_id, wanted.cluster_id)):
         if before != now:
-            raise BadInput(f"{where}: belongs to {what} {before}, not {now}; name another folder")
+            raise BadInput(f"{where}: was written for {what} {before}, not {now}; name another folder")
     require_release(checkpoint, stored)
     if stored.buckets != wanted.buckets:
         raise BadInput(

@@ -118,7 +118,7 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     done = checkpoints.last_batch(folder / "commits")
     if done is None and before.shuffle_partitions != after.shuffle_partitions:
         raise BadInput(
-            f"--checkpoint {folder}: has not finished a batch; delete it, and start `stream` with the numbers"
+            f"--checkpoint {folder}: no batch is finished; delete the folder, and start `stream` with the new numbers"
         )
     old, new = dict[int, bytes](), dict[int, bytes]()
     if done is not None and (dry_run or before != after):

@@ -348,7 +348,7 @@ def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> Non
     palette.get_by_role("combobox").fill("POSTMAN")
     expect(results).to_have_text(["postmanmember of mail"])
     palette.get_by_role("combobox").fill("nobody")
-    expect(palette.get_by_role("status")).to_contain_text("Nothing is called “nobody”")
+    expect(palette.get_by_role("status")).to_contain_text("No result for “nobody”")
     page.keyboard.press("Escape")
     expect(palette).to_be_hidden()
 

@@ -167,7 +167,7 @@ def test_streams_groups_have_advice_and_no_forecast(page: Page, url: str) -> Non
     page.goto(f"{url}/groups/ml")
     expect(page.locator(".facts")).to_contain_text("streams")
     buttons = page.get_by_role("region", name="Forecast and advice").locator(".segmented button:visible")
-    expect(buttons).to_have_text(["What to change"])
+    expect(buttons).to_have_text(["Suggested changes"])
 
 
 def test_zoom_keys_and_hover(page: Page, url: str) -> None:
@@ -249,7 +249,7 @@ def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
 
 def test_an_address_without_a_view_leads_to_the_groups(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/nothing")
-    expect(watched.page.locator(".empty")).to_contain_text("Nothing is at /nothing")
+    expect(watched.page.locator(".empty")).to_contain_text("No page has the address /nothing")
     watched.page.get_by_role("link", name="All groups").click()
     expect(watched.page.locator(".count")).to_have_text("120 groups")
     watched.page.context.close()

@@ -51,13 +51,13 @@ class LayoutCheck:
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
         """Count an unusable group record; raise ForeignLayout if another system wrote the topic."""
         if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
-            raise _foreign("its groups are in Redpanda's layout")
+            raise _foreign("the group records are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):
             return
         self._unusable += 1
         if self._unusable >= _MOST_UNUSABLE:
-            raise _foreign(f"none of its first {self._unusable} group records is in Kafka's layout")
+            raise _foreign(f"the first {self._unusable} group records are not in Kafka's layout")
 
 
 def _foreign(difference: str) -> ForeignLayout:
-    return ForeignLayout(f"__consumer_offsets is not as Apache Kafka writes it ({difference}): use --by polling")
+    return ForeignLayout(f"__consumer_offsets was not written by Apache Kafka ({difference}): use --by polling")

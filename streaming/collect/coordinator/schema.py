@@ -79,7 +79,7 @@ class Reader:
             value |= (byte & 0x7F) << 7 * index
             if byte >= 0:
                 return value
-        raise MalformedRecord(f"{what}: a length of more than {_VARINT_BYTES} bytes")
+        raise MalformedRecord(f"{what}: the number takes more than {_VARINT_BYTES} bytes")
 
     def _length(self, what: str, *, wide: bool) -> int:
         """Read a length: negative means null, as in Kafka; flexible versions store the length plus one."""
@@ -91,7 +91,7 @@ class Reader:
         """Read ``size`` bytes."""
         taken = self.data[self.at : self.at + size]
         if len(taken) < size:
-            raise MalformedRecord(f"{what}: {size} bytes announced, {len(taken)} there")
+            raise MalformedRecord(f"{what}: the length is {size} bytes, but {len(taken)} follow")
         self.at += size
         return taken
 
@@ -101,7 +101,7 @@ class Reader:
         if size < 0:
             return None
         if size > _STRING_BYTES:
-            raise MalformedRecord(f"{what}: {size} bytes announced, a string has {_STRING_BYTES} at most")
+            raise MalformedRecord(f"{what}: the length is {size} bytes; a string has at most {_STRING_BYTES}")
         try:
             return self.raw(size, what).decode()
         except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ class Reader:
         if size < 0:
             return None
         if size > self.left:  # every element takes at least one byte
-            raise MalformedRecord(f"{what}: {size} elements announced, {self.left} bytes left")
+            raise MalformedRecord(f"{what}: the length is {size} elements, but {self.left} bytes follow")
         return [element() for _ in range(size)]
 
     def array(self, what: str, element: Callable[[], T]) -> list[T]:

@@ -67,6 +67,6 @@ start(document.getElementById("view"), (outlet) => {
   crumb(h("b", {}, "Not found"));
   document.title = "Not found · Rebalance Monitor";
   outlet.append(h("div", { class: "detail" }, h("div", { class: "card empty" }, h("h1", {}, "No such page"),
-    h("p", {}, `Nothing is at ${visible(location.pathname)}. Groups are at /groups/NAME, their data at /api/v1/groups.`),
+    h("p", {}, `No page has the address ${visible(location.pathname)}. Groups are at /groups/NAME, their data at /api/v1/groups.`),
     h("a", { class: "button", href: "/", "data-link": true }, "All groups"))));
 });

@@ -46,7 +46,7 @@ export class Comparison {
   }
 
   table({ before, after, figures }) {
-    const heads = ["Figure", ...[before, after].map(({ episode, kind, openedAt }) => `${episode}: ${kindText(kind)}, ${moment(openedAt)}`), "The later is"];
+    const heads = ["Figure", ...[before, after].map(({ episode, kind, openedAt }) => `${episode}: ${kindText(kind)}, ${moment(openedAt)}`), "Later episode"];
     const rows = figures.map(({ figure, heading, before: first, after: second, better }) =>
       h("tr", {}, h("th", { scope: "row" }, heading), h("td", {}, valueText(figure, first)), h("td", {}, valueText(figure, second)),
         h("td", { "data-better": String(better) }, VERDICTS.get(better))));

@@ -33,7 +33,7 @@ function moves({ inexact, answers }) {
   return { sentence, unsure: [...reasons], columns: ["Protocol", "Assignor", "Rounds", "Moved", "Partitions of a member"], rows };
 }
 
-// What to change in the group, as `advise` has it.
+// Suggested changes of the group: the result of `advise`.
 function suggestions({ advice }) {
   const rows = advice.map(({ severity, title, change, settings, evidence, saving, confidence }) => {
     const options = Object.entries(settings).map(([name, value]) => `${name}=${value}`).join("  ");
@@ -43,12 +43,12 @@ function suggestions({ advice }) {
       evidence.map(({ text }) => h("p", {}, visible(text))), saving ? visible(saving.text) : "–", kindText(confidence),
     ] };
   });
-  const sentence = rows.length ? `${counting(rows.length, "suggestion")}, the worst first.` : "Nothing to change, by the history of this group.";
+  const sentence = rows.length ? `${counting(rows.length, "suggestion")}, the worst first.` : "The history of this group suggests no change.";
   return { sentence, unsure: [...new Set(advice.flatMap(({ unsure }) => unsure))], columns: ["Severity", "Change", "Evidence", "Saving", "Confidence"], rows };
 }
 
 // Label → where the answer is, and how it is read. Forecasts are of groups of consumers with members.
-const ADVICE = "What to change";
+const ADVICE = "Suggested changes";
 const QUESTIONS = {
   "Rolling restart": { path: "forecast", params: () => ({}), read: costs },
   "One more member": { path: "forecast", params: (members) => ({ scale: members + 1 }), read: costs },

@@ -51,7 +51,7 @@ export class Palette {
       const answer = await get("search", { q: text, limit: 30 });
       if (this.text !== text) return;
       const all = [...answer.found.filter(({ kind }) => kind === "partition").map(described), ...found, ...answer.found.filter(({ kind }) => kind !== "partition").map(described)];
-      this.show(all, all.length ? `${counting(all.length, "result")}` : `Nothing is called “${text}”. Only current members and their partitions are searched.`);
+      this.show(all, all.length ? `${counting(all.length, "result")}` : `No result for “${text}”. Only current members and their partitions are searched.`);
     }, PAUSE_MS);
   }
 

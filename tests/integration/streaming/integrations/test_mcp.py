@@ -131,7 +131,7 @@ def test_invalid_question_gets_an_error_message(feed: Running) -> None:
     _, answers = ask(feed, *calls)
     assert [result.is_error for result in answers] == [True] * 4
     texts = [result.content[0].text for result in answers]
-    assert texts[0] == "unknown: none; missing: group"
-    assert texts[1] == "unknown: colour; missing: none"
+    assert texts[0] == "arguments: unknown: none; missing: group"
+    assert texts[1] == "arguments: unknown: colour; missing: none"
     assert texts[2].startswith("no tool 'delete'; there are ")
     assert "no group 'none' is known" in texts[3]

@@ -78,5 +78,5 @@ def test_checkpoint_behind_a_url_belongs_to_one_topic(job: Job, broker: Kafka, t
     second_job.options = job.options
     refused = second_job.start("--available-now")
     (line,) = problems(refused.stderr)
-    start = f"error: --checkpoint {url}: belongs to topic {job.settings.topics.membership}, not "
+    start = f"error: --checkpoint {url}: was written for topic {job.settings.topics.membership}, not "
     assert (refused.returncode, line[: len(start)]) == (2, start)

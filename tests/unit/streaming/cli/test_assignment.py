@@ -149,6 +149,6 @@ def test_comparison_has_the_error_of_sticky(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
         assignment_answer(without_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (
-        "members: they own partitions that do not exist (t has 3) and keep so many of them that "
-        "others find no place; Kafka's assignor fails with IllegalStateException"
+        "members: they own partitions that do not exist (t has 3), so others can't be "
+        "assigned; Kafka's assignor fails with IllegalStateException"
     )

@@ -34,5 +34,5 @@ def test_unknown_and_missing_targets_are_named(tmp_path: Path) -> None:
     )
     missing = run("notify")
     assert (missing.returncode, missing.stderr) == (
-        *(2, "error: no receiver in the settings; add a [[notify]] table to the file of --config\n"),
+        *(2, "error: no notify target in the settings; add a [[notify]] table to the file of --config\n"),
     )

@@ -18,7 +18,7 @@ from streaming.settings.config import Settings
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--trust-header", "X-User", "--trust-header: name who may set it, each proxy by --trusted-proxy ADDRESS"),
+        ("--trust-header", "X-User", "--trust-header: name each proxy with --trusted-proxy ADDRESS"),
         ("--trusted-proxy", "10.0.0.1", "--trusted-proxy 10.0.0.1: name the header that it sets with --trust-header"),
     ],
 )

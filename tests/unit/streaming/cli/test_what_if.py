@@ -89,7 +89,7 @@ def test_moves_above_the_limit_exit_with_1(command: Command, live: MemoryKafka, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--add", "0"), "--add 0: give a name, or how many, 1 to 10000"),
+        (("--add", "0"), "--add 0: give a member name, or a number from 1 to 10000"),
         (("--partitions", "t"), "--partitions t: give TOPIC=N, N from 1 to 1000000"),
         (("--remove", "x"), "--remove x: no member has this name; there are pay-1, pay-2"),
         (

@@ -80,7 +80,7 @@ def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, m
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
     assert len(delivered) == 1  # otherwise the process would end before the first record is delivered
     assert str(refused.value) == (
-        "1:3: has only a part of its record; the complete record is at m 6:9; 1 records were sent before it"
+        "1:3: contains only part of the record; the complete record is at m 6:9; 1 records were sent before it"
     )
     assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
 

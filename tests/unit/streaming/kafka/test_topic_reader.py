@@ -228,7 +228,7 @@ def test_position_beyond_the_end_means_a_recreated_topic(kafka: MemoryKafka, cap
 
 def test_missing_describe_or_read_right_is_named(kafka: MemoryKafka) -> None:
     kafka.deny("t", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=r"may not read topic t, which a reader of the topic needs; kafka-acls\.sh"):
+    with pytest.raises(NotAllowed, match=r"may not read topic t, which this program must; kafka-acls\.sh"):
         reader()
     kafka.deny("t")
     with reader() as first:

@@ -84,7 +84,7 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> 
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
-        (DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or to see it"),
+        (DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or describe it"),
         (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NotAllowed, "may not create topic"),
         (
             KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "too few brokers"),
@@ -140,7 +140,8 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.deny("p.rebalance.diffs", "DESCRIBE_CONFIGS")
     with pytest.raises(
-        NotAllowed, match=r"may not describe the configuration of topic p\.rebalance\.diffs, to see its cleanup policy"
+        NotAllowed,
+        match=r"may not describe the configuration of topic p\.rebalance\.diffs, to check its cleanup policy",
     ):
         describe_topics(SETTINGS)
 
@@ -202,5 +203,5 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
 
     kafka.metadata = unseen  # type: ignore[method-assign,assignment] # metadata that this user may see
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, as the topic looks missing"):
+    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, so the topic seems missing"):
         ensure_topics(SETTINGS)

@@ -101,10 +101,10 @@ def with_checksum(text: bytes) -> bytes:
         (WHOLE[:-4], ": line "),
         (WHOLE[:2000] + bytes([WHOLE[2000] ^ 255]) + WHOLE[2001:], ": line "),
         (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
-        (lines(lambda old: [*old[:5], *old[6:]]), "records before it, others are missing"),
-        (lines(lambda old: [*old[:-1], old[5], b""]), "more after the last line"),
+        (lines(lambda old: [*old[:5], *old[6:]]), "records precede this line; others are missing"),
+        (lines(lambda old: [*old[:-1], old[5], b""]), "data follows the last record"),
         (lines(lambda old: [*old[:7], with_checksum(b'{"topic":"other"}'), *old[8:]]), "line 8: "),
-        (lines(lambda old: [*old[:20], b""]), "ends after line 20, before its last line"),
+        (lines(lambda old: [*old[:20], b""]), "is cut off after line 20; its last line is missing"),
     ],
 )
 def test_damaged_files_are_refused_with_the_place(data: bytes, place: str) -> None:

@@ -43,8 +43,8 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
     ("content", "mode", "message"),
     [
         (FIRST, 0o644, "every user may read it; chmod 640"),
-        ("short", 0o600, "line 1 holds no token of 16 or more characters"),
-        (f"{FIRST}\nshort", 0o600, "line 2 holds no token"),
+        ("short", 0o600, "line 1 is not a token: 16 or more ASCII characters"),
+        (f"{FIRST}\nshort", 0o600, "line 2 is not a token"),
         ("", 0o600, "no token"),
         ("two words of some length", 0o600, "no token"),
         ("ü" * 16, 0o600, "of ASCII and without spaces"),
@@ -82,7 +82,7 @@ def test_unusable_token_file_keeps_the_old_tokens(
     [
         ("X User", ["10.0.0.1"], "--trust-header X User: name the header that the proxy sets"),
         ("Authorization", ["10.0.0.1"], "--trust-header Authorization"),
-        ("X-User", [], "name who may set it"),
+        ("X-User", [], "name each proxy with --trusted-proxy"),
         ("X-User", ["10.0.0.1", "proxy.internal"], "--trusted-proxy: .proxy.internal. does not .*; write an address"),
         ("X-User", ["10.0.0.1/24"], "--trusted-proxy: 10.0.0.1/24 has host bits set; write an address"),
     ],

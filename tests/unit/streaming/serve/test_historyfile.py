@@ -88,7 +88,7 @@ def link_to_a_text_file(path: Path) -> None:
         (link_to_a_text_file, "it is not an SQLite file"),
         (folder, "is a folder"),
         (pipe, "is a device or pipe"),
-        (write_ahead_log_alone, "h.sqlite-wal is there without the file it belongs to"),
+        (write_ahead_log_alone, "h.sqlite-wal exists without h.sqlite; remove it"),
     ],
 )
 def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str) -> None:

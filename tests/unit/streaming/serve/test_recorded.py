@@ -32,7 +32,7 @@ def test_recorded_source_returns_each_output_once() -> None:
     outputs = [output.write.topic for step in RECORDING.steps() for output in step]
     assert topics == {topic: outputs.count(topic) for topic in topics}
     assert (source.whole, source.lag) == ({"episode", "incident"}, 0)
-    with pytest.raises(BadInput, match="annotation: nothing can be added to a recording"):
+    with pytest.raises(BadInput, match="annotation: a recording can't be changed"):
         source.publish(Event("s", "1", Annotation(timestamp=1, groups=".*", text="x")))
 
 

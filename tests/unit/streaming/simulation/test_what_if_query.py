@@ -18,7 +18,7 @@ _LONG = "9" * 5000
 
 @pytest.mark.parametrize("word", [_LONG, "0", "0" * 5000, "10001", "٣", "３", "१०"])
 def test_counts_of_new_members_are_ascii_and_bounded(empty: LiveGroup, word: str) -> None:
-    with pytest.raises(BadInput, match=r"^--add .{1,60}: give a name, or how many, 1 to 10000$"):
+    with pytest.raises(BadInput, match=r"^--add .{1,60}: give a member name, or a number from 1 to 10000$"):
         parse_query(empty, add=[word])
 
 

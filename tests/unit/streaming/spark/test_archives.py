@@ -103,7 +103,7 @@ def test_a_name_that_spark_can_not_unpack_is_refused(tmp_path: Path) -> None:
 
     assert refusal("monitor.zip").startswith("monitor.zip: the name must end in .tar.gz")
     for letter in " ,#%":
-        assert refusal(f"a{letter}.tar.gz") == f"a{letter}.tar.gz: Spark takes no {letter!r} in the path"
+        assert refusal(f"a{letter}.tar.gz") == f"a{letter}.tar.gz: Spark does not accept {letter!r} in the path"
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("topic", "other", "belongs to topic membership, not other"),
-        ("cluster_id", "other", "belongs to cluster cluster, not other"),
+        ("topic", "other", "was written for topic membership, not other"),
+        ("cluster_id", "other", "was written for cluster cluster, not other"),
         ("buckets", 4, "was made with --buckets 16"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
 
 def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    with pytest.raises(BadInput, match="has not finished a batch; delete it, and start `stream` with"):
+    with pytest.raises(BadInput, match="no batch is finished; delete the folder, and start `stream` with"):
         resize(str(folder), None, 32, dry_run=False)
     done = resize(str(folder), 256, None, dry_run=True)
     assert done == Resized(Layout(16, 2), Layout(256, 2), 0, {"before": 0, "after": 0}, None)

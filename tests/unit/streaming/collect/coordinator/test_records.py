@@ -84,7 +84,7 @@ def test_other_protocols_embed_something_else() -> None:
 def test_only_the_key_is_read_of_excluded_groups() -> None:
     assert decode(group_key("g"), b"\x00", lambda group_id: group_id != "g") is None
     assert decode(commit_key("g", "t", 3), b"\x00", lambda group_id: group_id != "g") is None
-    with pytest.raises(MalformedRecord, match=r"key\.group: 5 bytes announced, 1 there"):
+    with pytest.raises(MalformedRecord, match=r"key\.group: the length is 5 bytes, but 1 follow"):
         decode(b"\x00\x02\x00\x05g", None, lambda _: False)
 
 

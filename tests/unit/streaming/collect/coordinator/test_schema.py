@@ -87,11 +87,11 @@ def test_uuid_as_kafka_prints_it() -> None:
     ("data", "read", "message"),
     [
         (b"\x00", "int32", "field: the value ends after 1 bytes, inside this field"),
-        (b"\x00\x05hi", "string", "field: 5 bytes announced, 2 there"),
+        (b"\x00\x05hi", "string", "field: the length is 5 bytes, but 2 follow"),
         (b"\xff\xff", "string", "field: null"),
         (b"\x00\x01\xff", "string", "field: not UTF-8"),
         (b"\xff\xfe", "string", "field: null"),
-        (b"\xff\xff\xff\xff\xff\xff", "varint", "field: a length of more than 5 bytes"),
+        (b"\xff\xff\xff\xff\xff\xff", "varint", "field: the number takes more than 5 bytes"),
     ],
 )
 def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, message: str) -> None:
@@ -104,7 +104,7 @@ def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, m
 def test_array_longer_than_its_bytes_is_rejected() -> None:
     reader = Reader(b"\x7f\xff\xff\xff\x00")
 
-    with pytest.raises(MalformedRecord, match="2147483647 elements announced, 1 bytes left"):
+    with pytest.raises(MalformedRecord, match="the length is 2147483647 elements, but 1 bytes follow"):
         reader.array("field", lambda: reader.int8("element"))
 
 
@@ -113,7 +113,7 @@ def test_the_longest_string_has_32767_bytes(flexible: bool) -> None:
     length = b"\x80\x80\x02" if flexible else b"\x7f\xff"  # a flexible version writes the length plus one, as a varint
     assert Reader(length + b"x" * 32767, flexible=flexible).string("name") == "x" * 32767
     if flexible:
-        with pytest.raises(MalformedRecord, match="name: 32768 bytes announced, a string has 32767 at most"):
+        with pytest.raises(MalformedRecord, match="name: the length is 32768 bytes; a string has at most 32767"):
             Reader(b"\x81\x80\x02" + b"x" * 32768, flexible=True).string("name")
 
 
@@ -138,5 +138,5 @@ def test_only_flexible_versions_have_tagged_fields() -> None:
     data = b"\x02" + b"\x00\x01a" + b"\x05\x00"
     assert Reader(data, flexible=True).tagged() == {0: b"a", 5: b""}
     assert Reader(data).tagged() == {}
-    with pytest.raises(MalformedRecord, match="tagged field 7: 3 bytes announced, 1 there"):
+    with pytest.raises(MalformedRecord, match="tagged field 7: the length is 3 bytes, but 1 follow"):
         Reader(b"\x01\x07\x03a", flexible=True).tagged()

@@ -56,7 +56,7 @@ def test_empty_and_newer_user_data(data: bytes | None) -> None:
         (ASSIGNMENT_INFO[:-1], "nextRebalanceMs: the value ends after"),
         (pack(">i", 0), "version: 0 is below 1"),
         (pack(">ii", 1, -1), "activeTasks: null"),
-        (pack(">ii", 1, 9), "activeTasks: 9 elements announced, 0 bytes left"),
+        (pack(">ii", 1, 9), "activeTasks: the length is 9 elements, but 0 bytes follow"),
         (pack(">iiiiii", 1, 0, 1, 0, -1, 0), "standbyTasks: -1 is not a partition number"),
         (pack(">iiiiii", 10, 10, 1, 0, 0, 1) + b"\xd8\x00", "activeTasks: not UTF-16"),
     ],
@@ -69,7 +69,7 @@ def test_assignments_that_are_refused(data: bytes, message: str) -> None:
 
 
 def test_subscriptions_that_are_refused() -> None:
-    with pytest.raises(MalformedRecord, match="processId: 16 bytes announced, 3 there"):
+    with pytest.raises(MalformedRecord, match="processId: the length is 16 bytes, but 3 follow"):
         read_instance(SUBSCRIPTION_INFO[:11])
     with pytest.raises(MalformedRecord, match="userEndPoint: not UTF-8"):
         read_instance(SUBSCRIPTION_INFO[:24] + prefixed(b"\xff"))
