@@ -45,9 +45,9 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
         (FIRST, 0o644, "every user may read it; chmod 640"),
         ("short", 0o600, "line 1 is not a token: 16 or more ASCII characters"),
         (f"{FIRST}\nshort", 0o600, "line 2 is not a token"),
-        ("", 0o600, "no token"),
-        ("two words of some length", 0o600, "no token"),
-        ("ü" * 16, 0o600, "of ASCII and without spaces"),
+        ("", 0o600, "is not a token"),
+        ("two words of some length", 0o600, "is not a token"),
+        ("ü" * 16, 0o600, "ASCII characters without spaces"),
         ("\udcff" * 20, 0o600, "--token-file .*'utf-8' codec"),
     ],
 )
