@@ -37,7 +37,7 @@ class ComponentCost:
     name: str
     pid: int
     memory: float = 0.0
-    _spent: dict[int, float] = field(default_factory=dict)
+    _cpu_seconds: dict[int, float] = field(default_factory=dict)
     _before: float = 0.0
 
     def sample(self) -> None:
@@ -45,7 +45,7 @@ class ComponentCost:
         memory = 0.0
         for pid in process_tree(self.pid):
             try:
-                self._spent[pid] = cpu(pid)
+                self._cpu_seconds[pid] = cpu(pid)
                 memory += rss(pid)
             except (OSError, StopIteration):  # it has ended
                 continue
@@ -54,7 +54,7 @@ class ComponentCost:
     def next_lap(self) -> float:
         """Return the component's processor seconds since the previous call."""
         self.sample()
-        total = sum(self._spent.values())
+        total = sum(self._cpu_seconds.values())
         spent, self._before = total - self._before, total
         return spent
 
@@ -170,7 +170,7 @@ class Client:
             self.seq = int(self.last.split(b".")[1])
 
 
-async def _crowd(port: int, count: int) -> None:
+async def _run_clients(port: int, count: int) -> None:
     clients = [Client(port) for _ in range(count)]
     tasks = [asyncio.create_task(client.follow()) for client in clients]
     while tasks:
@@ -232,4 +232,4 @@ def feed_clients(port: int, count: int) -> Iterator[Crowd]:
 
 
 if __name__ == "__main__":
-    asyncio.run(_crowd(*map(int, sys.argv[1:])))
+    asyncio.run(_run_clients(*map(int, sys.argv[1:])))

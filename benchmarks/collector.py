@@ -28,7 +28,7 @@ from streaming.kafka.clients import reader_config
 from streaming.settings.config import load
 from streaming.settings.connection import KafkaSettings
 
-_AT_ONCE = 2000
+_RECORDS_PER_BATCH = 2000
 
 
 class Run(NamedTuple):
@@ -61,7 +61,7 @@ def bare(servers: str) -> int:
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
     left, count = set(numbers), 0
     while left:
-        for message in consumer.consume(_AT_ONCE, 0.05):
+        for message in consumer.consume(_RECORDS_PER_BATCH, 0.05):
             error = message.error()
             if error is None:
                 count += 1

@@ -15,7 +15,7 @@ servers, monitor, group, topic = sys.argv[1:]
 KafkaConsumer = Listener(monitor).wrap(KafkaConsumer)  # the only line for the monitor beside the import
 
 
-class Own(ConsumerRebalanceListener):
+class ApplicationRebalanceListener(ConsumerRebalanceListener):
     """The application's own listener, which is called in the same way as without the monitor."""
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
@@ -27,7 +27,7 @@ class Own(ConsumerRebalanceListener):
 
 
 consumer = KafkaConsumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
-consumer.subscribe([topic], listener=Own())
+consumer.subscribe([topic], listener=ApplicationRebalanceListener())
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda *_: sys.exit())
 try:

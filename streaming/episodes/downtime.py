@@ -181,8 +181,8 @@ def downtime(outages: Outages | None) -> Downtime | None:
     ]
     if not partitions and not outages.missed:
         return None
-    untracked = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
-    total = sum((Stops(p.stops, p.total_ms, p.longest_ms) for p in partitions), untracked)
+    missed = Stops((0, outages.missed), (0, None), (0, None)) if outages.missed else NO_STOPS
+    total = sum((Stops(p.stops, p.total_ms, p.longest_ms) for p in partitions), missed)
     unbounded = outages.missed + sum(partition.upper_ms is None for partition in partitions)
     return Downtime(
         lower_ms=total.total[0],

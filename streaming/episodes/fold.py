@@ -146,12 +146,12 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
 def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
     """Return a new episode. ``before``: number of members before the episode; ``first``: the round that begins it."""
     first_seen, may_be_new = 0, False
-    known_before: int | None = before
+    members_before: int | None = before
     if first is not None and not last.number and _first_seen(first):
         first_seen = first.diff.number
         # In a new group each join makes at most one generation.
         may_be_new = not first.existed_before and 1 < first_seen <= before + len(first.joined) + 1
-        known_before = before if may_be_new else None
+        members_before = before if may_be_new else None
     return structs.replace(
         state_after_end(last),
         number=last.number + 1,
@@ -160,7 +160,7 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
         last_at=0,
         protocol_before=last.protocol if last.number else None,
         assignor_before=last.assignor if last.number else None,
-        before=known_before,
+        before=members_before,
         first_seen=first_seen,
         may_be_new=may_be_new,
         outages=last.outages,

@@ -75,9 +75,9 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     if worst or _is_migration(state):
         return Storm(worst) if worst else None
     visit_count = len({member.rebalance for member in state.absent if not member.was_present})
-    is_endless = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
+    is_unexplained = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
     has_many_visits = visit_count >= _VISIT_FACTOR * threshold and 3 * visit_count > state.rebalances
-    return Storm() if is_endless or has_many_visits else None
+    return Storm() if is_unexplained or has_many_visits else None
 
 
 def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | None:

@@ -18,7 +18,7 @@ class ConfluentReporting(Reporting):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._reporter = reporter(
-            self._outbox, lambda: read_configuration({**(args[0] if args else {}), **kwargs}), self._where
+            self._outbox, lambda: read_configuration({**(args[0] if args else {}), **kwargs}), self._read_member
         )
 
     def subscribe(
@@ -43,7 +43,7 @@ class ConfluentReporting(Reporting):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _where(self) -> tuple[str, int]:
+    def _read_member(self) -> tuple[str, int]:
         client: Any = self
         return client.memberid() or "", librdkafka_generation(client.consumer_group_metadata() or b"")
 

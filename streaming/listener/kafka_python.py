@@ -19,7 +19,9 @@ class KafkaPythonReporting(Reporting):
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         super().__init__(**configs)
-        self._reporter = reporter(self._outbox, lambda: read_configuration(self.config), self._where, self._look)
+        self._reporter = reporter(
+            self._outbox, lambda: read_configuration(self.config), self._read_member, self._read_stable_member
+        )
         if topics:
             self.subscribe(topics)
 
@@ -34,11 +36,11 @@ class KafkaPythonReporting(Reporting):
         if self._reporter is not None:
             self._reporter.subscribed(topics if pattern is None else ())
 
-    def _where(self) -> tuple[str, int]:
+    def _read_member(self) -> tuple[str, int]:
         group = self._group_metadata()
         return group.member_id, group.generation_id
 
-    def _look(self) -> tuple[str, int] | None:
+    def _read_stable_member(self) -> tuple[str, int] | None:
         group = self._group_metadata()
         is_stable = group.state is MemberState.STABLE and group.generation_id > 0
         return (group.member_id, group.generation_id) if is_stable and group.member_id else None

@@ -120,7 +120,7 @@ class Outbox:
         with self._lock:
             consumers = list(self._consumers)
         for consumer in consumers:
-            consumer.look()
+            consumer.report_unchanged()
             self._waiting.extend(events(consumer.membership, read_clocks()))
 
     def _send(self, producer: "EventProducer") -> None:
@@ -153,20 +153,20 @@ def _logging_errors() -> Iterator[None]:
 class Reporter:
     """Reports one consumer's membership to the monitor.
 
-    ``where`` returns the client's member id and generation, and is called only in callbacks. ``look`` returns the same
-    pair, or None while the client is in no generation; another thread calls it, so only for clients that allow this.
+    ``read_member`` returns the client's member id and generation, and is called only in callbacks.
+    ``read_stable_member`` returns them in another thread, if the client allows that; None while in no generation.
     """
 
     def __init__(
         self,
         outbox: Outbox,
         template: MemberJoined,
-        where: Callable[[], tuple[str, int]],
-        look: Callable[[], tuple[str, int] | None] | None = None,
+        read_member: Callable[[], tuple[str, int]],
+        read_stable_member: Callable[[], tuple[str, int] | None] | None = None,
     ) -> None:
         self.membership = Membership(template)
-        self._outbox, self._where, self._look = outbox, where, look
-        self._looked: tuple[str, int] | None = None
+        self._outbox, self._read_member, self._read_stable_member = outbox, read_member, read_stable_member
+        self._last_member: tuple[str, int] | None = None
 
     @_logging_errors()
     def subscribed(self, topics: Iterable[str]) -> None:
@@ -177,12 +177,12 @@ class Reporter:
     @_logging_errors()
     def assigned(self, partitions: Iterable[Any]) -> None:
         """Report assigned partitions."""
-        self._outbox.put(self.membership.assigned(_places(partitions), *self._where(), read_clocks()))
+        self._outbox.put(self.membership.assigned(_places(partitions), *self._read_member(), read_clocks()))
 
     @_logging_errors()
     def revoked(self, partitions: Iterable[Any]) -> None:
         """Report revoked partitions."""
-        self._outbox.put(self.membership.revoked(_places(partitions), self._where()[1], read_clocks()))
+        self._outbox.put(self.membership.revoked(_places(partitions), self._read_member()[1], read_clocks()))
 
     @_logging_errors()
     def lost(self, _: Iterable[Any]) -> None:
@@ -203,25 +203,25 @@ class Reporter:
             self._left(reason)
 
     @_logging_errors()
-    def look(self) -> None:
+    def report_unchanged(self) -> None:
         """Report a generation that changed nothing for the consumer; called from the outbox's thread."""
-        where = None if self._look is None else self._look()
+        member = None if self._read_stable_member is None else self._read_stable_member()
         # When a generation is first seen, its callbacks may not have been called yet.
-        if where is not None and where == self._looked:
-            self._outbox.put(self.membership.seen(*where, read_clocks()))
-        self._looked = where
+        if member is not None and member == self._last_member:
+            self._outbox.put(self.membership.seen(*member, read_clocks()))
+        self._last_member = member
 
 
 def reporter(
     outbox: Outbox,
     template: Callable[[], MemberJoined | None],
-    where: Callable[[], tuple[str, int]],
-    look: Callable[[], tuple[str, int] | None] | None = None,
+    read_member: Callable[[], tuple[str, int]],
+    read_stable_member: Callable[[], tuple[str, int] | None] | None = None,
 ) -> Reporter | None:
     """Return a consumer's reporter; None if the consumer has no group or its configuration can't be read."""
     with _logging_errors():
         if (consumer := template()) is not None:
-            return Reporter(outbox, consumer, where, look)
+            return Reporter(outbox, consumer, read_member, read_stable_member)
     return None
 
 

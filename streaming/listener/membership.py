@@ -43,12 +43,12 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _MemberState:
-    """The member's last reported state; ``between``: the member has revoked its partitions and is in no generation."""
+    """The member's last reported state; ``is_between_generations``: it revoked its partitions to rejoin."""
 
     member_id: str
     generation: int
     owned: frozenset[Place]
-    between: bool = False
+    is_between_generations: bool = False
 
 
 class Membership:
@@ -99,7 +99,7 @@ class Membership:
             owned = state.owned - revoked
             if self._is_incremental and not self._leaving:
                 return self._set_state(_MemberState(state.member_id, generation, owned), at, revoked=revoked)
-            self._state = replace(state, owned=owned, between=True)
+            self._state = replace(state, owned=owned, is_between_generations=True)
             return [self._acknowledged(self._state, at, revoked=revoked)]
 
     def lost(self, at: ClockReading) -> list[Event]:
@@ -146,7 +146,7 @@ class Membership:
             if at.tick - self._join_renewed_at >= RENEW_MS:
                 return self._renew(state, at)
             repeats = REPEAT_AFTER_MS[self._repeated :]
-            if repeats and not state.between and at.tick - self._assigned_at >= repeats[0]:
+            if repeats and not state.is_between_generations and at.tick - self._assigned_at >= repeats[0]:
                 self._repeated += 1
                 self._next_heartbeat = at.tick + self._pause
                 return [self._acknowledged(state, at)]
@@ -162,7 +162,7 @@ class Membership:
 
     def _renew(self, state: _MemberState, at: ClockReading) -> list[Event]:
         joined = self._joined(at)
-        return [joined] if state.between else [joined, *self._set_state(state, at)]
+        return [joined] if state.is_between_generations else [joined, *self._set_state(state, at)]
 
     def _set_state(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
         previous, self._state = self._state, state
@@ -180,9 +180,9 @@ class Membership:
         return self._event(
             events.AssignmentAcknowledged(
                 **self._member(at),
-                generation=NO_GENERATION if state.between else state.generation,
+                generation=NO_GENERATION if state.is_between_generations else state.generation,
                 owned=_by_topic(state.owned),
-                held_ms=0 if state.between else at.tick - self._assigned_at,
+                held_ms=0 if state.is_between_generations else at.tick - self._assigned_at,
                 **changed,
             )
         )

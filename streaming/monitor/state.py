@@ -98,7 +98,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         protocol: ``classic``, ``consumer``, ``streams`` or ``share``.
         members: members in the order of joining, as in the JoinGroup response.
         last_owners: last owners of the partitions without an owner.
-        applied: fingerprints of the applied events, oldest first (see :data:`REMEMBERED`).
+        applied: fingerprints of the applied events, oldest first (see :data:`MAX_APPLIED`).
         timestamp: time of the last event that changed the group, ms.
         round, cause: number of the last round within its rebalance, and the cause of that rebalance.
         revoked: the last round revoked partitions from members that stayed.
@@ -230,10 +230,10 @@ def filter_last_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]
 #: They are 64-bit fingerprints in log order: among 10⁶ events a collision has a probability of 3·10⁻⁸.
 #: Heartbeats and acknowledgements change no diff and are not remembered.
 #: A repeat after more events than these counts as new; producers repeat within seconds.
-REMEMBERED = 512
+MAX_APPLIED = 512
 _SIZE = 8
 #: The most bytes of fingerprints of a group.
-MOST_BYTES = REMEMBERED * _SIZE
+MAX_APPLIED_BYTES = MAX_APPLIED * _SIZE
 
 
 def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
@@ -242,4 +242,4 @@ def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
     place = applied.find(mark)
     while place % _SIZE and place >= 0:  # a match that straddles two fingerprints
         place = applied.find(mark, place + 1)
-    return None if place >= 0 else applied[_SIZE - MOST_BYTES :] + mark
+    return None if place >= 0 else applied[_SIZE - MAX_APPLIED_BYTES :] + mark

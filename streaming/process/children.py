@@ -89,8 +89,8 @@ class Child:
     def can_restart(self) -> bool:
         """True if a signal or a failure outside the monitor ended the process after it ran long enough to restart."""
         status = self._process.poll()
-        from_outside = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
-        return from_outside and time.monotonic() - self._began >= RESTARTABLE_AFTER_SECONDS
+        is_outside_failure = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
+        return is_outside_failure and time.monotonic() - self._began >= RESTARTABLE_AFTER_SECONDS
 
     @property
     def is_running(self) -> bool:

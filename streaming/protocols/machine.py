@@ -57,7 +57,7 @@ class Step(ABC, Generic[S, M]):
 
     def later(self, event: vocabulary.MachineEvent) -> None:
         """Schedule an event at the time in the event."""
-        self.out.append(vocabulary.After(event))
+        self.out.append(vocabulary.Scheduled(event))
 
     def network(self, times: int = 1) -> int:
         """Return the arrival time of a message that is sent now and crosses the network ``times`` times."""

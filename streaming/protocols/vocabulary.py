@@ -198,7 +198,7 @@ class MemberCalls(MachineEvent, frozen=True):
 # Outputs.
 
 
-class After(NamedTuple):
+class Scheduled(NamedTuple):
     """Output: the machine must apply ``event`` at the event's time."""
 
     event: MachineEvent
@@ -249,7 +249,7 @@ class Ended(NamedTuple):
     names: Names
 
 
-MachineOutput = After | Sent | Owns | SubscribedTopics | Announced | Handover | Ended
+MachineOutput = Scheduled | Sent | Owns | SubscribedTopics | Announced | Handover | Ended
 
 
 # States of members and groups, as frozen values that steps replace, and transition tables.

@@ -238,8 +238,8 @@ def load(
 
     Raises InvalidSettings, with all unknown or wrong settings, or if the file is missing or is not valid TOML.
     """
-    if strange := list(_unknown_variables()):
-        raise InvalidSettings("; ".join(strange))
+    if unknown := list(_unknown_variables()):
+        raise InvalidSettings("; ".join(unknown))
     values = {} if config is None else _read(config)
     try:
         settings = section.validated(Settings, values)

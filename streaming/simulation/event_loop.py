@@ -138,7 +138,7 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
         if end > last + patience_ms:
             raise BadInput(f"{model.name}: the group is not stable {patience_ms} ms after the last event")
         for output in outputs:
-            if isinstance(output, vocabulary.After):
+            if isinstance(output, vocabulary.Scheduled):
                 heappush(queue, (output.event.at, number, output.event, None))
                 number += 1
             elif isinstance(output, vocabulary.Ended):

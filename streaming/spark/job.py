@@ -118,8 +118,8 @@ class _StreamJob:
         """Create the clients that read secrets from files; a job with ``available_now`` writes no heartbeats."""
         settings = self._setup.settings
         self._watch = IdentityWatch(settings.kafka, self._setup.topics)
-        ends_by_itself = self._setup.options.available_now
-        self._heartbeats = None if ends_by_itself else HeartbeatWriter(settings, "stream", STREAM_ID)
+        reads_existing_only = self._setup.options.available_now
+        self._heartbeats = None if reads_existing_only else HeartbeatWriter(settings, "stream", STREAM_ID)
 
     def run_query(self) -> bool:
         """Run the query until it ends; return True if the query must be started again."""

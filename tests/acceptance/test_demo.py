@@ -37,7 +37,7 @@ def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], P
     return [json.loads(line) for line in answer.stdout.splitlines()], folder
 
 
-def test_both_groups_have_every_kind_of_rebalance(performance) -> None:
+def test_both_demo_groups_have_joins_leaves_and_fences(performance) -> None:
     diffs, _ = performance
     causes = defaultdict(Counter)
     for diff in diffs:

@@ -53,7 +53,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
     else:
         target = get(name)
     cases = _Cases(target, folder)
-    (_guided if GUIDED else _unguided)(cases, ends, seed)
+    (_run_guided if GUIDED else _unguided)(cases, ends, seed)
     cases.store_count()
 
 
@@ -101,7 +101,7 @@ class _Cases:
         (self._folder / COUNT).write_text(str(self.count))
 
 
-def _guided(cases: _Cases, ends: float, seed: int) -> None:
+def _run_guided(cases: _Cases, ends: float, seed: int) -> None:
     import atheris
 
     corpus = cases._folder / "corpus"

@@ -24,7 +24,7 @@ def reject_braces(case: Case) -> None:
 TARGET = Target("made", reject_braces, lambda: SEEDS, 2)
 
 
-def test_cases_survive_their_files() -> None:
+def test_cases_are_unchanged_after_writing_and_reading() -> None:
     case: Case = [b"\x00\xff\n'\"", None, b"", "ü".encode()]
     assert load(f"# what it shows\n{dump(case)}") == case
     assert unpack(pack(case)) == case

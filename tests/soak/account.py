@@ -12,7 +12,7 @@ import msgspec
 
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.outputs import DiffOutput
-from streaming.monitor.state import MOST_BYTES
+from streaming.monitor.state import MAX_APPLIED_BYTES
 from streaming.records.codec import ce_attributes
 from streaming.records.events import Event
 from tests.soak.run import PATIENCE, Soak
@@ -61,7 +61,7 @@ class Account:
                 tracked.state = state
                 packed += msgspec.msgpack.encode(tracked)
                 self.groups += 1
-                self.max_state += MOST_BYTES - len(state.applied)
+                self.max_state += MAX_APPLIED_BYTES - len(state.applied)
         self.state = len(zlib.compress(packed, level=1))
         self.max_state += self.state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks._document import describe_machine, table
-from streaming.monitor.state import REMEMBERED
+from streaming.monitor.state import MAX_APPLIED
 from tests.soak.account import Account
 from tests.soak.figures import Slope, slope
 from tests.soak.run import KEEP_MIB, REST, Soak
@@ -66,7 +66,7 @@ def _bound(run: Soak, account: Account) -> str:
     return (
         f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
         f"{account.state / account.groups:.0f} bytes a group. With the same members it takes at most "
-        f"{account.max_state / 2**20:.1f} MB, once each group remembers {REMEMBERED} events, and the checkpoint "
+        f"{account.max_state / 2**20:.1f} MB, once each group remembers {MAX_APPLIED} events, and the checkpoint "
         f"about {at_the_end * account.max_state / account.state:.0f} MB: as many files, larger in proportion."
     )
 

@@ -9,7 +9,7 @@ from assignors.model import Topic
 from streaming.protocols.consumer.step import ConsumerMember
 from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import After, MachineEvent, MachineOutput, Setup, Stage, Timing
+from streaming.protocols.vocabulary import MachineEvent, MachineOutput, Scheduled, Setup, Stage, Timing
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario, uuid_of
 from streaming.simulation.results import simulation_document as as_json
@@ -90,7 +90,7 @@ class Driver:
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
-            if isinstance(output, After):
+            if isinstance(output, Scheduled):
                 self._number += 1
                 heappush(self.queue, (output.event.at, self._number, output.event))
             else:

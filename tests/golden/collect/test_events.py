@@ -15,7 +15,7 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
 @pytest.mark.parametrize("surely_alive_ms", [None, 30_000])
 @pytest.mark.parametrize("logged", [False, True])
-def test_the_same_bytes_as_when_they_were_recorded(logged: bool, surely_alive_ms: int | None) -> None:
+def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | None) -> None:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     events = []
     for partition, rows in sorted(captured().items()):

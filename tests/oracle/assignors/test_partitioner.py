@@ -17,7 +17,7 @@ SEEDS = [11, 12, 13]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_keys(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_partitions_of_keys_equal_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     keys = [
         rng.randbytes(rng.choice([rng.randrange(20), rng.randrange(70), rng.randrange(600)]))

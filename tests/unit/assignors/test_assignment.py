@@ -40,7 +40,7 @@ def _flat(share: TopicPartitions) -> set[tuple[str, int]]:
 )
 @settings(max_examples=40)
 @given(left=SHARES, right=SHARES)
-def test_operations_equal_those_of_sets(
+def test_operations_on_shares_equal_set_operations(
     operation: Callable[[TopicPartitions, TopicPartitions], TopicPartitions],
     expected: Callable[[set[tuple[str, int]], set[tuple[str, int]]], set[tuple[str, int]]],
     left: TopicPartitions,
@@ -55,7 +55,7 @@ def test_operations_equal_those_of_sets(
 
 @settings(max_examples=40)
 @given(share=SHARES, topics=st.lists(st.sampled_from(TOPICS), unique=True))
-def test_only_some_topics(share: TopicPartitions, topics: list[str]) -> None:
+def test_select_topics_returns_only_the_given_topics(share: TopicPartitions, topics: list[str]) -> None:
     assert assignment.select_topics(share, tuple(topics)) == {topic: share[topic] for topic in share if topic in topics}
 
 

@@ -40,7 +40,7 @@ def test_cooperative_round_one() -> None:
     }
 
 
-def test_range_names_the_position() -> None:
+def test_explanation_of_range_has_the_members_position() -> None:
     assert decisions("classic", "range", {"t": Topic("t", 5)}, Member("c0", ("t",)), Member("c1", ("t",))) == {
         "c0": [Decision("range", "t", (0, 1, 2), "subscriber 1 of 2: 2 each, the first 1 one more")],
         "c1": [Decision("range", "t", (3, 4), "subscriber 2 of 2: 2 each, the first 1 one more")],
@@ -58,7 +58,7 @@ def test_range_by_racks() -> None:
     }
 
 
-def test_round_robin_names_the_turn() -> None:
+def test_explanation_of_round_robin_has_the_members_turn() -> None:
     by_member = decisions("classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",)))
     order = "partitions in topic and partition order"
     assert by_member == {

@@ -109,7 +109,7 @@ def test_zookeeper_members_are_threads() -> None:
     ]
 
 
-def test_promises_of_each_assignor() -> None:
+def test_invariants_checked_for_each_assignor() -> None:
     def promised_rules(protocol: str, assignor: str, members: list[Member]) -> list[str]:
         return rules_for(protocol, assignor, make_group(protocol, assignor, T, members, {}))
 

@@ -7,7 +7,7 @@ def test_diagrams_match_the_transition_tables() -> None:
     assert check("protocols.py") == (0, "")
 
 
-def test_monitor_takes_only_the_vote_from_protocols() -> None:
+def test_monitor_imports_only_the_vote_from_protocols() -> None:
     taken: dict[str, set[str]] = {}
     for path in (ROOT / "streaming").rglob("*.py"):
         room = path.relative_to(ROOT / "streaming").parts[0]

@@ -20,7 +20,7 @@ def test_unknown_attribute_is_an_error() -> None:
         _ = streaming.nothing
 
 
-def test_importing_it_loads_no_client() -> None:
+def test_importing_streaming_loads_no_client() -> None:
     code = "import sys, streaming; print(sorted({'confluent_kafka', 'pydantic', 'pyspark'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"

@@ -32,7 +32,9 @@ def ours(assignor: str, case: Case, version: str) -> Answer | None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 @pytest.mark.parametrize("jarset", list(VERSIONS))
-def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, jarset: str, assignor: str, seed: int) -> None:
+def test_rounds_equal_kafkas(
+    oracle: Callable[[str], Oracle], oracle_cases: int, jarset: str, assignor: str, seed: int
+) -> None:
     version = VERSIONS[jarset]
     cases = ZookeeperGroups(seed, equal=version == "0.8.2").cases(max(oracle_cases // 3, 1))
     answers = oracle(jarset).ask(

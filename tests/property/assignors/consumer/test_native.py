@@ -170,7 +170,7 @@ ONE = {"t": Topic("t", 3, topic_id=ID)}
     ],
 )
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-def test_groups_for_python_are_declined(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
+def test_unsupported_groups_are_left_to_python(assignor: str, topics: dict[str, Topic], members: list[Member]) -> None:
     assert same(assignor, topics, members) is None
 
 

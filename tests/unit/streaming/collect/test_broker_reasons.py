@@ -57,12 +57,12 @@ def test_broker_reason_replaces_a_guess(log: GroupReasons) -> None:
     assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
 
 
-def test_other_events_are_unchanged(log: GroupReasons) -> None:
+def test_events_without_a_generation_get_no_reasons(log: GroupReasons) -> None:
     event = Event("s", "i", GroupDeleted(group_id="g", timestamp=1))
     assert add_reasons(event, log) == event
 
 
-def test_files_are_followed(tmp_path: Path) -> None:
+def test_lines_appended_to_a_log_are_read(tmp_path: Path) -> None:
     first, second = tmp_path / "1.log", tmp_path / "2.log"
     first.write_text("")
     second.write_text("")

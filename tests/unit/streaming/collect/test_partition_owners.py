@@ -98,7 +98,7 @@ def test_rounds_without_commit_in_between_are_one_gap() -> None:
     assert owners.resumed() == {3: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
-def test_without_two_commits_before_only_the_end_is_known() -> None:
+def test_one_earlier_commit_shows_only_when_consumption_resumed() -> None:
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0, 1]}))
     committed(partition_owners, (0, 2000, 10))
@@ -137,7 +137,7 @@ def test_commits_without_an_owner_count_for_no_member() -> None:
     assert committed(owners, (0, 5000, 99)) == [False]
 
 
-def test_late_first_progress_is_not_evidence() -> None:
+def test_first_commit_after_a_collector_restart_is_no_evidence() -> None:
     """A restarted collector reads an old generation, and commits only from the restart on."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}))

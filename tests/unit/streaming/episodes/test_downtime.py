@@ -88,7 +88,7 @@ class TestOneRound:
     def test_commits_bound_downtime_from_above(self) -> None:
         assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
 
-    def test_the_log_of_the_coordinator_narrows_it(self) -> None:
+    def test_coordinators_log_narrows_the_bounds(self) -> None:
         outages = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(outages) == (10, 1100)
 

@@ -24,7 +24,7 @@ def test_quiet_time_is_the_configured_one() -> None:
     assert len(episodes("g", builder.diffs, 4_999)) == 2
 
 
-def test_quiet_closes_with_the_same_record_as_the_next_round() -> None:
+def test_timer_and_next_round_close_with_equal_records() -> None:
     builder = DiffBuilder().join("a#1")
     (by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
     by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)

@@ -37,7 +37,7 @@ def episode(**fields: Any) -> Episode:
         ),
     ],
 )
-def test_the_worst_status_that_applies(newest: Episode | None, expected: GroupStatus) -> None:
+def test_group_has_the_worst_status_that_applies(newest: Episode | None, expected: GroupStatus) -> None:
     assert group_status(ASSIGNMENT, newest) == expected
 
 

@@ -124,7 +124,7 @@ def test_wordings_of_kafka_0_10(line: str, number: int) -> None:
         ("11/12/2023 09:14:03.123", -1),
     ],
 )
-def test_dates_of_other_countries(time: str, ms: int) -> None:
+def test_date_formats_of_other_locales_are_read(time: str, ms: int) -> None:
     (event,) = events(f"{time} INFO [Consumer clientId=c, groupId=g] (Re-)joining group")
     assert event.at == ms
 

@@ -41,7 +41,7 @@ def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
     assert identify(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
 
 
-def test_answer_comes_with_the_next_poll(kafka: MemoryKafka) -> None:
+def test_identity_is_returned_by_the_call_after_the_request(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a"], every=2.0)
     assert watch.look(10.0) is None
     assert watch.look(10.5) == {"a": Identity("id-1", 3)}

@@ -77,7 +77,7 @@ def test_reader_from_the_ends_reads_only_new_records(kafka: MemoryKafka) -> None
         assert polled(late) == [b"new"]
 
 
-def test_at_most_the_requested_records_at_once(kafka: MemoryKafka) -> None:
+def test_poll_returns_at_most_the_requested_records(kafka: MemoryKafka) -> None:
     with reader() as slow:
         assert [len(polled(slow, most)) for most in (1, 2)] == [1, 2]
         assert slow.lag == 3

@@ -24,7 +24,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
     with caplog.at_level(logging.ERROR):
         reporter.assigned([SimpleNamespace(topic="t", partition=0)])
         reporter.revoked([])
-        reporter.look()
+        reporter.report_unchanged()
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
@@ -32,12 +32,12 @@ def test_poll_without_news_wakes_no_waiter() -> None:
     """The outbox's thread polls the reporter; if such a poll woke the thread, the thread would never sleep."""
     box = outbox()
     reporter = Reporter(box, join_template("g"), broken, lambda: ("m", 1))
-    reporter.look()
-    reporter.look()
+    reporter.report_unchanged()
+    reporter.report_unchanged()
     news = list(box._waiting)
     assert news
     box._wake.clear()
-    reporter.look()
+    reporter.report_unchanged()
     assert (list(box._waiting), box._wake.is_set()) == (news, False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.monitor.state import REMEMBERED, add_fingerprint
+from streaming.monitor.state import MAX_APPLIED, add_fingerprint
 from tests.support.histories import Log, play
 
 
@@ -16,7 +16,7 @@ def test_repeated_event_is_ignored_after_later_events() -> None:
     assert again == state
 
 
-def test_a_leave_read_before_its_join_is_remembered_too() -> None:
+def test_repeated_leave_from_before_its_join_is_ignored() -> None:
     log = Log()
     early = log.leave("c1")
     state, _ = play([log.topics(t=1), early, log.join("c1")])
@@ -30,10 +30,10 @@ def test_same_id_from_another_source_is_another_event() -> None:
 
 def test_only_the_newest_event_ids_are_remembered() -> None:
     memory = b""
-    for number in range(REMEMBERED + 10):
+    for number in range(MAX_APPLIED + 10):
         memory = add_fingerprint(memory, "s", str(number)) or b""
-    repeats = [add_fingerprint(memory, "s", str(number)) is None for number in range(REMEMBERED + 10)]
-    assert repeats == [False] * 10 + [True] * REMEMBERED
+    repeats = [add_fingerprint(memory, "s", str(number)) is None for number in range(MAX_APPLIED + 10)]
+    assert repeats == [False] * 10 + [True] * MAX_APPLIED
 
 
 def test_fingerprint_across_two_stored_ones_is_no_match() -> None:

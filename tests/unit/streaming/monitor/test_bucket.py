@@ -13,7 +13,7 @@ from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_MS, SOURCE
 from streaming.monitor.outputs import Sinks, Write
-from streaming.monitor.state import MOST_BYTES, REMEMBERED
+from streaming.monitor.state import MAX_APPLIED, MAX_APPLIED_BYTES
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
@@ -183,7 +183,7 @@ def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
     assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
 
 
-def test_late_timer_is_not_trusted() -> None:
+def test_late_timer_expires_no_session() -> None:
     _, bucket = live_bucket()
     late = 10_000 + LATE_MS + 1
     assert expire(bucket, late, SINKS) == []
@@ -307,17 +307,17 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
 
 @pytest.mark.parametrize("events", [rolling, churning, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
-    """After REMEMBERED events, the stored state of a group does not grow any more."""
+    """After MAX_APPLIED events, the stored state of a group does not grow any more."""
     bucket = Bucket()
-    log = list(events(Log(), 2 * REMEMBERED))
+    log = list(events(Log(), 2 * MAX_APPLIED))
     sizes = []
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
         run(bucket, half)
         sizes.append(len(bucket.pack()))
     state = bucket.get("g").state
     assert state is not None
-    assert len(state.applied) == MOST_BYTES
-    assert MOST_BYTES < sizes[1] <= sizes[0] + 16 < MOST_BYTES + 1500  # larger numbers take more bytes
+    assert len(state.applied) == MAX_APPLIED_BYTES
+    assert MAX_APPLIED_BYTES < sizes[1] <= sizes[0] + 16 < MAX_APPLIED_BYTES + 1500  # larger numbers take more bytes
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
@@ -338,11 +338,11 @@ def renaming(log: Log, topics: int) -> Iterator[Event]:
 @pytest.mark.parametrize("events", [acknowledging, renaming])
 def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iterator[Event]]) -> None:
     bucket, sizes = Bucket(), []
-    log = list(events(Log(), 4 * REMEMBERED))
+    log = list(events(Log(), 4 * MAX_APPLIED))
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
         run(bucket, half)
         sizes.append(len(bucket.pack()))
-    assert sizes[1] <= sizes[0] + 100 < MOST_BYTES + 5000
+    assert sizes[1] <= sizes[0] + 100 < MAX_APPLIED_BYTES + 5000
 
 
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))

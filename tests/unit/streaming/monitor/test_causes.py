@@ -163,7 +163,7 @@ def test_other_owned_partitions_are_not_evidence(
     assert not last(outputs).undelivered
 
 
-def test_member_after_losing_its_assignment_is_not_evidence() -> None:
+def test_member_after_partitions_lost_is_not_evidence() -> None:
     """After onPartitionsLost a client forgets its generation as well as its partitions."""
     log = Log()
     events = [

@@ -115,7 +115,7 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
     (ended,) = (
         output.event
         for output in driver.apply(Crash(33_000, ("b",)))
-        if isinstance(output, vocabulary.After) and isinstance(output.event, SessionExpired)
+        if isinstance(output, vocabulary.Scheduled) and isinstance(output.event, SessionExpired)
     )
     assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
 

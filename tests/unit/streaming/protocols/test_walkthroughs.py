@@ -54,7 +54,7 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     # The same rebalance from the state in the walkthrough's drawing, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
-    from streaming.protocols.vocabulary import After, Announced, Client, MachineEvent, Setup, Stage, Start
+    from streaming.protocols.vocabulary import Announced, Client, MachineEvent, Scheduled, Setup, Stage, Start
     from tests.support.machines import topics
 
     model = families.machine("cooperative", Setup(assignor="cooperative-sticky"))
@@ -93,7 +93,7 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
     while due:
         due.sort(key=lambda event: event.at)
         state, outputs = model.apply(state, due.pop(0))
-        due += [output.event for output in outputs if isinstance(output, After)]
+        due += [output.event for output in outputs if isinstance(output, Scheduled)]
         rounds += [output for output in outputs if isinstance(output, Announced)]
     assert [(entry.number, dict(entry.after)) for entry in rounds] == [
         (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),

@@ -65,7 +65,7 @@ def recording(records: list[Record]) -> str:
     return "\n".join(repr(line) for line in record_log(records, 0, SETTINGS.sinks))
 
 
-def test_no_original_name_is_left() -> None:
+def test_anonymised_records_have_no_original_name() -> None:
     text = recording(anonymised(log(), SETTINGS.sinks))
     assert [secret for secret in (*SECRETS, GROUP, TOPIC, RACK, *MEMBERS) if secret in text] == []
     assert all(secret in recording(log()) for secret in SECRETS)

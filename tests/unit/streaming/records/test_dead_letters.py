@@ -22,7 +22,7 @@ def test_reason_replaces_an_earlier_one_after_the_headers() -> None:
     ]
 
 
-def test_a_message_is_for_people_and_never_long() -> None:
+def test_dead_letter_message_has_at_most_1000_bytes() -> None:
     headers = dict(dead_letter_headers(None, ValueError("x" * 10**6), topic="m", partition=0, offset=0))
     assert headers["dlt_message"] == b"x" * 1000
 

@@ -20,7 +20,7 @@ def test_rolling_restart_takes_batches_of_members_in_turn() -> None:
     ]
 
 
-def test_new_members_have_names_of_their_own() -> None:
+def test_new_members_get_unused_names() -> None:
     assert [event["join"] for event in changes.scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
 
 

@@ -196,7 +196,7 @@ def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     assert (metadata.buckets, read(old_folder)) == (4, METADATA)
 
 
-def test_the_result_for_people_and_programs(tmp_path: Path) -> None:
+def test_resize_result_as_text_and_as_json(tmp_path: Path) -> None:
     done = Resized(Layout(16, None), Layout(256, 32), 3, {"before": 9000, "after": 1200}, str(tmp_path))
     assert list(done.lines()) == [
         "buckets: 16 → 256",

@@ -25,14 +25,14 @@ def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
         (folder / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
-def test_a_start_reads_on_from_the_last_batch_that_was_done(tmp_path: Path) -> None:
+def test_start_continues_after_the_last_finished_batch(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {}
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', '{"ticks":{"0":2}}', done=True)
     assert spans(str(tmp_path), "m") == {0: Span(4, 4), 1: Span(7, 7)}
     assert spans(str(tmp_path), "another") == {}
 
 
-def test_a_batch_that_was_begun_is_run_again_to_its_end(tmp_path: Path) -> None:
+def test_unfinished_batch_is_repeated_with_the_same_end(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":6,"1":7,"2":3}}', '{"ticks":{"0":2}}', done=False)
     assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}

@@ -196,7 +196,7 @@ def test_end_before_any_epoch_waits_for_the_next() -> None:
     assert [item.kind for item in log.evidence("g", 9)] == ["member.left"]
 
 
-def test_unclear_reasons_that_name_a_member_all_stay() -> None:
+def test_all_unclear_reasons_that_name_a_member_are_kept() -> None:
     log = read(
         *(
             "Preparing to rebalance group g in state PreparingRebalance with old generation 1 "

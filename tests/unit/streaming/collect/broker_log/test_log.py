@@ -54,13 +54,13 @@ def test_timestamps_that_can_t_be_read_are_reported(times: int, is_reported: boo
     assert problem is None or "timestamp" in problem
 
 
-def test_short_log_is_judged_at_its_end() -> None:
+def test_short_log_is_a_problem_only_once_read_whole() -> None:
     assert read("one").counts.problem() is None
     assert read("one").counts.problem(is_whole=True) is not None
     assert BrokerLog().counts.problem(is_whole=True) is None
 
 
-def test_a_last_line_without_an_end_counts() -> None:
+def test_last_line_without_a_line_end_is_read() -> None:
     log = BrokerLog()
     assert log.read(STABILIZED.format(1).encode()) == []
     assert [event.group_id for event in log.finish()] == ["g"]

@@ -70,7 +70,7 @@ def test_tombstones() -> None:
     assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart("g", "consumer", "currents", None, "m")
 
 
-def test_other_protocols_embed_something_else() -> None:
+def test_metadata_of_other_protocol_types_is_not_decoded() -> None:
     value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
 
     record = decode(group_key("g"), value)

@@ -46,7 +46,7 @@ def test_next_rebalance_time_is_read_from_user_data(at: int, expected: dict[str,
 
 
 @pytest.mark.parametrize("data", [None, b"", pack(">i", 12) + b"whatever is to come"])
-def test_empty_and_newer_user_data(data: bytes | None) -> None:
+def test_empty_and_newer_user_data_have_no_tasks(data: bytes | None) -> None:
     assert read_instance(data) == read_assigned_tasks(data) == {}
 
 

@@ -259,7 +259,7 @@ def test_restarted_collector_continues_without_repeats(responses: tuple[GroupObs
     assert resumed(Event("s", "d", GroupDeleted(group_id="g", timestamp=1))) is UNKNOWN
 
 
-def test_the_other_collectors_numbers_and_subscriptions_are_kept() -> None:
+def test_polling_keeps_numbers_and_topics_of_other_collectors() -> None:
     theirs = GroupObserved(
         group_id="g",
         timestamp=500,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.protocols.consumer.step import Expired
-from streaming.protocols.vocabulary import After, Client, ShutDown, Start
+from streaming.protocols.vocabulary import Client, Scheduled, ShutDown, Start
 from tests.support.machines import Driver, played, scenario, topics
 
 
@@ -29,7 +29,7 @@ def test_static_member_back_before_its_leave_was_alive() -> None:
     (ended,) = (
         output.event
         for output in driver.apply(Start(61_000, (client,)))
-        if isinstance(output, After) and isinstance(output.event, Expired)
+        if isinstance(output, Scheduled) and isinstance(output.event, Expired)
     )
     timing = driver.machine.setup.timing
     assert 61_000 - timing.consumer_heartbeat_ms < ended.at - timing.session_timeout_ms <= 61_000
