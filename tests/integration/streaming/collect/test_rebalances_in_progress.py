@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from kafka import KafkaConsumer
 
 from streaming.records.events import GroupObserved, GroupRebalancing
 from tests.integration.streaming.collect.collector_process import CollectorProcess
+from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.kafka import Embedded, Kafka, eventually, unique
 
 pytestmark = [pytest.mark.broker]
+
+_REBALANCE_TIMEOUT_MS = 180_000
+_HANG_SECONDS = 30
 
 
 class MemberWithoutPolls:
@@ -85,6 +90,75 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
             eventually(has_both)
             eventually(lambda: len(collecting.views(group)) > before)
             eventually(lambda: _is_over(collecting, group))
+
+
+class JavaMember:
+    """A Java consumer that stops polling for a time."""
+
+    def __init__(self, members: JavaMembers, name: str, config: dict[str, Any], topic: str) -> None:
+        self._members, self._name = members, name
+        members.start(name, config, [topic])
+
+    def member_id(self) -> str:
+        eventually(lambda: self._members.owned[self._name])
+        return next(c.member for c in reversed(self._members.callbacks) if c.name == self._name)
+
+    def hang(self, seconds: float) -> None:
+        self._members.stall(self._name, int(1000 * seconds))
+
+    def poll(self) -> bool:
+        return bool(self._members.owned[self._name])
+
+
+class PythonMember:
+    """A consumer of kafka-python that polls only in ``poll``."""
+
+    def __init__(self, servers: str, group: str, topic: str) -> None:
+        interval_ms = _REBALANCE_TIMEOUT_MS
+        self._consumer = KafkaConsumer(
+            topic, bootstrap_servers=servers, group_id=group, max_poll_interval_ms=interval_ms
+        )
+
+    def member_id(self) -> str:
+        eventually(self.poll)
+        return str(self._consumer.group_metadata().member_id)
+
+    def hang(self, seconds: float) -> None:
+        """Do nothing: without calls of ``poll`` the consumer hangs."""
+
+    def poll(self) -> bool:
+        self._consumer.poll(timeout_ms=100)
+        return bool(self._consumer.assignment())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("client", ["kafka-python", "java", "java-consumer"])
+def test_hanging_members_of_other_libraries_are_awaited(
+    broker: Kafka, topic: str, client: str, record_property: Callable[[str, object], None]
+) -> None:
+    group, servers = unique("group"), broker.bootstrap_servers
+    with CollectorProcess(servers, group) as collecting, JavaMembers() as members:
+
+        def start(name: str) -> JavaMember | PythonMember:
+            if client == "kafka-python":
+                return PythonMember(servers, group, topic)
+            config = {"bootstrap.servers": servers, "group.id": group}
+            config["max.poll.interval.ms"] = str(_REBALANCE_TIMEOUT_MS)
+            config |= {"group.protocol": "consumer"} if client == "java-consumer" else {}
+            return JavaMember(members, name, config, topic)
+
+        slow = start("slow")
+        slow_id = slow.member_id()
+        eventually(lambda: collecting.views(group) and collecting.views(group)[-1].members)
+        slow.hang(_HANG_SECONDS)
+        began = time.time()
+        new = start("new")
+        eventually(lambda: (new.poll(), any(event.awaited for event in rebalances(collecting, group)))[1])
+        first = next(event for event in rebalances(collecting, group) if event.awaited)
+        record_property("seconds from the new member's start to the event", round(first.timestamp / 1000 - began, 1))
+        assert first.awaited == [slow_id]
+        eventually(lambda: (slow.poll(), new.poll())[1])
+        eventually(lambda: (slow.poll(), new.poll(), _is_over(collecting, group))[2])
 
 
 def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, topic: str) -> None:
