@@ -90,14 +90,10 @@ def utc(timestamp: int) -> str:
 #: Status of a group or an episode → the status's colour.
 _STATUS_COLOURS: Final[Mapping[str, str]] = {
     "rebalancing": "bold yellow",
-    "stuck": "bold red",
-    "storming": "bold red",
-    "settling": "cyan",
-    "catching-up": "cyan",
-    "settled": "green",
-    "stable": "green",
-    "empty": "dim",
-    "dead": "dim",
+    **dict.fromkeys(("stuck", "storming"), "bold red"),
+    **dict.fromkeys(("settling", "catching-up"), "cyan"),
+    **dict.fromkeys(("settled", "stable"), "green"),
+    **dict.fromkeys(("empty", "dead"), "dim"),
 }
 
 

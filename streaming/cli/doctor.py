@@ -65,10 +65,8 @@ class CheckResult(Struct, frozen=True):
     text: str
 
 
-def run_checks(
-    settings: Settings, checkpoint: Path | None, coordinator_logs: Iterable[Path] = ()
-) -> Iterator[CheckResult]:
-    """Run all checks in the order of their dependencies; ``coordinator_logs``: logs besides those of the settings."""
+def run_checks(settings: Settings, checkpoint: Path | None, logs: Iterable[Path] = ()) -> Iterator[CheckResult]:
+    """Run all checks in the order of their dependencies; ``logs``: logs besides those of the settings."""
     yield from _run_check("java", lambda: f"Java {java()[1]} at {java()[0]}")
     yield from _run_check("spark", lambda: f"PySpark {installed_pyspark()}")
     yield from _run_check("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
@@ -82,7 +80,7 @@ def run_checks(
         yield from (CheckResult(check, None, "not tried: no broker answers") for check in ("permissions", "topics"))
     if checkpoint is not None:
         yield from _catch_errors("checkpoint", partial(map, _check_checkpoint, [checkpoint]))
-    for path in (*settings.collect.coordinator_logs, *coordinator_logs):
+    for path in (*settings.collect.coordinator_logs, *logs):
         yield from _catch_errors("log", partial(map, _check_coordinator_log, [path]))
 
 

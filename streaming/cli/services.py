@@ -1,6 +1,9 @@
 """The commands ``collect``, ``run`` and ``serve``: the long-running components."""
 
 import gc
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -117,39 +120,35 @@ def serve(
     max_clients: int = option("N", "Most clients of the feed at once.", 1000, min=1),
 ) -> None:
     """Serve the page, the live feed, the JSON API and Prometheus metrics."""
+    from streaming.kafka.background_reader import BackgroundReader
     from streaming.kafka.heartbeats import HeartbeatTracker
     from streaming.kafka.lag_reader import LagReader
     from streaming.process.watchdog import Watchdog
+    from streaming.serve.clusters import Cluster, ServeOptions
     from streaming.serve.history import Retention
     from streaming.serve.security import Proxies
-    from streaming.serve.server import FeedServer, ServeOptions
+    from streaming.serve.server import FeedServer
     from streaming.serve.source import Source
 
     if trust_header is None and trusted_proxies:
         raise BadInput(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
     proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
     settings = session.settings
-    source = Source(settings)
-    limits = Retention(keep, keep_mib * 2**20)
-    config = ServeOptions(
-        history=database or settings.default_history(source.cluster_id),
-        diffs_topic=settings.topics.diffs,
-        stories=source.stories,
-        host=host,
-        port=port,
-        token_file=token_file,
-        proxies=proxies,
-        access_log=access_log,
-        limits=limits,
-        max_clients=max_clients,
-        levels=tuple(settings.slo),
-        cluster_name=settings.kafka.cluster_name,
-    )
-    tracker, lags = HeartbeatTracker(settings), LagReader(settings)
-    watchdog, cluster_id = Watchdog(_WATCHDOG_SECONDS), source.cluster_id
-    server = FeedServer(
-        source, config, cluster_id=cluster_id, freshness=tracker.freshness, beat=watchdog.beat, lags=lambda: lags.groups
-    )
+    network, limits = (host, port, token_file, proxies, access_log), Retention(keep, keep_mib * 2**20)
+    config = ServeOptions(database, *network, limits, max_clients, levels=tuple(settings.slo))
+    clusters: list[Cluster] = []
+    readers: list[BackgroundReader] = []
+    for own in settings.each_cluster:
+        name, tracker, lags = own.kafka.cluster_name, HeartbeatTracker(own), LagReader(own)
+        readers += tracker, lags
+        history = database.with_stem(f"{database.stem}-{name}") if clusters and database else database
+        cluster = Cluster(partial(Source, own), replace(config, history=history), name=name)
+        cluster.freshness, cluster.lags = tracker.freshness, partial(getattr, lags, "groups")
+        clusters.append(cluster)
+    watchdog = Watchdog(_WATCHDOG_SECONDS)
+    server = FeedServer(clusters, config, beat=watchdog.beat)
     say(f"serving {server.address}")
-    with watchdog, tracker, lags:  # printed last, so that an error at the start is the only line
+    with watchdog, ExitStack() as stack:  # printed last, so that an error at the start is the only line
+        for reader in readers:
+            stack.enter_context(reader)
         server.run()

@@ -10,16 +10,7 @@ import typer
 
 from assignors.errors import BadInput
 from streaming.cli import options
-from streaming.cli.options import (
-    Session,
-    checkpoint_option,
-    duration_option,
-    example,
-    flag,
-    long_running,
-    offline,
-    option,
-)
+from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, offline, option
 from streaming.cli.output import answer
 from streaming.process.plain import say
 
@@ -44,7 +35,7 @@ stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]"
 
 
 @stream.callback(
-    epilog=example("rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
+    epilog=options.example("rebalance-monitor stream --bootstrap-servers kafka:9092 --checkpoint /var/lib/monitor")
 )
 @long_running()
 def run_stream(
@@ -96,22 +87,14 @@ def run_stream(
     log_file = None if "://" in checkpoint else Path(checkpoint) / "spark.log"
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     job = StreamOptions(
-        checkpoint=checkpoint,
-        available_now=available_now,
-        max_offsets_per_trigger=max_offsets_per_trigger,
-        trigger_interval_ms=trigger_interval,
-        buckets=buckets,
-        forget_after_ms=forget_after,
-        session=jvm,
-        metrics_host=metrics_host,
-        metrics_port=metrics_port,
-        on_data_loss=on_data_loss,
+        *(checkpoint, available_now, max_offsets_per_trigger, trigger_interval, buckets, forget_after, jvm),
+        *(metrics_host, metrics_port, on_data_loss),
     )
     with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
         run(settings, job, session.stop, report)
 
 
-@stream.command("inspect-state", epilog=example("rebalance-monitor stream inspect-state --checkpoint ./state"))
+@stream.command("inspect-state", epilog=options.example("rebalance-monitor stream inspect-state --checkpoint ./state"))
 @offline()
 def inspect_state(
     *,
@@ -132,7 +115,7 @@ def inspect_state(
 
 
 @stream.command(
-    "resize", epilog=example("rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run")
+    "resize", epilog=options.example("rebalance-monitor stream resize --checkpoint ./state --buckets 256 --dry-run")
 )
 @offline()
 def resize(
@@ -150,7 +133,7 @@ def resize(
     answer([done], done.lines(), as_json=as_json)
 
 
-@stream.command("archive", epilog=example("rebalance-monitor stream archive --output monitor.tar.gz"))
+@stream.command("archive", epilog=options.example("rebalance-monitor stream archive --output monitor.tar.gz"))
 @offline()
 def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.gz.", ...)) -> None:
     """Write this package and its dependencies as an archive, for Spark executors that lack them."""

@@ -68,10 +68,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     """Return a table of assignors side by side: one row per member, then the counts; the fewest moves are bold."""
     names, columns = answer["compared"].keys(), answer["compared"].values()
     members = dict.fromkeys(member for column in columns for member in column.get("assignment", ()))
-    rows = (
-        (member, *(share_text(column.get("assignment", {}).get(member, {})) for column in columns))
-        for member in members
-    )
+    rows = ((member, *(share_text(way.get("assignment", {}).get(member, {})) for way in columns)) for member in members)
     made = table((whole("member"), *map(fold, names)), rows)
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}

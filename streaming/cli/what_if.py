@@ -67,20 +67,18 @@ def what_if(
 _MAX_MEMBERS = 20
 
 
-def what_if_lines(
-    change: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None
-) -> Iterator[Table | SafeText]:
+def what_if_lines(plan: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None) -> Iterator[Table | SafeText]:
     """Yield the moves under each assignor, the members' changes under the chosen one, and what is uncertain."""
-    before, after = change.before, change.after
+    before, after = plan.before, plan.after
     head = SafeText().append(before.group_id, "bold")
     head.append(f"  {before.protocol}, {before.assignor or 'assignor not known'}")
     partitions, later = (sum(topic.partitions for topic in group.topics.values()) for group in (before, after))
     head.append(f"  {_change_text(len(before.members), len(after.members))} members")
     yield head.append(f", {_change_text(partitions, later)} partitions")
     yield _outlook_table(results, chosen)
-    if chosen is not None and chosen.problem is None and (changes := _member_change_table(change, chosen)).row_count:
+    if chosen is not None and chosen.problem is None and (changes := _member_change_table(plan, chosen)).row_count:
         yield changes
-    yield from (SafeText(line, "dim") for line in _uncertainties(change, results))
+    yield from (SafeText(line, "dim") for line in _uncertainties(plan, results))
 
 
 def _change_text(now: int, later: int) -> str:

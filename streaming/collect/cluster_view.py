@@ -90,9 +90,7 @@ class ClusterView:
     def _changes(
         self, before: ClusterSnapshot, after: ClusterSnapshot, topics: Mapping[str, AbstractSet[str]], at_ms: int
     ) -> Iterator[ClusterChange]:
-        self._coordinators |= {
-            number: broker for number, broker in enumerate(before.coordinators) if broker is not None
-        }
+        self._coordinators |= {at: broker for at, broker in enumerate(before.coordinators) if broker is not None}
         count = len(after.coordinators)
         led = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []
         for broker in sorted(before.brokers - after.brokers):

@@ -68,11 +68,8 @@ class GroupStates(Closeable):
 
     def _list(self) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
-        timeouts = {
-            "bootstrap_timeout_ms": _TIMEOUT_MS,
-            "request_timeout_ms": _TIMEOUT_MS,
-            "reconnect_backoff_max_ms": 1000,
-        }
+        timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), _TIMEOUT_MS)
+        timeouts["reconnect_backoff_max_ms"] = 1000
         with KafkaAdminClient(**kafka_python(self._settings) | timeouts, client_id=CLIENT_ID) as client:
             brokers: list[int] = []
             while not self._stopping.is_set():
@@ -110,6 +107,4 @@ class GroupStates(Closeable):
             for group_id, group in described.items()
             if group["error"] is None
         }
-        return {
-            group["group_id"]: ListedGroup(group["group_state"], members.get(group["group_id"])) for group in wanted
-        }
+        return {item["group_id"]: ListedGroup(item["group_state"], members.get(item["group_id"])) for item in wanted}

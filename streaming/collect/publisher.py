@@ -188,9 +188,8 @@ class Publisher:
         """Return True if a transaction with an unknown result was committed, according to the committed offsets."""
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
-        consumer = confluent_kafka.Consumer(
-            clients.confluent_config(self._settings.kafka) | {"group.id": self._group_id}
-        )
+        config = clients.confluent_config(self._settings.kafka) | {"group.id": self._group_id}
+        consumer = confluent_kafka.Consumer(config)
         try:
             committed = clients.committed_offsets(consumer, place.partitions(), _TIMEOUT, self._stopping)
         finally:

@@ -1,10 +1,9 @@
 """Member histories of an episode: which members departed, joined, and replaced others.
 
-A restart is one replaced member, not a leave and a join. A new member replaces a departed one at once if the
-identity is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id, client id on the same
-host, or a unique client id. All others are matched as sets, each time the episode is judged (:func:`changes`): members
-of one owner, with as many joins as departures. So a member that returns later under its own name is still matched
-with itself.
+A restart is one replaced member, not a leave and a join. A new member replaces a departed one at once if the identity
+is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id, client id on the same host, or a
+unique client id. All others are matched as sets, each time the episode is judged (:func:`changes`): members of one
+owner, with as many joins as departures. So a member that returns later under its own name is still matched with itself.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """Rounds of a group, built from the logs of clients and the output of Kafka's tools.
 
-A round in clients' logs begins when the first client stops or joins, and ends when the last client has its
-assignment.
+A round in clients' logs begins when the first client stops or joins, and ends when the last client has its assignment.
 """
 
 from collections.abc import Iterator
@@ -191,16 +190,14 @@ class ClientRounds(GroupRounds):
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
         return (self.number or 1) + (not is_same)
 
-    def _by_clients(
-        self, message: ClientEvent, client: _Client, number: int, began: int, ended: int | None
-    ) -> LogRound:
+    def _by_clients(self, event: ClientEvent, client: _Client, number: int, began: int, ended: int | None) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget(None)
-        round_ = LogRound(self.group_id, number, began, protocol=message.protocol, kind=self.kind, is_from_clients=True)
+        round_ = LogRound(self.group_id, number, began, protocol=event.protocol, kind=self.kind, is_from_clients=True)
         round_.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
         if self.number is not None and number > self.number + 1:
             self.size = None
-        self.number, self.protocol = number, message.protocol
+        self.number, self.protocol = number, event.protocol
         return self._complete(round_, ended, reports=self._take_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:

@@ -67,19 +67,15 @@ class EpisodeBuilder:
         if last is not None and item.is_follow_up and not item.joined and not item.gone:
             number = 2 if item.began - (last.ended or last.began) < QUIET_MS else 1
         diff = Diff(
-            group_id=item.group_id,
-            protocol=item.protocol,
-            assignor=item.assignor,
+            **{name: getattr(item, name) for name in ("group_id", "protocol", "assignor", "cause", "kind")},
             generation=-1 if item.number is None else item.number,
             group_epoch=None,
             round=number,
-            cause=item.cause,
             timestamp=max(0, item.ended if item.ended is not None else item.began),
             members={},
             unassigned={},
             moved=0,
             violations=[],
-            kind=item.kind,
         )
         return RoundNote(
             id=f"{item.group_id}/{item.number or item.began}",

@@ -15,7 +15,6 @@ from confluent_kafka import admin as kafka_admin
 from assignors.errors import OutsideFailure
 from streaming.kafka import runtime
 from streaming.kafka.clients import confluent_config
-from streaming.kafka.jars import ProgressCallback, print_progress
 from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
@@ -45,7 +44,6 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
-        progress: ProgressCallback | None = print_progress,
     ) -> None:
         self._wanted_port = port
         self._own_dir = data_dir is None
@@ -53,7 +51,6 @@ class EmbeddedBroker:
         self._version = version
         self._properties = dict(properties or {})
         self._jvm_options = (f"-Xmx{heap}", "-Xms64m", *jvm_options)
-        self._progress = progress
         self._ports: tuple[int, int] | None = None
         self._process: SupervisedProcess | None = None
 
@@ -95,7 +92,7 @@ class EmbeddedBroker:
         """Start the broker if it is not running; return once it answers, or raise OutsideFailure after a minute."""
         if self.running:
             return self
-        prepared = runtime.prepare(self._version, progress=self._progress)
+        prepared = runtime.prepare(self._version)
         is_fixed = self._ports is not None or self._wanted_port is not None
         for tries_left in reversed(range(1 if is_fixed else _TRIES)):
             ports = self._ports or self._choose_ports()

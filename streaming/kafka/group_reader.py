@@ -103,12 +103,10 @@ def replay_sinks(settings: Settings, listing: ListedMembers | None = None) -> Si
     ``listing``: the members that diffs list; None: as in the settings. A diff that is too large for its topic is
     left out, as in the Spark job.
     """
-    topics = settings.topics
+    topics, listing = settings.topics, listing or settings.stream.diffs
     partitions = dict.fromkeys((*topics.names, topics.episodes, topics.incidents), 1)
     sinks = configured_sinks(settings, describe_topics(settings), partitions)
-    return sinks._replace(
-        episodes=topics.episodes, incidents=topics.incidents, listing=listing or settings.stream.diffs
-    )
+    return sinks._replace(episodes=topics.episodes, incidents=topics.incidents, listing=listing)
 
 
 def read_log(

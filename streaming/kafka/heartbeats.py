@@ -280,8 +280,6 @@ def _newest_heartbeat(
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):
             with suppress(MalformedHeartbeat):  # `serve` reports it
-                last = (
-                    heartbeat_rules.decode_heartbeat(message.key(), value),
-                    time.time() - message.timestamp()[1] / 1000,
-                )
+                heartbeat = heartbeat_rules.decode_heartbeat(message.key(), value)
+                last = heartbeat, time.time() - message.timestamp()[1] / 1000
     return last

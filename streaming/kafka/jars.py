@@ -28,8 +28,6 @@ JARS_VARIABLE = "KAFKA_JARS"
 #: Environment variable with the address of a repository to use in place of Maven Central, as in Spark.
 REPOSITORY_VARIABLE = "DEFAULT_ARTIFACT_REPOSITORY"
 
-ProgressCallback = Callable[[str], None]
-
 
 class DownloadFailed(OutsideFailure):
     """The jars could not be downloaded from the repository."""
@@ -60,7 +58,7 @@ def spark_connector(version: str) -> str:
 
 
 def print_progress(message: str) -> None:
-    """Write a progress message to standard error: one overwritten line on a terminal, else plain lines."""
+    """Write a message to standard error: one overwritten line on a terminal, else plain lines; ``""`` ends a phase."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\033[K{printable(message)[:width]}")
@@ -71,13 +69,11 @@ def print_progress(message: str) -> None:
     sys.stderr.flush()
 
 
-def fetch(
-    coordinates: Sequence[str], *, transitive: bool = True, progress: ProgressCallback | None = print_progress
-) -> list[Path]:
+def fetch(coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
     """Return the jars of these artifacts, sorted by name; with ``transitive`` also the jars of their dependencies.
 
     Several processes may call this function at once: one process downloads, and the others wait. ``coordinates``:
-    ``group:artifact:version``. ``progress`` is called with progress messages; an empty message ends a phase.
+    ``group:artifact:version``.
 
     Raises OutsideFailure if KAFKA_JARS is set and its folder does not have the jars, and DownloadFailed if the
     repository does not answer or does not have the artifacts.
@@ -87,7 +83,7 @@ def fetch(
         return _from_folder(Path(folder).expanduser(), artifacts)
     key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
     done = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
-    create_once(done, lambda: _download(artifacts, done, transitive=transitive, progress=progress or (lambda _: None)))
+    create_once(done, lambda: _download(artifacts, done, transitive=transitive))
     return sorted(done.glob("*.jar"))
 
 
@@ -110,19 +106,19 @@ def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
     )
 
 
-def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool, progress: ProgressCallback) -> None:
+def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool) -> None:
     names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in artifacts)
-    progress(f"fetching {names} (once, into {done.parent})")
+    print_progress(f"fetching {names} (once, into {done.parent})")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
         work = Path(scratch)
         (work / "settings.xml").write_text(_settings())
         (work / "ivy.xml").write_text(_module(artifacts, transitive=transitive))
-        _run_ivy(work, names, progress)
+        _run_ivy(work, names)
         missing = [coordinate.file for coordinate in artifacts if not (work / "lib" / coordinate.file).is_file()]
         if missing:
             raise DownloadFailed(f"fetching {names} failed: the repository has no {', '.join(missing)}")
         (work / "lib").rename(done)
-    progress("")
+    print_progress("")
 
 
 def _settings() -> str:
@@ -160,7 +156,7 @@ def _ivy() -> Path:
     raise DownloadFailed(f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}")
 
 
-def _run_ivy(work: Path, names: str, progress: ProgressCallback) -> None:
+def _run_ivy(work: Path, names: str) -> None:
     command = [
         *(str(java()[0]), "-XX:TieredStopAtLevel=1", "-jar", str(_ivy())),
         *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
@@ -173,16 +169,16 @@ def _run_ivy(work: Path, names: str, progress: ProgressCallback) -> None:
                 text = line.strip()
                 if text.startswith("found "):
                     modules += 1
-                    progress(f"resolving {names}: {modules} modules")
+                    print_progress(f"resolving {names}: {modules} modules")
                 elif text.startswith("downloading "):
-                    progress(f"downloading {text.split('/')[-1].removesuffix(' ...')}")
+                    print_progress(f"downloading {text.split('/')[-1].removesuffix(' ...')}")
                 elif re.search(r"not found|unresolved|error|exception|FAILED", text, re.IGNORECASE):
                     problems.append(text.strip(":= \t"))
         except BaseException:
             ivy.kill()
             raise
     if ivy.returncode != 0:
-        progress("")
+        print_progress("")
         problems.append(f"Ivy ended with {ivy.returncode}")
         reason = next((text for text in problems if "exception" in text.lower()), problems[0])
         raise DownloadFailed(

@@ -18,15 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import (
-    ProgressCallback,
-    cache_dir,
-    create_once,
-    fetch,
-    java,
-    kafka_coordinates,
-    print_progress,
-)
+from streaming.kafka.jars import cache_dir, create_once, fetch, java, kafka_coordinates, print_progress
 from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
@@ -65,15 +57,15 @@ class Runtime:
         ]
 
 
-def prepare(version: str = DEFAULT_VERSION, *, progress: ProgressCallback | None = print_progress) -> Runtime:
+def prepare(version: str = DEFAULT_VERSION) -> Runtime:
     """Return the runtime of a Kafka version, and prepare it if necessary; raises OutsideFailure if that fails."""
     path, major = java()
-    jars = tuple(fetch(kafka_coordinates(version), progress=progress))
+    jars = tuple(fetch(kafka_coordinates(version)))
     # The archive is valid only for exactly this Java and this class path.
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
-    create_once(home, lambda: _prepare_runtime(jars, home, progress or (lambda _: None)))
+    create_once(home, lambda: _prepare_runtime(jars, home))
     return Runtime(jars, home)
 
 
@@ -148,8 +140,8 @@ def write_properties(file: Path, properties: Mapping[str, str]) -> None:
         text.write("\n".join(lines) + "\n")
 
 
-def _prepare_runtime(jars: tuple[Path, ...], home: Path, progress: ProgressCallback) -> None:
-    progress("preparing the broker (once)")
+def _prepare_runtime(jars: tuple[Path, ...], home: Path) -> None:
+    print_progress("preparing the broker (once)")
     with tempfile.TemporaryDirectory(prefix=".make-", dir=home.parent) as scratch:
         work = Path(scratch) / "home"
         work.mkdir()
@@ -164,7 +156,7 @@ def _prepare_runtime(jars: tuple[Path, ...], home: Path, progress: ProgressCallb
             raise OutsideFailure(f"Kafka's storage tool ended with {answer.returncode}: {last}")
         _archive_classes(fresh, config, port)
         work.rename(home)
-    progress("")
+    print_progress("")
 
 
 def _archive_classes(runtime: Runtime, config: Path, port: int) -> None:

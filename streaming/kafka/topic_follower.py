@@ -46,9 +46,7 @@ class TopicFollower:
         options = {"group_id": self._group_id, "enable_auto_commit": False, "auto_offset_reset": "latest"}
         self._consumer = confluent_kafka.Consumer(confluent_config(self._settings, **options))
         try:
-            self._consumer.subscribe(
-                self._topics, on_assign=lambda consumer, places: self._assign(consumer, places, restore)
-            )
+            self._consumer.subscribe(self._topics, on_assign=partial(self._assign, restore))
             _log.info("%s: following %s", self._group_id, " and ".join(self._topics))
             while not self._stop.is_set():
                 message = self._consumer.poll(_POLL_SECONDS)
@@ -66,23 +64,20 @@ class TopicFollower:
             self._consumer.close()
 
     def _assign(
-        self,
-        consumer: confluent_kafka.Consumer,
-        partitions: list[TopicPartition],
-        restore: Callable[[TopicPartition], None],
+        self, restore: Callable[[TopicPartition], None], client: confluent_kafka.Consumer, places: list[TopicPartition]
     ) -> None:
         def end_offset(place: TopicPartition) -> int:
-            end: int = self._repeat(lambda: consumer.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
+            end: int = self._repeat(lambda: client.get_watermark_offsets(place, timeout=_TIMEOUT_SECONDS))[1]
             return end
 
-        kept = self._repeat(lambda: consumer.committed(partitions, timeout=_TIMEOUT_SECONDS))
+        kept = self._repeat(lambda: client.committed(places, timeout=_TIMEOUT_SECONDS))
         restored = [place for place in kept if place.offset >= 0]
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
         for place in restored:
             self._repeat(partial(restore, place))
         if first:  # commit the end offsets, so that no record is skipped if this process ends before its first commit
             self._commit(offsets=first)
-        consumer.assign([*restored, *first])
+        client.assign([*restored, *first])
 
     def _commit(self, **what: object) -> None:
         try:

@@ -88,11 +88,9 @@ class TopicReader(Closeable):
         group_id = "rebalance-monitor-reader"  # the client requires an id, but this reader joins no group
         return confluent_kafka.Consumer(reader_config(self._kafka, group_id) | self._properties)
 
-    def _start(
-        self, from_beginning: bool, positions: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool
-    ) -> None:
+    def _start(self, from_beginning: bool, starts: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool) -> None:
         identities = identify(self._kafka, self.topics)
-        starts = dict(positions)
+        starts = dict(starts)
         for topic in self.topics:
             if topic not in identities:
                 raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which this program must"))

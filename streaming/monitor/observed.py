@@ -110,10 +110,8 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
         touched=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
-    after = structs.replace(
-        state, observed=True, hints=hints, kind=kind, standby=standby, warmup=warmup, counted=polled
-    )
-    return ObservedGeneration(after, decided)
+    fields = {"hints": hints, "kind": kind, "standby": standby, "warmup": warmup, "counted": polled}
+    return ObservedGeneration(structs.replace(state, observed=True, **fields), decided)
 
 
 def _owned_before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:

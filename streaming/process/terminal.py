@@ -67,9 +67,7 @@ def table(
         [cell if isinstance(cell, Text) else SafeText("" if cell is None else str(cell)) for cell in row]
         for row in rows
     ]
-    shown = [
-        heading.header not in optional or any(row[at].plain for row in texts) for at, heading in enumerate(columns)
-    ]
+    shown = [head.header not in optional or any(row[at].plain for row in texts) for at, head in enumerate(columns)]
     made = Table(*compress(columns, shown), **layout)
     for row in texts:
         made.add_row(*compress(row, shown))

@@ -1,9 +1,8 @@
 """Membership events: the records of the membership topic, as types. Diffs are in :mod:`streaming.records.diffs`.
 
-Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type
-is not in the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), which
-:data:`EVENT_TYPES` maps to a struct. Unknown fields are ignored and wrong types refused: msgspec never
-turns ``"77"`` into a number.
+Field names on the wire are Kafka's own, in camelCase; times are milliseconds since the epoch. The event type is not in
+the value but in the ``ce_type`` header (CloudEvents Kafka binding, binary mode), which :data:`EVENT_TYPES` maps to a
+struct. Unknown fields are ignored and wrong types refused: msgspec never turns ``"77"`` into a number.
 """
 
 from collections.abc import Iterator

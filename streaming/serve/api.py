@@ -2,13 +2,14 @@
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
+from anyio import to_thread
 from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,11 +22,12 @@ from streaming.records.codec import encode
 from streaming.records.cost import figure_changes
 from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
-from streaming.records.events import MAX_TIMESTAMP, Event
+from streaming.records.events import MAX_TIMESTAMP
 from streaming.serve import forecasts, openapi
 from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_story_suffix
-from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, PageQuery, StoredPage
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Archive, PageQuery, StoredPage
 from streaming.serve.board import FeedFilter
+from streaming.serve.clusters import Cluster
 from streaming.serve.feed import Feed, FeedResponse, LastEvent
 from streaming.serve.forecasts import Workers
 from streaming.serve.openapi import Query
@@ -85,10 +87,8 @@ def _route(
     """Register a handler for a path below /api/v1; the handler's docstring is the operation's summary."""
 
     def register(handler: _Handler) -> _Handler:
-        summary = " ".join((inspect.getdoc(handler) or "").split())
-        _OPERATIONS.append(
-            openapi.Operation(handler.__name__, path, summary, answer, parameters, media_type, method, body)
-        )
+        names = handler.__name__, path, " ".join((inspect.getdoc(handler) or "").split())
+        _OPERATIONS.append(openapi.Operation(*names, answer, parameters, media_type, method, body))
         return handler
 
     return register
@@ -137,17 +137,21 @@ class Api:
     """The API's request handlers, which read the current groups (board) and the stored history (archive)."""
 
     def __init__(
-        self, feed: Feed, *, access: Access, max_clients: int, workers: Workers, publish: Callable[[Event], None]
+        self, cluster: Cluster, clusters: Sequence[Cluster], *, access: Access, max_clients: int, workers: Workers
     ) -> None:
-        self._feed, self._board, self._archive, self._read = feed, feed.board, feed.archive, feed.read
-        self._access, self._max_clients, self._workers, self._publish = access, max_clients, workers, publish
+        self._cluster, self._clusters = cluster, clusters
+        self._access, self._max_clients, self._workers = access, max_clients, workers
 
-    def routes(self) -> list[Route]:
-        """Return the routes below /api/v1/."""
-        routes = [Route("/api/v1/openapi.json", self.description)]
+    @property
+    def _feed(self) -> Feed:
+        return self._cluster.open_feed()
+
+    def routes(self, prefix: str = "") -> list[Route]:
+        """Return the routes below /api/v1/, after a prefix."""
+        routes = [Route(f"{prefix}/api/v1/openapi.json", self.description)]
         for operation in _OPERATIONS:
-            path = operation.path.replace("{group}", "{group:path}")  # group ids may have slashes
-            routes.append(Route(f"/api/v1{path}", partial(self._answer, operation), methods=[operation.method]))
+            path = f"{prefix}/api/v1{operation.path.replace('{group}', '{group:path}')}"  # group ids may have slashes
+            routes.append(Route(path, partial(self._answer, operation), methods=[operation.method]))
         return routes
 
     async def _answer(self, operation: openapi.Operation, request: Request) -> Response:
@@ -157,7 +161,7 @@ class Api:
 
     def _group(self, request: Request) -> GroupSummary:
         name = unquote(request.path_params["group"])  # see EncodedGroupIds
-        group = self._board.groups.get(name)
+        group = self._feed.board.groups.get(name)
         if group is None:
             raise Problem("group", f"no group {name!r} is known; /api/v1/groups lists all")
         return group
@@ -173,14 +177,14 @@ class Api:
         """All groups as they are now, or as of a moment."""
         cursor, limit, at_ms = query["cursor"], query["limit"], query["at"]
         if cursor is None and limit is None and at_ms is None:
-            return await self._board.snapshot().body.response(request, self._feed.readers)
-        groups = self._board.groups
+            return await self._feed.board.snapshot().body.response(request, self._feed.readers)
+        groups = self._feed.board.groups
         if at_ms is not None:
-            groups = await self._read(self._archive.groups_at, list(groups.values()), at_ms)
+            groups = await self._feed.read(Archive.groups_at, list(groups.values()), at_ms)
         names = sorted(name for name in groups if cursor is None or name > cursor)
         page = names[:limit]
         next_cursor = page[-1] if len(page) < len(names) else None
-        return Json(self._board.groups_document([groups[name] for name in page], next_cursor))
+        return Json(self._feed.board.groups_document([groups[name] for name in page], next_cursor))
 
     @_route("/groups/{group}/rounds", openapi.ROUND_PAGE, *_LISTING)
     async def rounds(self, request: Request, query: Query) -> Response:
@@ -195,13 +199,13 @@ class Api:
     async def _page(self, query: Query, group: str | None) -> Response:
         with_diff = query["view"] != "summary"
         window = _page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
-        return Json(_page_document(await self._read(self._archive.page, window, with_diff=with_diff)))
+        return Json(_page_document(await self._feed.read(Archive.page, window, with_diff=with_diff)))
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
         """One round with its diff."""
         group, seq = self._group(request).group_id, openapi.digits(request.path_params["seq"])
-        body = await self._read(self._archive.round, group, seq) if seq is not None else None
+        body = await self._feed.read(Archive.round, group, seq) if seq is not None else None
         if body is None:
             raise Problem("round", f"group {group!r} has no such round, or no longer has it")
         return Json(Raw(body))
@@ -210,7 +214,7 @@ class Api:
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
         window = _page_query(query, self._group(request).group_id, MAX_PAGE)
-        owners, page, began = await self._read(self._archive.timeline, window)
+        owners, page, began = await self._feed.read(Archive.timeline, window)
         since = max(began if page.next is not None else 0, window.since or 0)
         annotations = self._annotations(window.group, since, window.until)
         return Json({**owners, "annotations": annotations, **_page_document(page)})
@@ -253,11 +257,11 @@ class Api:
     async def advice(self, request: Request, _: Query) -> Response:
         """Advice for the group, the worst first, from the stored history; the JSON of `advise --json`."""
         group, now_ms = self._group(request).group_id, time.time_ns() // 1_000_000
-        past = await self._read(self._archive.past, group, now_ms)
+        past = await self._feed.read(Archive.past, group, now_ms)
         return Json(Raw(await self._workers.run(request, forecasts.advice, group, now_ms, past)))
 
     async def _forecast(self, request: Request, function: Callable[..., bytes], *arguments: object) -> Response:
-        assignment = await self._read(self._archive.assignment, self._group(request).group_id)
+        assignment = await self._feed.read(Archive.assignment, self._group(request).group_id)
         return Json(Raw(await self._workers.run(request, function, assignment, *arguments)))
 
     @_route("/groups/{group}/episodes", openapi.EPISODE_PAGE, *_PAGING)
@@ -283,21 +287,26 @@ class Api:
         """Two episodes of a group, with the figures of `compare --json`: rebalances, moves, downtime, cost."""
         group = self._group(request).group_id
         before, after = [
-            await self._read(self._archive.episode, group, request.path_params[name]) for name in ("before", "after")
+            await self._feed.read(Archive.episode, group, request.path_params[name]) for name in ("before", "after")
         ]
         if before is None or after is None:
             raise Problem("episode")
         return Json({"before": before, "after": after, "figures": figure_changes(before, after)})
 
+    @_route("/clusters", openapi.CLUSTERS)
+    async def clusters(self, _: Request, __: Query) -> Response:
+        """The clusters that are served, and whether each is ready. Of several, each has `/clusters/NAME/api/v1`."""
+        return Json({"clusters": [cluster.document() for cluster in self._clusters]})
+
     @_route("/lag", openapi.LAGS)
     async def lags(self, _: Request, __: Query) -> Response:
         """Lag of each group in records, as last sampled; null: it has committed no offset."""
-        return Json({"groups": {group_id: lag.lag for group_id, lag in self._board.lags().items()}})
+        return Json({"groups": {group_id: lag.lag for group_id, lag in self._feed.board.lags().items()}})
 
     @_route("/groups/{group}/lag", GroupLag, _AT_PARAMETER)
     async def lag(self, request: Request, query: Query) -> Response:
         """A group's lag over the last hours, with the newest lag by partition; with `at` its samples up to then."""
-        lag = self._board.lags().get(self._group(request).group_id, GroupLag())
+        lag = self._feed.board.lags().get(self._group(request).group_id, GroupLag())
         return Json(lag if query["at"] is None else lag.until(query["at"]))
 
     @_route("/groups/{group}", openapi.GROUP, _AT_PARAMETER)
@@ -308,13 +317,13 @@ class Api:
         """
         group, at_ms = self._group(request), query["at"]
         annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)
-        now = {"standing": self._board.status_document(), "annotations": annotations[:_MAX_GROUP_ANNOTATIONS]}
+        now = {"standing": self._feed.board.status_document(), "annotations": annotations[:_MAX_GROUP_ANNOTATIONS]}
         if at_ms is None:
             today = start_of_day(time.time_ns() // 1_000_000)
-            downtime = self._board.current_stories.downtime.get(group.group_id, DowntimeTotals())
-            stored = await self._read(self._archive.group, group.group_id, today)
+            downtime = self._feed.board.current_stories.downtime.get(group.group_id, DowntimeTotals())
+            stored = await self._feed.read(Archive.group, group.group_id, today)
             return Json({"group": group, "downtime": downtime, **now, **stored})
-        then = await self._read(self._archive.group_at, group, at_ms)
+        then = await self._feed.read(Archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
         then["episodes"] = [Raw(with_story_suffix(body, annotations)) for body in then["episodes"]]
@@ -323,7 +332,7 @@ class Api:
 
     def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
         """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
-        every, end = self._board.current_stories.annotations, MAX_TIMESTAMP + 1 if until is None else until
+        every, end = self._feed.board.current_stories.annotations, MAX_TIMESTAMP + 1 if until is None else until
         listed = (annotation for annotation in every if group is None or fnmatchcase(group, annotation.groups))
         return [annotation for annotation in listed if since <= annotation.timestamp < end]
 
@@ -350,7 +359,7 @@ class Api:
             raise Problem("annotation", "send Content-Type: application/json")
         event = parse_request(await request.body())
         try:
-            await self._read(self._publish, event)
+            await to_thread.run_sync(self._cluster.publish, event, limiter=self._feed.readers)
         except MonitorError as error:
             raise Problem("publish", str(error)) from error
         return Json({"id": output_id(event, "annotation")}, HTTPStatus.ACCEPTED)
@@ -370,18 +379,19 @@ class Api:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
         words = (query["q"] or "").strip()
         limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
-        return Json({"found": await self._read(self._archive.search, words, limit) if words else []})
+        return Json({"found": await self._feed.read(Archive.search, words, limit) if words else []})
 
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
         window = _page_query(query, group, MAX_DIFFS)
-        page = await self._read(self._archive.stories, sort, window, opened=query.get("open"))
+        page = await self._feed.read(Archive.stories, sort, window, opened=query.get("open"))
         if sort == "episode":
-            marks = self._board.current_stories.annotations
+            marks = self._feed.board.current_stories.annotations
             page = page._replace(items=[with_story_suffix(body, marks) for body in page.items])
         names: dict[str, str] = {}
         for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
             names |= member_names(body)
-        return Json(_page_document(page, f"{sort}s") | {"names": names, "caughtUp": sort in self._board.status.whole})
+        standing = {"names": names, "caughtUp": sort in self._feed.board.status.whole}
+        return Json(_page_document(page, f"{sort}s") | standing)
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""
@@ -407,7 +417,7 @@ class Api:
         Last-Event-ID is no longer stored). With `stories=true` also `stories` (summaries of the newest episode of
         every group and of the open incidents), `episode` and `incident` (a changed one).
         """
-        if len(self._board.listeners) >= self._max_clients:
+        if sum(len(cluster.board.listeners) for cluster in self._clusters) >= self._max_clients:
             most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
             raise Problem("clients", most)
         wanted = FeedFilter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
@@ -420,6 +430,6 @@ class Api:
             return None
         epoch, number, story_number = [*event_id.split(".", 2), "", ""][:3]
         seq = openapi.digits(number)
-        if seq is None or epoch != self._board.extent.epoch:
+        if seq is None or epoch != self._feed.board.extent.epoch:
             return -1, None
         return seq, openapi.digits(story_number)

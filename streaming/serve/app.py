@@ -7,7 +7,7 @@ instead of 44. The page loads completely or not at all, and a browser repeats a 
 import base64
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from http import HTTPStatus
 from importlib.resources import files
 from posixpath import dirname, join, normpath
@@ -23,15 +23,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.records.events import Event
 from streaming.serve.api import Api, Json
+from streaming.serve.clusters import Cluster
 from streaming.serve.connections import BoundedBodies
-from streaming.serve.feed import Feed
 from streaming.serve.forecasts import Workers
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Exposition
 from streaming.serve.problems import Problem, kinds_page, on_error
-from streaming.serve.security import POLICY, Access, Guard
+from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, Guard, api_path
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
@@ -42,41 +41,49 @@ _EXPORT_STATEMENT: Final = re.compile(r"^export ((?:async )?(?:function|class|co
 
 
 def build(
-    feed: Feed,
+    clusters: Sequence[Cluster],
     *,
     access: Access,
     loopback_only: bool,
     max_clients: int,
     access_log: bool = False,
     workers: Workers | None = None,
-    publish: Callable[[Event], None] = lambda _: None,
 ) -> ASGIApp:
-    """Return the ASGI application: the page, the API, and the feed, which another thread updates.
+    """Return the ASGI application: the page, and the API and the feed of each cluster, which its thread updates.
 
-    ``workers`` compute forecasts; the caller closes them. ``publish`` writes an event, or raises MonitorError.
+    ``workers`` compute forecasts; the caller closes them.
     """
-    board, page = feed.board, Page()
-    api = Api(feed, access=access, max_clients=max_clients, workers=workers or Workers(), publish=publish)
+    page, routes, workers = Page(), list[Route](), workers or Workers()
+    names = [cluster.name for cluster in clusters] if len(clusters) > 1 else []
+    for cluster, prefix in zip([clusters[0], *clusters], ["", *(f"/clusters/{name}" for name in names)], strict=False):
+        api = Api(cluster, clusters, access=access, max_clients=max_clients, workers=workers)
+        routes += api.routes(prefix)
 
     async def health(_: Request) -> Response:
         return Json({"status": "up"})
 
     async def ready(_: Request) -> Response:
-        document = board.status_document()
-        is_ready, notice = document.pop("caughtUp"), {"notice": board.notice} if board.notice else {}
-        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return Json({"ready": is_ready, **document, **notice}, status)
+        documents = [cluster.document() for cluster in clusters]
+        is_ready = all(document["ready"] for document in documents)
+        body = {"ready": is_ready, "clusters": documents} if names else clusters[0].readiness()
+        return Json(body, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def missing(request: Request) -> Response:
+        named = CLUSTER_PREFIX.match(request.scope["path"])
+        if names and named is not None and named[1] not in names:
+            raise Problem("cluster", f"no cluster {named[1]!r} is served; there are {', '.join(names)}")
+        return await page.missing(request)
 
     answering = Starlette(
         routes=[
-            *api.routes(),
-            Route("/metrics", Exposition(board).response),
+            *routes,
+            Route("/metrics", Exposition(clusters).response),
             Route("/health", health),
             Route("/ready", ready),
             Route("/problems", kinds_page),
             Route("/", page.view),
             Route("/groups/{group:path}", page.view),
-            Route("/{path:path}", page.missing),
+            Route("/{path:path}", missing),
         ],
         middleware=[
             Middleware(BoundedBodies),
@@ -104,7 +111,7 @@ class EncodedGroupIds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with the encoded group id in its path kept encoded."""
-        if scope["type"] == "http" and scope["path"].startswith(("/api/v1/groups/", "/groups/")):
+        if scope["type"] == "http" and api_path(scope).startswith(("/api/v1/groups/", "/groups/")):
             parts = map(unquote, scope["raw_path"].decode("latin-1").split("/"))
             scope = {**scope, "path": "/".join(part.translate(_ENCODED_CHARACTERS) for part in parts)}
         await self._app(scope, receive, send)
@@ -131,7 +138,7 @@ class Page:
 
     async def missing(self, request: Request) -> Response:
         """Return the document for an unknown address, which it reports; programs receive a problem document instead."""
-        if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+        if api_path(request.scope).startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)
 

@@ -86,15 +86,10 @@ class Board:
     """Current state of all groups, the newest server-sent events, and the clients that wait for more."""
 
     def __init__(
-        self,
-        extent: Extent,
-        groups: dict[str, GroupSummary],
-        current_stories: CurrentStories | None = None,
-        *,
-        cluster: str = "",
+        self, extent: Extent, groups: dict[str, GroupSummary], stories: CurrentStories | None = None, cluster: str = ""
     ) -> None:
         self.cluster, self.extent, self.groups = cluster, extent, dict(groups)
-        self.current_stories = current_stories or CurrentStories()
+        self.current_stories = stories or CurrentStories()
         self.status = FeedStatus()
         #: Text that ``/ready`` shows.
         self.notice = ""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
@@ -59,21 +59,21 @@ class Feed:
     readers: CapacityLimiter
     times: FeedTimes
 
-    async def read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Query the archive in a thread; only a few queries run at once."""
-        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self.readers)
+    async def read(self, query: Callable[Concatenate[Archive, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Query the archive in a thread by one of its methods; only a few queries run at once."""
+        return await to_thread.run_sync(partial(query, self.archive, *args, **kwargs), limiter=self.readers)
 
     async def stored(self, position: int) -> list[FeedEvent] | None:
         """Return the rounds after the round ``position``, as on the board; None if retention has dropped one."""
         extent = self.board.extent
-        rows = await self.read(self.archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
     async def stored_stories(self, position: int) -> list[FeedEvent]:
         """Return the episodes and incidents that changed after the number ``position``, in their current form."""
         last = self.board.current_stories.last
-        rows = await self.read(self.archive.stories_after, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(Archive.stories_after, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 

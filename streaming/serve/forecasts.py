@@ -56,11 +56,9 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
     return encode(forecast_document(group.group_id, result))
 
 
-def plan(
-    assignment: bytes | None, targets: tuple[str, ...], restart: RollingRestart, times: Mapping[str, int]
-) -> bytes:
+def plan(assignment: bytes | None, targets: tuple[str, ...], change: RollingRestart, times: Mapping[str, int]) -> bytes:
     """Return the document of ``migrate --json`` with an empty ``happened``; raises as :func:`forecast`."""
-    return encode(plan_migration(_live_group(assignment), targets, restart=restart, times=times))
+    return encode(plan_migration(_live_group(assignment), targets, restart=change, times=times))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
@@ -81,8 +79,7 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
     """Return the document of ``advise --json`` for a group, without members' settings."""
     assignment, episodes, incidents, rounds = past
     history = GroupHistory(
-        group,
-        now_ms,
+        *(group, now_ms),
         episodes=list(map(decode_episode, episodes)),
         latest=None if assignment is None else _decoder.decode(assignment),
         incidents=list(map(decode_incident, incidents)),

@@ -210,15 +210,13 @@ DAMAGED: Final = "is damaged; restore a copy, or remove it to build it again fro
 _LOCKED: Final = "another program holds a lock on it"
 #: Messages by SQLite's primary error code.
 _REASONS: Final = {
-    sqlite3.SQLITE_BUSY: _LOCKED,
-    sqlite3.SQLITE_LOCKED: _LOCKED,
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _LOCKED),
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it can't be written: the file, its folder or the disk is read-only",
     sqlite3.SQLITE_PERM: "no permission to use it",
     sqlite3.SQLITE_CANTOPEN: "it can't be opened; its folder must exist, and be writable",
     sqlite3.SQLITE_IOERR: "the disk reports an error",
-    sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_NOTADB: DAMAGED,
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED),
 }
 _BLOCKING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 #: A disk with less free space than this counts as full.

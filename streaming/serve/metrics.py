@@ -7,7 +7,7 @@ restart of a consumer. Display names of members are labels of one series for eac
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streaming.serve.board import STALE_KINDS, Board
+from streaming.serve.clusters import Cluster
 from streaming.serve.connections import SharedBody
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import DowntimeTotals
@@ -40,12 +41,7 @@ _GROUP_FAMILIES: Final = (
     ("rebalances", "counter", ("cause",), "Rebalances, by the cause of the first round."),
     ("rounds", "counter", ("cause",), "Rounds of rebalances, by cause."),
     ("partitions_moved", "counter", (), "Partitions given to another owner."),
-    (
-        "partition_unavailable_seconds",
-        "counter",
-        (),
-        "Seconds without an owner between rounds, summed over partitions.",
-    ),
+    ("partition_unavailable_seconds", "counter", (), "Seconds without an owner between rounds, sum over partitions."),
     ("last_rebalance_timestamp_seconds", "gauge", (), "Time of the latest round."),
     ("", "info", (), "What kind of group it is."),
     ("cause_members", "info", ("cause",), "Display names of the members that the newest round with this cause names."),
@@ -61,10 +57,6 @@ class Metrics(Collector):
 
     def __init__(self, board: Board) -> None:
         self._board = board
-
-    def text(self) -> bytes:
-        """Return the metrics in Prometheus' text format."""
-        return generate_latest(self)
 
     def collect(self) -> Iterator[Metric]:
         """Yield one metric family per name."""
@@ -173,26 +165,45 @@ class Metrics(Collector):
         yield from (alive, last_heartbeat, up_to)
 
 
+class ClusterMetrics(Collector):
+    """Metrics of several clusters, by name; each sample has the label ``cluster``."""
+
+    def __init__(self, boards: Mapping[str, Board]) -> None:
+        self._boards = boards
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one metric family per name, with the samples of all clusters."""
+        families: dict[str, Metric] = {}
+        for cluster, board in self._boards.items():
+            for family in Metrics(board).collect():
+                samples = [sample._replace(labels={"cluster": cluster, **sample.labels}) for sample in family.samples]
+                shared = families.setdefault(family.name, family)
+                shared.samples = samples if shared is family else shared.samples + samples
+        yield from families.values()
+
+
 class Exposition:
     """The text of ``/metrics``: computed in a single thread, and shared by all requests of a short time."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, clusters: Sequence[Cluster]) -> None:
+        self._clusters = clusters
         self._rendering_limiter = CapacityLimiter(1)
         self._text: SharedBody | None = None
         self._until = 0.0
 
     async def response(self, request: Request) -> Response:
         """Return the response with the newest text, which is computed again if it is too old."""
-        view = copy(self._board)
-        view.groups = dict(view.groups)  # copied, as the groups may change while the thread reads them
-        text = await to_thread.run_sync(self._current, view, limiter=self._rendering_limiter)
+        views = {cluster.name: copy(cluster.board) for cluster in self._clusters}
+        for view in views.values():
+            view.groups = dict(view.groups)  # copied, as the groups may change while the thread reads them
+        text = await to_thread.run_sync(self._current, views, limiter=self._rendering_limiter)
         return await text.response(request, self._rendering_limiter)
 
-    def _current(self, view: Board) -> SharedBody:
+    def _current(self, views: Mapping[str, Board]) -> SharedBody:
         began = time.monotonic()
         if self._text is None or began >= self._until:
-            self._text = SharedBody(Metrics(view).text(), CONTENT_TYPE)
+            collector = ClusterMetrics(views) if len(views) > 1 else Metrics(*views.values())
+            self._text = SharedBody(generate_latest(collector), CONTENT_TYPE)
             # At most a third of the time is spent on the text, whatever its size and the number of requests.
             self._until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
         return self._text

@@ -163,29 +163,22 @@ INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORIES)
 EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
 _MARKS: Final = {"annotations": list[StoredAnnotation]}
 TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_MARKS)
-_PROGRESS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
+_STATUS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
 _PARTS: Final = {"stale": Stale, "parts": list[ComponentState]}
-GROUPS: Final = _answer(
-    "Groups", {**_PROGRESS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS
-)
+GROUPS: Final = _answer("Groups", {**_STATUS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS)
+_STANDING: Final = {"standing": _answer("Progress", _STATUS, _PARTS), **_MARKS}
+_PAST: Final = {"at": int, "episodes": list[Episode], "incidents": list[Incident]}
 GROUP: Final = _answer(
     "Group",
-    {
-        "group": GroupSummary,
-        "assignment": LatestAssignment | None,
-        "names": Names,
-        "standing": _answer("Progress", _PROGRESS, _PARTS),
-        **_MARKS,
-    },
-    {
-        "since": Since,
-        "downtime": DowntimeTotals,
-        "downtime_today": Downtime | None,
-        "at": int,
-        "episodes": list[Episode],
-        "incidents": list[Incident],
-    },
+    {"group": GroupSummary, "assignment": LatestAssignment | None, "names": Names, **_STANDING},
+    {"since": Since, "downtime": DowntimeTotals, "downtime_today": Downtime | None, **_PAST},
 )
+_CLUSTER: Final = _answer(
+    "Cluster",
+    {"name": str, "cluster_id": str | None, "ready": bool},
+    {"problem": str, "lag": int | None, "seq": Count, **_PARTS, "notice": str},
+)
+CLUSTERS: Final = _answer("Clusters", {"clusters": list[_CLUSTER]})  # type: ignore[valid-type] # built at run time
 _OBJECTS = dict[str, dict[str, Any]]
 FORECAST: Final = _answer(
     "Forecast",

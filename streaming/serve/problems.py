@@ -25,6 +25,7 @@ KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "proxy": (HTTPStatus.FORBIDDEN, "Connect through the authenticating proxy."),
     "writing": (HTTPStatus.FORBIDDEN, "Only known callers may write: start the server with --token-file."),
     "not-found": (HTTPStatus.NOT_FOUND, "Nothing is served at this path; /api/v1/openapi.json lists what is."),
+    "cluster": (HTTPStatus.NOT_FOUND, "No cluster of this name is served; /api/v1/clusters lists all."),
     "group": (HTTPStatus.NOT_FOUND, "The group is not known; /api/v1/groups lists all."),
     "round": (HTTPStatus.NOT_FOUND, "The group has no such round, or retention has dropped it."),
     "episode": (HTTPStatus.NOT_FOUND, "The group has no such episode, or retention has dropped it."),
@@ -34,6 +35,7 @@ KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "forecast": (HTTPStatus.UNPROCESSABLE_ENTITY, "The change can't be computed: `detail` has the reason."),
     "internal": (HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed: its log has the error."),
     "history": (HTTPStatus.SERVICE_UNAVAILABLE, "The history can't be read: `detail` has the reason. Try again."),
+    "unconnected": (HTTPStatus.SERVICE_UNAVAILABLE, "The cluster is away: `detail` has the reason. Try again."),
     "publish": (HTTPStatus.SERVICE_UNAVAILABLE, "Kafka did not take the event: `detail` has the reason."),
     "busy": (HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests are in progress. Try again later."),
     "clients": (HTTPStatus.SERVICE_UNAVAILABLE, "Too many clients follow the feed. Raise --max-clients."),
@@ -56,14 +58,8 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
 
     def response(self, instance: str) -> Response:
         """Return the HTTP response with the problem as JSON (RFC 9457)."""
-        body = {
-            "type": f"/problems#{self.kind}",
-            "title": self.status.phrase,
-            "status": self.status.value,
-            "detail": self.detail,
-            "instance": instance,
-            **self.members,
-        }
+        body = {"type": f"/problems#{self.kind}", "title": self.status.phrase, "status": self.status.value}
+        body |= {"detail": self.detail, "instance": instance, **self.members}
         return Response(msgspec.json.encode(body), self.status, self.headers, media_type=MEDIA_TYPE)
 
 

@@ -124,14 +124,13 @@ class RoundSummary(_RoundState, frozen=True, kw_only=True):
 class GroupSummary(_RoundState, frozen=True, kw_only=True):
     """The state of a group after its latest round, and its totals since the history began. Times are milliseconds.
 
-    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner
-    and the round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over
-    rebalances of more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null
-    while only the group's assignment is known. ``causes`` counts rounds by cause, ``rebalanceCauses`` rebalances by the
-    cause of their first round. ``names`` has display names of the members that ``cause`` names, and of awaited ones.
-    ``causeMembers``: by cause, the display names of the members that its newest round names.
-    ``status``: the worst that applies, ``since`` when, with its ``reason`` and the ids of ``awaited`` members;
-    ``state`` is Kafka's.
+    ``unavailableMs`` sums, over partitions, the time between the round that left a partition without an owner and the
+    round that gave it one; a gap that is still open counts once it closes. ``rebalanceMs`` sums, over rebalances of
+    more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null while only the
+    group's assignment is known. ``causes`` counts rounds by cause, ``rebalanceCauses`` rebalances by the cause of their
+    first round. ``names`` has display names of the members that ``cause`` names, and of awaited ones. ``causeMembers``:
+    by cause, the display names of the members that its newest round names. ``status``: the worst that applies,
+    ``since`` when, with its ``reason`` and the ids of ``awaited`` members; ``state`` is Kafka's.
     """
 
     cause: Cause | None
@@ -278,16 +277,14 @@ def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
 def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -> GroupSummary:
     """Return the group with a round added to its totals, and with a rebalance added if the round is its first."""
     kind = round_.cause.kind
-    causes, rebalance_causes = (
-        counts | {kind: counts.get(kind, 0) + 1} for counts in (group.causes, group.rebalance_causes)
-    )
+    causes, starts = (counts | {kind: counts.get(kind, 0) + 1} for counts in (group.causes, group.rebalance_causes))
     return structs.replace(
         group,
         rounds=group.rounds + 1,
         rebalances=group.rebalances + is_first,
         moved_total=group.moved_total + round_.moved,
         causes=causes,
-        rebalance_causes=rebalance_causes if is_first else group.rebalance_causes,
+        rebalance_causes=starts if is_first else group.rebalance_causes,
     )
 
 

@@ -57,6 +57,14 @@ def is_loopback(host: str) -> bool:
 #: `Host` of RFC 9110, 7.2: a name or IPv4 address, or an IPv6 address in brackets; a port.
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
 
+#: What precedes the API's path in paths of one of several clusters.
+CLUSTER_PREFIX: Final = re.compile(r"\A/clusters/([^/]+)(?=/api/)")
+
+
+def api_path(scope: Scope) -> str:
+    """Return a request's path without the prefix of a cluster, so that the same rules hold for each cluster's API."""
+    return CLUSTER_PREFIX.sub("", scope["path"])
+
 
 class Guard:
     """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
@@ -105,7 +113,7 @@ class Guard:
             return Problem("host", "this server listens on loopback and answers to localhost only")
         # ``Request.url`` can't replace the path by which routes are matched: Starlette builds the URL from the ``Host``
         # header, so a caller could choose it.
-        path = request.scope["path"]
+        path = api_path(request.scope)
         methods = _METHODS_BY_PATH.get(path, _READING_METHODS)
         if request.method not in methods:
             allowed = ", ".join(methods)

@@ -7,32 +7,24 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
 import uvicorn
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 
-from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness import Freshness
-from streaming.kafka.lag_reader import GroupLag
+from assignors.errors import OutsideFailure
 from streaming.recording.file import Recording
 from streaming.serve import connections
 from streaming.serve.app import build
-from streaming.serve.archive import Archive
-from streaming.serve.board import Board
+from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.connections import BoundedProtocol
-from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.follower import Follower
 from streaming.serve.forecasts import Workers
-from streaming.serve.history import STORIES, History, Retention
-from streaming.serve.security import Access, Proxies, TokenFile, is_loopback
-from streaming.serve.source import RECORDED_STORIES, RecordedSource, Source
-from streaming.serve.stories import Sort
-from streaming.settings.config import ServiceLevel
+from streaming.serve.history import Retention
+from streaming.serve.security import Access, TokenFile, is_loopback
+from streaming.serve.source import RecordedSource, Source
 
 log = logging.getLogger(__name__)
 
@@ -43,27 +35,10 @@ _DRAIN_SECONDS: Final = 5
 _MAX_REQUEST_HEAD: Final = 16 * 1024
 #: Seconds without progress of the follower after which the watchdog may end the process.
 _LOST_SECONDS: Final = 300.0
-#: Seconds between checks of the follower and the tokens.
+#: Seconds between attempts to connect to one of several clusters.
+_RECONNECT_SECONDS: Final = 10.0
+#: Seconds between checks of the followers and the tokens.
 _WATCH_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """Options of the web server ``serve``."""
-
-    history: Path
-    diffs_topic: str
-    stories: Mapping[str, Sort] = field(default_factory=lambda: STORIES)
-    host: str = "127.0.0.1"
-    port: int = 8686
-    token_file: Path | None = None
-    proxies: Proxies | None = None
-    access_log: bool = False
-    limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
-    max_clients: int = 1000
-    cluster_name: str = ""
-    times: FeedTimes = field(default_factory=FeedTimes)
-    levels: Sequence[ServiceLevel] = ()
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -111,37 +86,26 @@ class _Server(uvicorn.Server):
 
 
 class FeedServer:
-    """Serves the page, the feed and the API for the records of a source.
+    """Serves the page, the feeds and the API for clusters. A cluster that fails ends the server if it is the only one.
 
-    ``freshness`` returns the freshness of the components that write the topics, at a time of the monotonic clock.
     ``beat`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
-    ``lags`` returns the lag of each group that was sampled.
     """
 
     def __init__(
-        self,
-        source: Source,
-        options: ServeOptions,
-        *,
-        cluster_id: str,
-        freshness: Callable[[float], Freshness] = lambda _: Freshness(),
-        beat: Callable[[], None] = lambda: None,
-        lags: Callable[[], Mapping[str, GroupLag]] = dict,
+        self, clusters: Sequence[Cluster], options: ServeOptions, *, beat: Callable[[], None] = lambda: None
     ) -> None:
-        self._source, self._options, self._cluster_id = source, options, cluster_id
-        self._freshness, self._heartbeat, self._lags = freshness, beat, lags
+        self._clusters, self._options, self._beat = clusters, options, beat
         self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
-        self._failure: MonitorError | None = None
+        self._failure: Exception | None = None
         self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
-        self._history = History(
-            options.history, cluster_id=cluster_id, diffs_topic=options.diffs_topic, stories=options.stories
-        )
+        if len(clusters) == 1:
+            clusters[0].open()
         try:
             self.socket = listen(options.host, options.port)
         except BaseException:
-            self._history.close()
+            clusters[0].close()
             raise
         self.address = address(self.socket)
         if not is_loopback(options.host) and self._access.is_open:
@@ -162,86 +126,88 @@ class FeedServer:
             raise self._failure
 
     async def _serve(self) -> None:
-        options, loop = self._options, asyncio.get_running_loop()
-        history, name = self._history, options.cluster_name or self._cluster_id
-        board = Board(history.extent, history.groups, history.current_stories, cluster=name)
-        board.levels, board.lags, board.notice = options.levels, self._lags, history.notice
-        workers = Workers()
-        feed = Feed(board, Archive(history.path), CapacityLimiter(_MAX_READERS), options.times)
+        options, clusters, workers = self._options, self._clusters, Workers()
         app = build(
-            feed,
+            clusters,
             access=self._access,
             loopback_only=is_loopback(options.host),
             max_clients=options.max_clients,
             access_log=options.access_log,
             workers=workers,
-            publish=self._source.publish,
         )
 
         def stopping() -> None:
-            board.close()
+            for cluster in clusters:
+                cluster.board.close()
             workers.close()
 
         server = _Server(_uvicorn_config(app, connections.max_connections(options.max_clients)), stopping)
-        self._loop, self._server = loop, server
+        self._loop, self._server = asyncio.get_running_loop(), server
         if self._stopped.is_set():
             server.stop()
-
-        def failed(error: MonitorError) -> None:
-            self._failure = error
-            loop.call_soon_threadsafe(server.stop)
-
-        follower = Follower(
-            self._source, history, board, options.limits, loop=loop, failed=failed, freshness=self._freshness
-        )
-        follower.start()
-        watching = asyncio.create_task(_watch_follower(follower, self._access, board, self._heartbeat))
+        readers = CapacityLimiter(_MAX_READERS)
+        tasks = [asyncio.create_task(self._follow(cluster, readers, server)) for cluster in clusters]
+        watching = asyncio.create_task(self._watch())
         try:
             await server.serve([self.socket])
         finally:
             watching.cancel()
             stopping()
             self._loop = None
-            await to_thread.run_sync(follower.stop)
-            history.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for cluster in clusters:
+                cluster.close()
+
+    async def _follow(self, cluster: Cluster, readers: CapacityLimiter, server: _Server) -> None:
+        """Follow a cluster. If it fails, end the server; if it is one of several, connect again instead."""
+        while True:
+            try:
+                await cluster.follow(readers)
+            except Exception as error:  # noqa: BLE001 - no failure of one cluster may end the others
+                if len(self._clusters) == 1:
+                    self._failure = error
+                    server.stop()
+                    return
+                reason = str(error) or type(error).__name__
+                if reason != cluster.problem:
+                    log.warning("cluster %s: %s; connecting again every %d s", cluster.name, reason, _RECONNECT_SECONDS)
+                cluster.problem = reason
+            await asyncio.sleep(_RECONNECT_SECONDS)
+
+    async def _watch(self) -> None:
+        tokens = self._access.valid()
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if min([cluster.watch() for cluster in self._clusters]) < _LOST_SECONDS:
+                self._beat()
+            if self._access.valid() is not tokens:
+                tokens = self._access.valid()
+                for cluster in self._clusters:
+                    cluster.board.wake()  # ends the streams of callers without a valid token, also without events
 
 
 def serve_recording(recording: Recording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:
     """Serve the page of a recording until SIGTERM or SIGINT; ``started`` is called with the server once it listens."""
     with tempfile.TemporaryDirectory() as folder:
         history, limits = Path(folder) / "history.sqlite", Retention(2**62, 2**50)  # of any age and size
-        options = ServeOptions(history, "diffs", RECORDED_STORIES, host=host, port=port, limits=limits)
+        options = ServeOptions(history, host=host, port=port, limits=limits)
         source = cast("Source", RecordedSource(recording))  # RecordedSource has all members that the server uses
-        server = FeedServer(source, options, cluster_id="recording")
+        server = FeedServer([Cluster(lambda: source, options)], options)
         started(server)
         server.run()
 
 
-async def _watch_follower(follower: Follower, access: Access, board: Board, beat: Callable[[], None]) -> None:
-    tokens = access.valid()
-    while True:
-        await asyncio.sleep(_WATCH_SECONDS)
-        follower.watch()
-        if follower.silent_seconds < _LOST_SECONDS:
-            beat()
-        if access.valid() is not tokens:
-            tokens = access.valid()
-            board.wake()  # ends the streams of callers without a valid token, also while there are no events
-
-
 def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
+    without: dict[str, Any] = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)
     return uvicorn.Config(
         app,
         http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
+        **{"ws": "none", "lifespan": "off", "log_config": None, **without},
         timeout_keep_alive=connections.IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
         h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
-        proxy_headers=False,
         backlog=512,
     )

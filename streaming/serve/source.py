@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Message
@@ -56,19 +57,19 @@ class Source:
         self._leaderless: dict[Place, int] = {}
         self._silent = False
 
+    @property
+    def default_history(self) -> Path:
+        """The default path of this cluster's history."""
+        return self._settings.default_history(self.cluster_id)
+
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         """Start reading at ``{(topic, partition): next offset}`` if a topic still has its id, else at its beginning.
 
         A missing topic is read once it exists. Raise OutsideFailure if the servers now belong to another cluster.
         """
+        fetch = {"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024}
         reader = TopicReader(
-            self._settings.kafka,
-            self.topics,
-            positions=positions,
-            ids=ids,
-            wait=True,
-            follow=True,
-            properties={"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024},
+            *(self._settings.kafka, self.topics), positions=positions, ids=ids, wait=True, follow=True, properties=fetch
         )
         self._reader = self._opened.enter_context(closing(reader))
         self._update_state()
@@ -169,11 +170,12 @@ class RecordedSource:
     """Source of a recording's diffs, assignments, episodes and incidents, without Kafka."""
 
     stale = None
+    cluster_id, topics, stories = "recording", ("diffs", "assignments"), RECORDED_STORIES
 
     def __init__(self, recording: Recording) -> None:
         self._records = self._replayed(recording)
         self.caught_up = False
-        self.ids = dict.fromkeys(("diffs", "assignments", *RECORDED_STORIES), "recording")
+        self.ids = dict.fromkeys((*self.topics, *self.stories), "recording")
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         """Do nothing, as the history of a recording is always empty at the start."""

@@ -189,9 +189,7 @@ class StoryTable:
         """Read the current stories from the tables."""
         row = self._execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
         annotations = self._execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
-        totals = self._execute(
-            "SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON groups.id = group_id"
-        )
+        totals = self._execute("SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON id = group_id")
         self.current_stories = CurrentStories(
             int(row[0]) if row else 0,
             downtime={name: DowntimeTotals(*sums) for name, *sums in totals},

@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
 from streaming.settings import section
@@ -20,6 +20,7 @@ _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 
 #: Largest size of a settings file; a usual file has a few dozen lines.
 _MAX_FILE_CHARACTERS: Final = 2**20
+_CLUSTER_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 #: Longest topic prefix: the length of Kafka's longest topic name, less that of the monitor's longest topic name.
 _LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
 
@@ -34,6 +35,15 @@ class TopicName:
         return f"{topics.prefix}{self._name}"
 
 
+def _check_prefix(prefix: str) -> str:
+    if re.fullmatch(r"[a-zA-Z0-9._-]*", prefix) is None:
+        raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
+    return prefix
+
+
+TopicPrefix = Annotated[str, Field(max_length=_LONGEST_PREFIX), AfterValidator(_check_prefix)]
+
+
 class TopicSettings(Section):
     """Names of the monitor's topics, each with the prefix, and the parameters of their creation (``[topics]``).
 
@@ -42,19 +52,12 @@ class TopicSettings(Section):
 
     model_config = ConfigDict(ignored_types=(TopicName,))
 
-    prefix: str = Field(default="", max_length=_LONGEST_PREFIX)
+    prefix: TopicPrefix = ""
     partitions: int = Field(default=4, ge=1, le=100_000)
     #: Days for which episodes and incidents stay in their topics after their last change (``retention.ms``).
     episodes_keep_days: int = Field(default=90, ge=1, le=36_500)
     #: Replication factor of the topics; -1: the brokers' default.replication.factor.
     replication_factor: int = Field(default=-1, ge=-1, le=10_000)
-
-    @field_validator("prefix")
-    @classmethod
-    def _check_prefix(cls, prefix: str) -> str:
-        if re.fullmatch(r"[a-zA-Z0-9._-]*", prefix) is None:
-            raise ValueError(f"{prefix!r}: Kafka takes letters, digits, '.', '_' and '-' in topic names")
-        return prefix
 
     membership = TopicName("rebalance.membership")
     #: One diff per round.
@@ -80,6 +83,12 @@ class TopicSettings(Section):
     def made(self) -> tuple[str, ...]:
         """Return the names of the topics that the command ``topics`` shows and creates."""
         return *self.names, self.episodes, self.incidents, self.signs
+
+
+class ClusterSettings(KafkaSettings):
+    """A further cluster of ``serve`` (``[[clusters]]``): the settings of ``[kafka]`` for it, and its topic prefix."""
+
+    topic_prefix: TopicPrefix = ""
 
 
 class CollectSettings(Section):
@@ -200,11 +209,27 @@ class Settings(BaseSettings):
     signs: HeartbeatSettings = HeartbeatSettings()
     notify: list[NotifyTarget] = Field(default=[])
     slo: list[ServiceLevel] = Field(default=[])
+    clusters: list[ClusterSettings] = Field(default=[])
+
+    @field_validator("clusters")
+    @classmethod
+    def _check_names(cls, clusters: list[ClusterSettings], info: ValidationInfo) -> list[ClusterSettings]:
+        every = [info.data.get("kafka", KafkaSettings()), *clusters]
+        names = {kafka.cluster_name for kafka in every if _CLUSTER_NAME.fullmatch(kafka.cluster_name)}
+        if clusters and len(names) < len(every):
+            raise ValueError("each needs a cluster_name of its own, [kafka] too: letters, digits, '.', '_' and '-'")
+        return clusters
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources of settings, highest precedence first: the environment overrides the file."""
         return sources["env_settings"], sources["init_settings"]
+
+    @property
+    def each_cluster(self) -> list[Self]:
+        """Return the settings for each cluster: these, then one for each of ``clusters``."""
+        prefixed = ((kafka, self.topics.model_copy(update={"prefix": kafka.topic_prefix})) for kafka in self.clusters)
+        return [self, *(self.model_copy(update={"kafka": kafka, "topics": topics}) for kafka, topics in prefixed)]
 
     @property
     def collector_id(self) -> str:

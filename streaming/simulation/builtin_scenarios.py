@@ -78,9 +78,7 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
     ),
     "scale-in": BuiltinScenario(
         *("a quarter of the members leaves, one every ten seconds", 4, 12),
-        lambda n, _: (
-            _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda index: {"leave": f"c{n - index}"})
-        ),
+        lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda at: {"leave": f"c{n - at}"}),
     ),
     "crash": BuiltinScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
     "long-gc": BuiltinScenario(

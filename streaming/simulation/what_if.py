@@ -209,9 +209,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
     subscribed = {topic for member in change.after.members for topic in member.topics}
     there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
     return Outlook(
-        way,
-        own,
-        assignment,
+        *(way, own, assignment),
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),

@@ -34,12 +34,7 @@ INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source",
 #: Output columns: the values of the codec's headers as columns, and any other headers unchanged.
 OUTPUT = {
     "topic": "string",
-    "key": "binary",
-    "value": "binary",
-    "ce_type": "binary",
-    "ce_id": "binary",
-    "ce_source": "binary",
-    "ce_time": "binary",
+    **dict.fromkeys(("key", "value", "ce_type", "ce_id", "ce_source", "ce_time"), "binary"),
     "other_headers": "array<struct<key: string, value: binary>>",
     "partition": "int",
 }

@@ -133,9 +133,7 @@ class BatchMetrics:
         self._counters = {
             field: Counter(name(metric), text, registry=registry) for field, (metric, text) in _COUNTERS.items()
         }
-        self._gauges = {
-            field: Gauge(name(metric), text, registry=registry) for field, (metric, text) in _GAUGES.items()
-        }
+        self._gauges = {key: Gauge(name(metric), text, registry=registry) for key, (metric, text) in _GAUGES.items()}
         lag = "Unread membership events, open transactions included, in the partition with the most."
         self.lag = Gauge(name("lag_records"), lag, registry=registry)
 

@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 LOCKED: Final = "4.2.0"
 OLDEST: Final = (4, 1)
 #: Jars of the connector that are also part of PySpark: a second copy would slow down the start.
-_IN_PYSPARK = (
-    "hadoop-client-",
-    "scala-library-",
-    "slf4j-api-",
-    "lz4-java-",
-    "snappy-java-",
-    "scala-parallel-",
-    "jsr305-",
-)
+_IN_PYSPARK = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-", "scala-parallel-", "jsr305-")
 #: The most bytes and rows of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory;
 #: fewer rows would make more frames.
 _FRAME_BYTES: Final = 16 << 20

@@ -119,14 +119,12 @@ class Supervisor:
         blocked: the partition and first offset of a transaction that is open for too long, or None.
     """
 
-    def __init__(
-        self, options: StreamOptions, membership: str, topics: Mapping[str, Identity], partitions: int
-    ) -> None:
-        self.growth = PartitionGrowth(membership, partitions)
+    def __init__(self, options: StreamOptions, topic: str, topics: Mapping[str, Identity], partitions: int) -> None:
+        self.growth = PartitionGrowth(topic, partitions)
         self.limit = BatchLimit(options.max_offsets_per_trigger)
         self.applied_up_to: float | None = None
         self.blocked: tuple[int, int] | None = None
-        self._options, self._membership, self._topics = options, membership, dict(topics)
+        self._options, self._membership, self._topics = options, topic, dict(topics)
         self._contact = Contact()
         #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
         self._due: dict[int, int] = {}

@@ -10,11 +10,11 @@ from playwright.sync_api import Browser, Locator, Route, expect
 
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
 from tests.support.browser import TOO_WIDE, open_page
-from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records
+from tests.support.feed import ASSIGNMENTS, MemorySource, records
 from tests.support.feed_server import running
 from tests.support.histories import Group, change, sample
 from tests.support.wait import eventually
@@ -60,7 +60,7 @@ def count(rows: Locator) -> int:
 def test_large_group_shows_first_members_and_finds_the_rest(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     group(source, 3)
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/large")
@@ -96,7 +96,7 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
     source = MemorySource()
     rounds = Group("g", {"t": 6}, 1).diffs(3)
     source.put(*records(rounds[:1]))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     requests: list[Route] = []
 
     def kept(route: Route) -> None:
@@ -122,7 +122,7 @@ def test_page_sends_one_request_at_a_time(browser: Browser, tmp_path: Path) -> N
 def test_search_finds_members_beyond_the_first_rows(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records([sample()]))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/g")

@@ -10,12 +10,12 @@ from playwright.sync_api import Browser, expect
 
 from streaming.freshness import ComponentState, Freshness, Late
 from streaming.serve.board import Stale
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
-from streaming.serve.server import ServeOptions
 from tests.support.browser import open_page
 from tests.support.built_diffs import START
 from tests.support.compacted import checkout, updated
-from tests.support.feed import DIFFS, MemorySource, records, story
+from tests.support.feed import MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, play, static_member_handover
 from tests.support.wait import eventually
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
@@ -64,7 +64,7 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
     states = [Freshness()]
     source = MemorySource()
     source.put(*records(Group("orders", {"t": 6}, 1).diffs(5)))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source, lambda: states[0]) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
@@ -98,7 +98,7 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     for number, name in enumerate(names):
         source.put(*records(Group(name, {"t": 6}, 1).diffs(3), start=3 * number))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
@@ -122,7 +122,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
     assert others
     source = MemorySource()
     source.put(*before)
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         page = watched.page
@@ -142,7 +142,7 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
 
 def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, feed.server.address)
         nothing = watched.page.locator(".nothing")
@@ -166,7 +166,7 @@ def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path
     episode = replace(updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000)
     source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
     source.put(story(replace(episode, updated_at=START + 93_000, rounds=[])))
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])
         watched = open_page(browser, f"{feed.server.address}/groups/shop", timezone="Asia/Tokyo")

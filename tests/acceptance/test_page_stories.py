@@ -18,8 +18,8 @@ from streaming.records.codec import encode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
 from streaming.records.events import CLUSTER, Annotation, Event, GroupPauses
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
-from streaming.serve.server import ServeOptions
 from tests.support.axe import violations
 from tests.support.browser import PAINTS, TOO_WIDE, open_page
 from tests.support.built_diffs import START, DiffBuilder
@@ -82,7 +82,7 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
 def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
     source = MemorySource()
     # The diffs have timestamps of 2023.
-    options = ServeOptions(tmp_path / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
         yield Shown(watched.page, feed)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from anyio import CapacityLimiter
 from starlette.types import ASGIApp
@@ -20,10 +20,12 @@ from streaming.records.events import Event
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus, Stale
+from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.feed import Feed, FeedTimes
-from streaming.serve.history import History
+from streaming.serve.history import STORIES, History
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import Access
+from streaming.serve.source import Source
 from streaming.serve.stories import Sort
 from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import updated
@@ -81,6 +83,9 @@ class MemorySource:
     batch: int = 500
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
     stale: Stale | None = None
+    cluster_id: str = "c"
+    topics: tuple[str, ...] = (DIFFS, ASSIGNMENTS)
+    stories: Mapping[str, Sort] = field(default_factory=lambda: STORIES)
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
         self.positions = dict(positions) if {**self.ids, **ids} == self.ids else {}
@@ -127,12 +132,28 @@ class MemorySource:
         self.arrived.set()
 
 
-def service(history: History, **options: Any) -> ASGIApp:
-    """Return the application over a history whose content does not change."""
+def clustered(history: History, name: str = "", **options: Any) -> Cluster:
+    """Return a connected cluster over a history whose content does not change."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     board.lags = options.pop("lags", dict)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
+    cluster = cluster_of(feed, name)
+    cluster.publish = options.pop("publish", lambda _: None)
+    return cluster
+
+
+def cluster_of(feed: Feed | None, name: str = "") -> Cluster:
+    """Return a cluster that is connected if it has a feed."""
+    cluster = Cluster(lambda: cast("Source", None), ServeOptions(), name=name)
+    cluster.feed, cluster.cluster_id = feed, "c" if feed else None
+    return cluster
+
+
+def service(*histories: History, names: Sequence[str] = ("",), **options: Any) -> ASGIApp:
+    """Return the application over the histories of clusters with these names."""
+    common = {name: options.pop(name) for name in ("whole", "lags", "publish") if name in options}
+    clusters = [clustered(history, name, **common) for history, name in zip(histories, names, strict=True)]
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])
-    return build(feed, **({"access": Access(), "loopback_only": True, "max_clients": 10} | options))
+    return build(clusters, **({"access": Access(), "loopback_only": True, "max_clients": 10} | options))

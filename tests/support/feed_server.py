@@ -7,14 +7,16 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from assignors.errors import MonitorError
 from streaming.freshness import Freshness
 from streaming.kafka.lag_reader import GroupLag
-from streaming.serve.server import FeedServer, ServeOptions
+from streaming.serve.clusters import Cluster, ServeOptions
+from streaming.serve.server import FeedServer
+from streaming.serve.source import Source
 from tests.support.feed import MemorySource
 
 
@@ -69,22 +71,30 @@ class Running:
             self.ended.append(None)
 
 
+def served(source: MemorySource, options: ServeOptions, name: str = "") -> Cluster:
+    """Return a cluster whose records are in memory."""
+    return Cluster(lambda: cast("Source", source), options, name=name)
+
+
 @contextlib.contextmanager
 def running(
     options: ServeOptions,
     source: MemorySource | None = None,
     freshness: Callable[[], Freshness] = Freshness,
     beat: Callable[[], None] = lambda: None,
+    *,
+    name: str = "",
+    further: Sequence[Cluster] = (),
 ) -> Iterator[Running]:
     """Run a server in a thread; the end of the block stops it as a signal would.
 
-    ``freshness``: component heartbeats.
+    ``freshness``: component heartbeats. ``further``: clusters besides the first.
     """
     source = source or MemorySource()
     lags: dict[str, GroupLag] = {}
-    server = FeedServer(
-        source, options, cluster_id="c", freshness=lambda _: freshness(), beat=beat, lags=lambda: dict(lags)
-    )
+    first = served(source, options, name)
+    first.freshness, first.lags = lambda _: freshness(), lambda: dict(lags)
+    server = FeedServer([first, *further], options, beat=beat)
     feed = Running(source, server, lags)
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()

@@ -92,7 +92,7 @@ class KafkaCluster:
     def __init__(
         self, folder: Path, *, size: int = 3, controllers: int = 1, properties: Mapping[str, str] | None = None
     ) -> None:
-        runtime = prepare(progress=None)
+        runtime = prepare()
         ports = free_ports(2 * size)
         clients, quorum = ports[:size], dict(enumerate(ports[size : size + controllers], 1))
         cluster_id = new_uuid()

@@ -24,10 +24,12 @@ from streaming.records.codec import encode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from streaming.records.events import Event
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import FeedServer, ServeOptions
+from streaming.serve.server import FeedServer
 from tests.support.diff_episodes import QuietNote, updates
-from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, diff_id, records, story
+from tests.support.feed import ASSIGNMENTS, MemorySource, diff_id, records, story
+from tests.support.feed_server import served
 from tests.support.histories import Group
 from tests.support.incidents import incident
 
@@ -155,7 +157,7 @@ def main() -> None:
         shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
         diffs += [restamped(diff, diff.timestamp + shift) for diff in past]
-    source = MemorySource()
+    source = MemorySource(cluster_id="memory")
     diffs.sort(key=lambda diff: diff.timestamp)
     source.put(*records(diffs))
     stories = StoryTable() if options.stories else None
@@ -166,11 +168,8 @@ def main() -> None:
     for group in groups:
         latest = encode(group.latest())
         source.put(TopicRecord(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
-    server = FeedServer(
-        source,
-        ServeOptions(options.database, DIFFS, port=options.port, token_file=options.token_file),
-        cluster_id="memory",
-    )
+    settings = ServeOptions(options.database, port=options.port, token_file=options.token_file)
+    server = FeedServer([served(source, settings)], settings)
     sys.stdout.write(f"serving {server.address}\n")
     sys.stdout.flush()
     if options.live:

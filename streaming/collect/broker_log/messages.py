@@ -166,9 +166,7 @@ def _needle(template: str) -> str:
     return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
 
 
-_COMPILED: Final = tuple(
-    (message, _needle(message.template), compile_template(message.template)) for message in MESSAGES
-)
+_COMPILED: Final = tuple((entry, _needle(entry.template), compile_template(entry.template)) for entry in MESSAGES)
 
 
 def read_message(
@@ -184,9 +182,7 @@ def read_message(
     return None
 
 
-def _event(
-    message: Message, match: re.Match[str], timestamp: LogTimestamp | None, *, is_exact: bool
-) -> CoordinatorEvent:
+def _event(message: Message, match: re.Match[str], at: LogTimestamp | None, *, is_exact: bool) -> CoordinatorEvent:
     part = match.groupdict()
     reason = (part.get("reason") or "").strip()
     member_ids = tuple(part[name] for name in ("member", "other") if part.get(name) is not None)
@@ -208,7 +204,7 @@ def _event(
         reason=reason,
         client_reason=_sent(part.get("client_reason")),
         late=message.late,
-        timestamp=timestamp,
+        timestamp=at,
     )
     if message.kind is not MessageKind.PREPARING or not reason:
         return event

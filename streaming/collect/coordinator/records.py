@@ -10,20 +10,10 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from streaming.collect.coordinator import classic, modern
+from streaming.collect.coordinator import classic, modern, schema
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import STABLE, GroupPart, ModernKind
-from streaming.collect.coordinator.schema import (
-    Field,
-    MalformedRecord,
-    NewerRecord,
-    Read,
-    Reader,
-    Value,
-    read_fields,
-    strings,
-    structs,
-)
+from streaming.collect.coordinator.schema import Field, Read, Reader, Value, strings, structs
 from streaming.records.events import ObservedMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -258,18 +248,18 @@ def decode(
 def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
     """Decode one record by the general layout of its type; see :func:`decode`."""
     if key is None or len(key) < len(_COMMIT_TYPES[0]):
-        raise MalformedRecord(f"key: {key!r} has no record type")
+        raise schema.MalformedRecord(f"key: {key!r} has no record type")
     reader = Reader(key)
     number = reader.int16("key.type")
     kind = _TYPES.get(number)
     if kind is None and number > max(_TYPES):
-        raise NewerRecord(f"record type {number}")
+        raise schema.NewerRecord(f"record type {number}")
     if kind is None:
         return None
     group_id = reader.string("key.group")
     if not is_wanted(group_id):
         return None
-    key_fields = read_fields(reader, "key", kind.key)
+    key_fields = schema.read_fields(reader, "key", kind.key)
     return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **key_fields)
 
 

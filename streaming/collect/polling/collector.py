@@ -158,14 +158,12 @@ class PollingCollector(BaseCollector):
             self._newer_than_answer.add(group_id)
         self._groups[group_id] = resumed(event)
 
-    def _must_wait(self, group_id: str, now: float) -> bool:
+    def _must_wait(self, group: str, now: float) -> bool:
         """Return True for ``OTHER_SECONDS``, in which the group's other collector can publish the change itself."""
-        if now - self._held.setdefault(group_id, now) < OTHER_SECONDS:
+        if now - self._held.setdefault(group, now) < OTHER_SECONDS:
             return True
-        del self._held[group_id]
-        _log.info(
-            "group %s: no other collector publishes its changes any more: this collector publishes them", group_id
-        )
+        del self._held[group]
+        _log.info("group %s: no other collector publishes its changes any more: this collector publishes them", group)
         return False
 
     def _take_list(self, listing: GroupListing) -> None:

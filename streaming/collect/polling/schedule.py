@@ -104,9 +104,7 @@ class Schedule:
         if self._refill(now) <= 0:
             return taken
         slots = self._slots
-        due = sorted(
-            (slot.due, group_id) for group_id, slot in slots.items() if slot.due <= now and not slot.is_pending
-        )
+        due = sorted((slot.due, name) for name, slot in slots.items() if slot.due <= now and not slot.is_pending)
         flux = deque(group_id for _, group_id in due if not slots[group_id].unchanged_answers)
         rest = deque(group_id for _, group_id in due if slots[group_id].unchanged_answers)
         while self._budget > 0 and (flux or rest):

@@ -251,10 +251,7 @@ class Incremental(EagerWorkers):
             for member_id, name in ids.items()
         }
         answer = incremental.assign(
-            last.memory if stays else incremental.LeaderMemory(),
-            running,
-            _configured(step),
-            step.at,
+            *(last.memory if stays else incremental.LeaderMemory(), running, _configured(step), step.at),
             max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
             generation=generation,
         )

@@ -21,13 +21,15 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp
 
 from streaming.records.codec import encode
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import POLICY, Access, Proxies
-from streaming.serve.server import FeedServer, ServeOptions
+from streaming.serve.server import FeedServer
 from tests.fuzz.case import Case, Target
 from tests.support.compacted import checkout
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service, stories, story
+from tests.support.feed_server import served
 from tests.support.histories import Group
 from tests.support.incidents import incident
 
@@ -172,8 +174,8 @@ def _server() -> tuple[int, _LoggedErrors]:
     """Start a server over the rounds of :func:`_rounds`; return its port, and the errors that the server logs."""
     source = MemorySource()
     source.put(*_rounds())
-    options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", DIFFS, port=0, limits=Retention(2**50, 2**40))
-    server = FeedServer(source, options, cluster_id="c")
+    options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
+    server = FeedServer([served(source, options)], options)
     threading.Thread(target=server.run, daemon=True).start()
     logging.disable(logging.NOTSET)
     complaints = _LoggedErrors()

@@ -40,7 +40,7 @@ from streaming.spark.progress import batch_report
 from streaming.spark.start import StreamOptions
 from streaming.spark.supervisor import Supervisor
 from tests.support.asgi import ask
-from tests.support.feed import MemorySource, records
+from tests.support.feed import MemorySource, cluster_of, records
 from tests.support.histories import Group
 from tests.support.memory_kafka import MemoryKafka
 
@@ -123,7 +123,7 @@ class Scene:
         loop.close()
         self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
         feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-        self.app = build(feed, access=Access(), loopback_only=True, max_clients=10)
+        self.app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=10)
         self._tracked = 0
 
     def second(self) -> None:

@@ -2,6 +2,7 @@
 import { unassignedCount } from "../core/attention.js";
 import { h } from "../core/dom.js";
 import { ago, causeGlyph, causeText, causeTip, number, visible } from "../core/format.js";
+import { groupAddress } from "../core/router.js";
 
 const SHOWN = 60;
 
@@ -9,7 +10,7 @@ function line(summary, fresh) {
   const what = summary.moved ? `${number(summary.moved)} moved` : "nothing moved";
   const note = unassignedCount(summary, null) ? `${what}, ${number(summary.unassigned)} unassigned` : what;
   return h("li", { class: fresh ? "fresh" : "" },
-    h("a", { href: `/groups/${encodeURIComponent(summary.groupId)}?round=${summary.seq}`, "data-link": true },
+    h("a", { href: groupAddress(summary.groupId, { round: summary.seq }), "data-link": true },
       h("span", { class: "cause", "data-cause": summary.cause.kind }, h("i", { "aria-hidden": "true" }, causeGlyph(summary.cause.kind))),
       h("b", {}, visible(summary.groupId)),
       h("time", { "data-at": summary.timestamp }, ago(summary.timestamp)),

@@ -1,6 +1,7 @@
 // The card of what needs attention: incidents of the cluster, of groups, then groups that do not become stable.
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { ago, kindText, number, visible } from "../core/format.js";
+import { groupAddress } from "../core/router.js";
 import { inZone } from "../core/zone.js";
 
 // On a small screen the table would be out of sight.
@@ -47,7 +48,7 @@ export class Attention {
   item({ what, groupId }) {
     const isCluster = what === "cluster";
     const parts = [h("span", { class: "mark" }), h("b", {}, isCluster ? "Cluster" : visible(groupId)), h("time"), h("span", { class: "story" })];
-    return h("li", {}, isCluster ? h("div", {}, parts) : h("a", { href: `/groups/${encodeURIComponent(groupId)}`, "data-link": true }, parts));
+    return h("li", {}, isCluster ? h("div", {}, parts) : h("a", { href: groupAddress(groupId), "data-link": true }, parts));
   }
 
   fill(item, { what, kind, tone, since, story }) {

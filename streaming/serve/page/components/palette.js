@@ -2,18 +2,16 @@
 import { get } from "../core/api.js";
 import { h, setAttribute, setText } from "../core/dom.js";
 import { counting, visible } from "../core/format.js";
-import { go } from "../core/router.js";
+import { go, groupAddress } from "../core/router.js";
 import { store } from "../core/store.js";
 
 const MOST = 8; // groups; the server finds the others
 const PAUSE_MS = 120;
 
-const groupUrl = (group, find) => `/groups/${encodeURIComponent(group)}${find ? `?find=${encodeURIComponent(find)}` : ""}`;
-
 function described({ kind, groupId, topic, partition, owners, partitions, name }) {
-  if (kind === "partition") return { url: groupUrl(groupId, `${topic}-${partition}`), name: `${topic}-${partition}`, note: `owned by ${owners.join(", ")} in ${groupId}` };
-  if (kind === "topic") return { url: groupUrl(groupId, topic), name: topic, note: `topic, ${counting(partitions, "partition")} read by ${groupId}` };
-  return { url: groupUrl(groupId, name), name, note: `member of ${groupId}` };
+  if (kind === "partition") return { url: groupAddress(groupId, { find: `${topic}-${partition}` }), name: `${topic}-${partition}`, note: `owned by ${owners.join(", ")} in ${groupId}` };
+  if (kind === "topic") return { url: groupAddress(groupId, { find: topic }), name: topic, note: `topic, ${counting(partitions, "partition")} read by ${groupId}` };
+  return { url: groupAddress(groupId, { find: name }), name, note: `member of ${groupId}` };
 }
 
 export class Palette {
@@ -43,7 +41,7 @@ export class Palette {
     const text = this.input.value.trim().replace(/^who owns\s+/i, "").replace(/\?$/, "").trim();
     clearTimeout(this.timer);
     const groups = [...store.groups.keys()].filter((id) => id.toLowerCase().includes(text.toLowerCase())).sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
-    const found = groups.slice(0, MOST).map((id) => ({ url: groupUrl(id), name: id, note: "group" }));
+    const found = groups.slice(0, MOST).map((id) => ({ url: groupAddress(id), name: id, note: "group" }));
     this.text = text;
     this.show(found, text ? "Searching members and topics" : `Type a part of a name; ${counting(store.groups.size, "group")} are known.`);
     if (!text) return;

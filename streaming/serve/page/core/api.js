@@ -4,6 +4,11 @@ import { askForToken, authorization } from "./session.js";
 const AGAIN_MS = 500;
 const MOST_MS = 10_000;
 
+// The cluster that the address names; without a name the first one, whose API is at the root.
+export const cluster = new URLSearchParams(location.search).get("cluster");
+export const ROOT = "/api/v1/";
+export const API = cluster ? `/clusters/${encodeURIComponent(cluster)}${ROOT}` : ROOT;
+
 export class ApiError extends Error {
   constructor(status, detail) {
     super(detail);
@@ -11,10 +16,10 @@ export class ApiError extends Error {
   }
 }
 
-// Requests are repeated while the server or the network is away, and while a proxy answers for the server.
-export async function get(path, params = {}) {
+// Requests are repeated while server, network or cluster are away, and while a proxy answers for the server.
+export async function get(path, params = {}, api = API) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  const url = `/api/v1/${path}${query.size ? `?${query}` : ""}`;
+  const url = `${api}${path}${query.size ? `?${query}` : ""}`;
   for (let tries = 0; ; tries += 1) {
     try {
       const response = await fetch(url, { headers: authorization() });
@@ -24,7 +29,9 @@ export async function get(path, params = {}) {
         continue;
       }
       const isJson = response.headers.get("content-type")?.includes("json");
-      if (isJson || response.status < 500) throw new ApiError(response.status, isJson ? (await response.json()).detail : response.statusText);
+      const problem = isJson ? await response.json() : null;
+      const isAway = problem ? problem.type === "/problems#unconnected" : response.status >= 500;
+      if (!isAway) throw new ApiError(response.status, problem?.detail ?? response.statusText);
     } catch (error) {
       if (!(error instanceof TypeError)) throw error; // fetch reports network failures as TypeError
     }

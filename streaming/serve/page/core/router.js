@@ -10,6 +10,14 @@ export function route(pattern, open) {
 
 export const query = () => new URLSearchParams(location.search);
 
+// An address on this page: of the same cluster, without parameters that have no value.
+export function address(path, params = {}) {
+  const all = Object.entries({ cluster: query().get("cluster"), ...params }).filter(([, value]) => value);
+  return `${path}${all.length ? `?${new URLSearchParams(all)}` : ""}`;
+}
+
+export const groupAddress = (id, params) => address(`/groups/${encodeURIComponent(id)}`, params);
+
 // Change the query in place; `push` makes a step that Back undoes.
 export function setQuery(changes, { push = false } = {}) {
   const params = query();

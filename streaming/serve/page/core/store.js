@@ -1,4 +1,5 @@
 // The page's data: groups, their episodes and incidents, the newest rounds, and how fresh they are.
+import { API } from "./api.js";
 import { weight } from "./kept.js";
 import { Stream } from "./stream.js";
 
@@ -19,14 +20,20 @@ class Store extends EventTarget {
   seq = 0;
 
   connect() {
-    this.stream = new Stream("/api/v1/stream?stories=true", {
+    this.stream = new Stream(`${API}stream?stories=true`, {
       onEvent: (event, data) => this.take(event, data),
-      onState: (state) => this.become(state),
+      onLost: (reason) => this.lose(reason),
     });
   }
 
+  // The feed ended, or is refused; a reason comes from the server.
+  lose(reason) {
+    if (this.state !== "lost") this.lost = Date.now();
+    this.refusal = reason;
+    this.become("lost");
+  }
+
   become(state) {
-    if (state === "lost" && this.state !== "lost") this.lost = Date.now();
     this.state = state;
     this.emit("state");
   }

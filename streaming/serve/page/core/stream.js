@@ -4,10 +4,10 @@ import { askForToken, authorization } from "./session.js";
 const SILENCE_MS = 40_000; // the server speaks every 15 s
 
 export class Stream {
-  constructor(path, { onEvent, onState }) {
+  constructor(path, { onEvent, onLost }) {
     this.path = path;
     this.onEvent = onEvent;
-    this.onState = onState;
+    this.onLost = onLost;
     this.lastId = null;
     this.retry = 1000;
     this.tries = 0;
@@ -24,13 +24,14 @@ export class Stream {
         if (!(error instanceof TypeError || error.name === "AbortError")) throw error; // a network failure is expected
       }
       abort.abort();
-      this.onState("lost");
+      this.onLost(this.refusal);
       this.tries += 1;
       await new Promise((resolve) => setTimeout(resolve, Math.min(15_000, this.retry * 1.5 ** Math.min(this.tries - 1, 8))));
     }
   }
 
   async follow(abort) {
+    this.refusal = null;
     const headers = { Accept: "text/event-stream", ...authorization() };
     if (this.lastId) headers["Last-Event-ID"] = this.lastId;
     const response = await fetch(this.path, { headers, signal: abort.signal, cache: "no-store" });
@@ -39,7 +40,10 @@ export class Stream {
       await askForToken();
       return;
     }
-    if (!response.ok) return;
+    if (!response.ok) {
+      if (response.headers.get("content-type")?.includes("json")) this.refusal = (await response.json()).detail;
+      return;
+    }
     this.tries = 0;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";

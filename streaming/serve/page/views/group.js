@@ -16,7 +16,7 @@ import { unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
 import { annotationText, bounds, causeText, clock, counting, day, duration, moment, number, shortened, visible } from "../core/format.js";
 import { Owners } from "../core/owners.js";
-import { query, setQuery } from "../core/router.js";
+import { address, groupAddress, query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 import { onTheme } from "../core/theme.js";
 
@@ -238,7 +238,7 @@ class GroupView {
 
   showMoment() {
     this.travels.hidden = this.at === null;
-    document.querySelector("#crumbs a").setAttribute("href", this.at ? `/?at=${this.at}` : "/");
+    document.querySelector("#crumbs a").setAttribute("href", address("/", { at: this.at }));
     this.timeline.at = this.at;
     if (this.at !== null) setText(this.when, moment(this.at));
     this.timeline.reach(this.at);
@@ -317,7 +317,7 @@ class GroupView {
     this.alike = h("p", {});
     this.absent = h("div", { class: "card empty" }, h("h2", {}, "Group not found"),
       h("p", {}, "No rebalance of this group is recorded. Check its name; a new group appears here with its first rebalance."),
-      this.alike, h("a", { class: "button", href: "/", "data-link": true }, "All groups"));
+      this.alike, h("a", { class: "button", href: address("/"), "data-link": true }, "All groups"));
     this.page.append(this.absent);
     this.page.toggleAttribute("data-absent", true);
     this.update();
@@ -327,7 +327,7 @@ class GroupView {
     const word = this.group.toLowerCase().split(/[^a-z0-9]+/).sort((a, b) => b.length - a.length)[0];
     const found = [...store.groups.keys()].filter((id) => word && id.toLowerCase().includes(word)).sort((a, b) => a.length - b.length || (a < b ? -1 : 1)).slice(0, 6);
     if (this.alike.childElementCount === found.length) return;
-    this.alike.replaceChildren("Groups with a similar name: ", ...found.map((id) => h("a", { href: `/groups/${encodeURIComponent(id)}`, "data-link": true }, visible(id))));
+    this.alike.replaceChildren("Groups with a similar name: ", ...found.map((id) => h("a", { href: groupAddress(id), "data-link": true }, visible(id))));
   }
 
   // A link may name a round older than the first page.

@@ -8,7 +8,7 @@ import { get } from "../core/api.js";
 import { attention, unassignedCount, isShutDown } from "../core/attention.js";
 import { h, paced, reveal, setAttribute, setText } from "../core/dom.js";
 import { ago, counting, kindText, moment, number, STATUSES, visible } from "../core/format.js";
-import { query, setQuery } from "../core/router.js";
+import { groupAddress, query, setQuery } from "../core/router.js";
 import { store } from "../core/store.js";
 import { fromField, toField } from "../core/zone.js";
 
@@ -26,7 +26,6 @@ function counted(key) {
 
 const asOf = () => Number(query().get("at")) || null; // the moment that is shown; null: now
 const episodeOf = (group) => (asOf() ? null : store.episodes.get(group.groupId));
-const groupLink = (id) => `/groups/${encodeURIComponent(id)}${asOf() ? `?at=${asOf()}` : ""}`;
 
 // Connect, Kafka Streams and share groups have a kind of their own.
 const kindOf = (group) => group.kind ?? "consumer";
@@ -37,7 +36,7 @@ const columns = [
     render(cell, group, row) {
       cell.held ??= cell.appendChild(h("a", { "data-link": true }));
       setText(cell.held, visible(group.groupId));
-      setAttribute(cell.held, "href", groupLink(group.groupId));
+      setAttribute(cell.held, "href", groupAddress(group.groupId, { at: asOf() }));
       setAttribute(cell.held, "title", group.groupId);
       row.classList.toggle("fresh", Date.now() - (group.seenAt ?? 0) < FRESH_MS);
     },

@@ -16,9 +16,9 @@ from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, Tool
 
 from streaming.records.codec import encode
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
 from tests.support.compacted import FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
@@ -48,7 +48,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     source = MemorySource()
     fill(source)
     history = tmp_path_factory.mktemp("mcp") / "h.sqlite"
-    with running(ServeOptions(history, DIFFS, port=0, limits=Retention(2**50, 2**40)), source) as feed:
+    with running(ServeOptions(history, port=0, limits=Retention(2**50, 2**40)), source) as feed:
         eventually(lambda: len(feed.get("/api/v1/incidents")["incidents"]) == 3)
         eventually(lambda: len(feed.get(f"/api/v1/groups/{GROUP}/episodes")["episodes"]) == 2)
         yield feed

@@ -9,9 +9,9 @@ import pytest
 from streaming.freshness import Freshness
 from streaming.kafka import background_reader
 from streaming.serve import server, source
+from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.security import Proxies
-from streaming.serve.server import ServeOptions
 from streaming.settings.config import Settings
 
 
@@ -35,23 +35,19 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
     started: list[tuple[str, ServeOptions]] = []
 
     class Source:
-        cluster_id = "c-1"
-
         def __init__(self, settings: Settings) -> None:
             self.servers = settings.kafka.bootstrap_servers
-            self.stories = {settings.topics.episodes: "episode"}
 
     class Server:
         address = "http://here"
 
-        def __init__(
-            self, source: Source, options: ServeOptions, *, cluster_id: str, freshness: Any, beat: Any, lags: Any
-        ) -> None:
-            assert cluster_id == source.cluster_id
+        def __init__(self, clusters: list[Cluster], options: ServeOptions, *, beat: Any) -> None:
             beat()
-            assert lags() == {}
-            assert freshness(time.monotonic()) == Freshness(is_known=False)
-            started.append((source.servers, options))
+            assert options == clusters[0].options
+            for served in clusters:
+                assert served.lags() == {}
+                assert served.freshness(time.monotonic()) == Freshness(is_known=False)
+                started.append((served.connect().servers, served.options))  # type: ignore[attr-defined] # of the stub
 
         def run(self) -> None:
             """Return at once, as if the server had been stopped."""
@@ -65,8 +61,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
 def test_serve_defaults_to_loopback_and_30_days(command: Any, servers: list[tuple[str, ServeOptions]]) -> None:
     assert command("serve") == (0, "serving http://here\n", "")
     ((cluster, options),) = servers
-    usual = ServeOptions(Settings().default_history("c-1"), "rebalance.diffs", {"rebalance.episodes": "episode"})
-    assert (cluster, options) == ("127.0.0.1:9092", usual)
+    assert (cluster, options) == ("127.0.0.1:9092", ServeOptions())
 
 
 def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path) -> None:
@@ -82,8 +77,6 @@ def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, S
             "k:1",
             ServeOptions(
                 tmp_path / "h",
-                "p.rebalance.diffs",
-                {"p.rebalance.episodes": "episode"},
                 host="::1",
                 port=0,
                 token_file=Path("t"),
@@ -94,3 +87,22 @@ def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, S
             ),
         )
     ]
+
+
+def test_each_configured_cluster_has_its_own_history(
+    command: Any, servers: list[tuple[str, ServeOptions]], tmp_path: Path
+) -> None:
+    file = tmp_path / "monitor.toml"
+    file.write_text(
+        '[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "us"\nbootstrap_servers = "us:1"\n'
+        '[[clusters]]\ncluster_name = "us.test"\nbootstrap_servers = "us:1"\ntopic_prefix = "test."\n'
+    )
+    assert command("serve", "--config", str(file), "--database", str(tmp_path / "h.sqlite"))[0] == 0
+    assert [(cluster, options.history) for cluster, options in servers] == [
+        ("127.0.0.1:9092", tmp_path / "h.sqlite"),
+        ("us:1", tmp_path / "h-us.sqlite"),
+        ("us:1", tmp_path / "h-us.test.sqlite"),
+    ]
+    servers.clear()
+    assert command("serve", "--config", str(file))[0] == 0
+    assert [options.history for _, options in servers] == [None, None, None]  # by the ids of the clusters

@@ -138,7 +138,7 @@ class Ivy:
         )
 
     def fetch(self, *coordinates: str, transitive: bool = True) -> list[str]:
-        paths = fetch(coordinates or WANTED, transitive=transitive, progress=self.progress.append)
+        paths = fetch(coordinates or WANTED, transitive=transitive)
         return [path.name for path in paths]
 
     def read(self, name: str) -> str:
@@ -150,7 +150,9 @@ def ivy(_fresh_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
     monkeypatch.delenv("DEFAULT_ARTIFACT_REPOSITORY", raising=False)
     monkeypatch.setattr(jars, "_ivy", lambda: tmp_path / "ivy.jar")
-    return Ivy(tmp_path / "jdk")
+    ivy = Ivy(tmp_path / "jdk")
+    monkeypatch.setattr(jars, "print_progress", ivy.progress.append)
+    return ivy
 
 
 def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Path) -> None:

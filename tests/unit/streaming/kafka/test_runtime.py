@@ -46,7 +46,7 @@ def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: 
     tool.set_script(script)
     for tries in (1, 2):
         with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
-            prepare("9.9.9", progress=None)
+            prepare("9.9.9")
         assert len(tool.calls) == tries
     assert "kafka.tools.StorageTool format -t" in tool.calls[0]
     left = [path.name for path in (tmp_path / "cache" / "broker").iterdir()]
@@ -65,16 +65,19 @@ esac
 """
 
 
-def test_class_archive_is_made_once_for_all_brokers(tool: Tool, tmp_path: Path) -> None:
+def test_class_archive_is_made_once_for_all_brokers(
+    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool.set_script(FORMATS)
     progress: list[str] = []
-    runtime = prepare("9.9.9", progress=progress.append)
+    monkeypatch.setattr(runtime, "print_progress", progress.append)
+    prepared = prepare("9.9.9")
     assert progress == ["preparing the broker (once)", ""]
     calls = tool.calls
-    assert prepare("9.9.9", progress=progress.append) == runtime
+    assert prepare("9.9.9") == prepared
     assert tool.calls == calls
     for name in ("a", "b"):
-        write_storage(runtime, tmp_path / name)
+        write_storage(prepared, tmp_path / name)
         assert (tmp_path / name / "log").read_text() == "kept\n"
     ids = {(tmp_path / name / "meta.properties").read_text() for name in ("a", "b")}
     assert len(ids) == 2

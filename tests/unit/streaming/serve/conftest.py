@@ -7,9 +7,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from streaming.records.codec import encode
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
 from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 
@@ -24,7 +24,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture
 def options(tmp_path: Path) -> ServeOptions:
     """Return the options of a server on a free port that removes no history."""
-    return ServeOptions(tmp_path / "h.sqlite", "rebalance.diffs", port=0, limits=Retention(2**50, 2**40))
+    return ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
 
 
 @pytest.fixture

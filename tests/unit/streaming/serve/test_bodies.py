@@ -15,8 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from streaming.serve import connections
 from streaming.serve.board import Board
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.connections import PIECE_BYTES, BodyLimitReached, BoundedBodies
-from streaming.serve.server import ServeOptions
 from tests.support.feed import records
 from tests.support.feed_server import asking, running
 from tests.support.histories import Group

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from streaming.serve import connections
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.feed import FeedTimes
-from streaming.serve.server import ServeOptions
 from tests.support.feed import records
 from tests.support.feed_server import Running, asking, running
 from tests.support.histories import Group

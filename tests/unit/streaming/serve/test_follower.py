@@ -11,10 +11,10 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming.freshness import ComponentState, Freshness, Late
 from streaming.serve import follower, server
 from streaming.serve.board import Stale
-from streaming.serve.history import Retention
+from streaming.serve.clusters import ServeOptions
+from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
 from tests.support.feed import MemorySource, records
 from tests.support.feed_server import Running, running
 from tests.support.histories import Group
@@ -29,6 +29,12 @@ def diff_records(count: int, name: str = "g") -> list[TopicRecord]:
 
 def readiness(feed: Running, seq: int) -> bool:
     return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY, "seq": seq}
+
+
+def history_of(feed: Running) -> History:
+    (served,) = feed.server._clusters
+    assert served._opened is not None
+    return served._opened[1]
 
 
 def wait_for_end(feed: Running) -> MonitorError | None:
@@ -80,7 +86,7 @@ def test_failed_write_or_retention_ends_the_process(
     monkeypatch.setattr(follower, "_TRIM_SECONDS", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
         eventually(lambda: readiness(feed, 0))
-        feed.server._history._connection.execute(statement)
+        history_of(feed)._connection.execute(statement)
         feed.source.put(*diff_records(4))
         ended = wait_for_end(feed)
     assert isinstance(ended, HistoryFailure)
@@ -91,7 +97,7 @@ def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkey
     monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
     with running(options) as feed:
         eventually(lambda: readiness(feed, 0))
-        connection = feed.server._history._connection
+        connection = history_of(feed)._connection
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         feed.source.put(*diff_records(300))
@@ -132,7 +138,7 @@ def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
     source = MemorySource()
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 0))
-        connection = feed.server._history._connection
+        connection = history_of(feed)._connection
         connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
         source.put(*diff_records(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)

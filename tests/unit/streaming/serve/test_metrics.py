@@ -7,15 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.freshness import ComponentState, State
 from streaming.serve import metrics
 from streaming.serve.board import Board, FeedStatus, Stale
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord
-from streaming.serve.server import ServeOptions
 from tests.support.feed import ASSIGNMENTS, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group
@@ -26,7 +27,7 @@ FEED = "rebalance_monitor_feed"
 
 
 def samples(board: Board) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = Metrics(board).text().decode()
+    text = generate_latest(Metrics(board)).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -180,7 +181,7 @@ def test_stored_repeated_and_refused_records_are_counted(history: History) -> No
 def test_deleted_groups_have_no_series(history: History) -> None:
     history.append(records([*Group("g", {"t": 6}, 1).diffs(9), *Group("h", {"t": 6}, 2).diffs(2)]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)])
-    text = Metrics(Board(history.extent, history.groups)).text().decode()
+    text = generate_latest(Metrics(Board(history.extent, history.groups))).decode()
     assert ('consumergroup="h"' in text, 'consumergroup="g"' in text) == (True, False)
     assert history.groups["g"].rounds == 9
 
@@ -195,7 +196,7 @@ def test_scrapes_share_one_text_and_leave_the_event_loop_free(
         may_end.wait()
         return b"x 1\n" * 1000
 
-    monkeypatch.setattr(Metrics, "text", slow)
+    monkeypatch.setattr(metrics, "generate_latest", slow)
     monkeypatch.setattr(metrics, "FRESH_SECONDS", 3600)
     with running(options) as feed, ThreadPoolExecutor(8) as scrapers:
         scrapes = [scrapers.submit(feed.ask, "/metrics") for _ in range(8)]

@@ -13,9 +13,10 @@ import pytest
 
 from assignors.errors import OutsideFailure
 from streaming.serve import security, server
-from streaming.serve.server import FeedServer, ServeOptions, address, listen
+from streaming.serve.clusters import ServeOptions
+from streaming.serve.server import FeedServer, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
-from tests.support.feed_server import asking, running
+from tests.support.feed_server import asking, running, served
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -106,7 +107,7 @@ def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> N
     with listen("127.0.0.1", 0) as taken:
         on_taken = replace(options, port=taken.getsockname()[1])
         with pytest.raises(OutsideFailure):
-            FeedServer(MemorySource(), on_taken, cluster_id="c")
+            FeedServer([served(MemorySource(), on_taken)], on_taken)
     with running(options) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)
 
@@ -122,7 +123,7 @@ def test_feed_open_to_the_network_raises_a_warning(
     tokens.write_text("0123456789abcdef")
     tokens.chmod(0o600)
     options = replace(options, host=host, token_file=tokens if guarded else None)
-    feed = FeedServer(MemorySource(), options, cluster_id="c")
+    feed = FeedServer([served(MemorySource(), options)], options)
     feed.stop()
     feed.run()
     warnings = [message for message in caplog.messages if "is open to the network without a token" in message]
@@ -131,7 +132,7 @@ def test_feed_open_to_the_network_raises_a_warning(
 
 def test_stop_before_run_releases_the_history(options: ServeOptions) -> None:
     for _ in range(2):
-        feed = FeedServer(MemorySource(), options, cluster_id="c")
+        feed = FeedServer([served(MemorySource(), options)], options)
         feed.stop()
         feed.run()
         feed.stop()

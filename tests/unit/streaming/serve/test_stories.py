@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 
 from streaming.records.codec import encode
 from streaming.records.downtime import total_downtime
@@ -243,7 +244,7 @@ def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
     groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
     history.append(with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
-    text = Metrics(Board(history.extent, groups, history.current_stories)).text().decode()
+    text = generate_latest(Metrics(Board(history.extent, groups, history.current_stories))).decode()
     name = "kafka_consumergroup_downtime"
     assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [
         f'{name}_lower_seconds_total{{consumergroup="g"}} 0.0',

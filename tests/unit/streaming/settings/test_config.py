@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.settings.config import CollectSettings, ServiceLevel, Settings, as_toml, load
+from streaming.settings.config import ClusterSettings, CollectSettings, ServiceLevel, Settings, as_toml, load
 from streaming.settings.notify import NotifyTarget
 from streaming.settings.section import InvalidSettings, validated
 from tests.support.pem import certificate
@@ -43,6 +43,18 @@ def refusal(config: Path | None = None, **options: str) -> str:
         ("[topics]\npartitions = 2024-99-99", "monitor.toml: "),
         ("[topics]\npartitions = 1\npartitions = 1", "monitor.toml: Cannot overwrite a value"),
         ("#" * (2**20 + 1), "monitor.toml: longer than 1048576 characters, the limit"),
+        (
+            '[[clusters]]\ncluster_name = "us"',
+            "setting clusters: each needs a cluster_name of its own, [kafka] too: let",
+        ),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "a/b"', "each needs a cluster_name"),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = ".."', "each needs a cluster_name"),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "eu"', "each needs a cluster_name"),
+        ('[[clusters]]\ntopic_prefix = "a b"', "setting clusters.0.topic_prefix: 'a b': Kafka takes letters"),
+        (
+            '[[clusters]]\nbootstrap_servrs = "x:1"',
+            "clusters.0.bootstrap_servrs: unknown; did you mean clusters.0.boot",
+        ),
         ('[collect]\ncoordinator_logs = ["a\\u0000"]', "coordinator_logs: is not UTF-8 text"),
     ],
 )
@@ -157,6 +169,7 @@ def test_shown_settings_are_toml() -> None:
     settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"])
     settings.notify = [NotifyTarget(name=name, type="pagerduty") for name in ("a", "b")]
     settings.slo = [ServiceLevel(groups="a", downtime_day_ms=1)]
+    settings.clusters = [ClusterSettings(cluster_name="us", topic_prefix="b.", bootstrap_servers="us:1")]
     lines = list(as_toml(settings))
     assert 'exclude_groups = ["é", "😀"]' in lines
     assert all(line.isprintable() for line in lines)
@@ -168,6 +181,24 @@ def test_each_cluster_and_prefix_has_its_own_history(monkeypatch: pytest.MonkeyP
     assert str(load().default_history("abc")) == "/state/kafka-rebalance-monitor/history-abc.sqlite"
     named = load(topic_prefix="x.").default_history("abc")
     assert str(named) == "/state/kafka-rebalance-monitor/history-abc-x..sqlite"
+
+
+def test_further_clusters_differ_in_connection_and_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "monitor.toml"
+    path.write_text(
+        '[kafka]\ncluster_name = "eu"\n[topics]\nprefix = "eu."\npartitions = 7\n[[slo]]\ndowntime_day_ms = 1\n'
+        '[[clusters]]\ncluster_name = "us"\nbootstrap_servers = "us:1"\n'
+    )
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS", "eu:1")
+    settings = load(path)
+    first, second = settings.each_cluster
+    assert first is settings
+    assert [each.kafka.bootstrap_servers for each in (first, second)] == ["eu:1", "us:1"]
+    assert (second.topics.diffs, second.topics.partitions, second.slo) == ("rebalance.diffs", 7, settings.slo)
+    shown = tmp_path / "shown.toml"
+    shown.write_text("\n".join(as_toml(settings)))
+    assert load(shown).clusters == settings.clusters
+    assert load().each_cluster == [load()]
 
 
 def test_all_invalid_settings_are_reported_together() -> None:
