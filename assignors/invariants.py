@@ -135,12 +135,12 @@ def valid(group: Group) -> list[Violation]:
 
 def sound(group: Group) -> list[Violation]:
     """Check that assigned partitions exist and have one owner, a subscriber; this must hold at any moment."""
-    strangers = [
+    unknown_workers = [
         Violation(VALID, f"{member} holds partitions but is not a member", (member,))
         for member, share in group.assignment.items()
         if member not in group.subscriptions and any(share.values())
     ]
-    return strangers + single(group.assignment, group)
+    return unknown_workers + single(group.assignment, group)
 
 
 def single(assignment: Observed, group: Group | None = None) -> list[Violation]:
@@ -286,8 +286,8 @@ def check(
 ) -> list[Violation]:
     """Return the violations of ``rules``; None checks the rules that the assignor promises."""
     group = make_group(protocol, assignor, topics, members, assignment)
-    asked = rules_for(protocol, assignor, group) if rules is None else rules
-    return [violation for rule in asked for violation in RULES[rule](group)]
+    selected_rules = rules_for(protocol, assignor, group) if rules is None else rules
+    return [violation for rule in selected_rules for violation in RULES[rule](group)]
 
 
 def _partition_text(topic: str, partitions: Sequence[int]) -> str:

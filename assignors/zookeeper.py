@@ -65,11 +65,11 @@ def assign_range(
     _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
     assignment: Assignment = {thread: {} for ids in threads.values() for thread in ids}
-    alike: dict[tuple[int, int], list[str]] = {}
+    topic_groups: dict[tuple[int, int], list[str]] = {}
     for name, ids in threads.items():
         partitions = topics[name].partitions if name in topics else 0
-        alike.setdefault((id(ids), partitions), []).append(name)
-    for (_, partitions), names in alike.items():
+        topic_groups.setdefault((id(ids), partitions), []).append(name)
+    for (_, partitions), names in topic_groups.items():
         ids = threads[names[0]]
         for thread, share in zip(ids, even_ranges(partitions, len(ids)), strict=False):
             assignment[thread].update(dict.fromkeys(names, share))

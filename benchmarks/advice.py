@@ -17,7 +17,7 @@ from msgspec import structs
 from benchmarks._document import describe_machine, table, write_section
 from streaming.advice.history import DAY_MS, GroupHistory
 from streaming.advice.rules import advise_all, episodes_to_read
-from streaming.cli.advise import ALL_GROUPS_WORK, Budget
+from streaming.cli.advise import ALL_GROUPS_WORK_LIMIT, Budget
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Episode, decode_episode
@@ -86,7 +86,7 @@ def main() -> None:
         GroupHistory(name, now_ms, group_episodes, assignments_and_rounds[name][0], rounds=read[name])
         for name, group_episodes in episodes.items()
     ]
-    advice = advise_all(histories, Budget(ALL_GROUPS_WORK))
+    advice = advise_all(histories, Budget(ALL_GROUPS_WORK_LIMIT))
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     replayed = sum(item.saving is not None for item in advice)

@@ -296,8 +296,8 @@ def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
-    beyond = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."
-    return "\n\n".join(("## Many groups, few of which change", what, table(header, [row]), beyond))
+    see_also = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."
+    return "\n\n".join(("## Many groups, few of which change", what, table(header, [row]), see_also))
 
 
 def _megabytes(count: int) -> str:

@@ -110,10 +110,10 @@ def walk() -> str:
     order = list(dict.fromkeys(way))  # bytes are written at the end, by the modules that define the records
     if order != list(EVENT_PATH):
         sys.exit(f"a record's way is {' → '.join(way)}: not that of EVENT_PATH")
-    return "\n".join(_stations())
+    return "\n".join(_table_lines())
 
 
-def _stations() -> Iterator[str]:
+def _table_lines() -> Iterator[str]:
     yield "| | station | what it does |"
     yield "|---:|---|---|"
     for number, name in enumerate(EVENT_PATH, 1):

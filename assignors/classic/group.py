@@ -117,7 +117,7 @@ class Owned:
     """Owned partitions by member, each partition at most once.
 
     ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned partitions. ``contested``: the
-    claimants of each partition with several claims. ``doubly``: partitions claimed twice in one generation, by topic.
+    claimants of each partition with several claims. ``doubly_claimed``: partitions with two claims of one generation.
     ``oversized``: topics with claims above the partition count. ``lost``: the member that must give up a partition, by
     topic and partition.
     """
@@ -126,7 +126,7 @@ class Owned:
     sizes: list[int]
     partitions: dict[str, list[int]]
     contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
-    doubly: dict[str, set[int]] = field(default_factory=dict)
+    doubly_claimed: dict[str, set[int]] = field(default_factory=dict)
     oversized: set[str] = field(default_factory=set)
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
@@ -134,11 +134,11 @@ class Owned:
         """Remove partitions of topic ``name`` from a member's share; ``self.partitions`` does not change."""
         share = dict(self.shares[place])
         before = share.pop(name)
-        left = [partition for partition in before if partition not in partitions]
-        if left:
-            share[name] = left
+        remaining = [partition for partition in before if partition not in partitions]
+        if remaining:
+            share[name] = remaining
         self.shares[place] = share
-        self.sizes[place] -= len(before) - len(left)
+        self.sizes[place] -= len(before) - len(remaining)
 
     def give_up(self, place: int, name: str, partitions: Collection[int]) -> None:
         """Remove partitions of topic ``name`` from a member's share, and record these partitions as lost."""
@@ -183,11 +183,11 @@ def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> No
         for place in places[1:]:
             # Java reads the rival's generation from the rival's subscription, where a negative number means no
             # generation; it uses the claimant's generation as sent.
-            generation, against = members[place].generation, max(members[rival].generation, NO_GENERATION)
-            if generation == against:
-                owned.doubly.setdefault(name, set()).add(partition)
+            generation, rival_generation = members[place].generation, max(members[rival].generation, NO_GENERATION)
+            if generation == rival_generation:
+                owned.doubly_claimed.setdefault(name, set()).add(partition)
                 rival, holds = place, False
-            elif generation > against:
+            elif generation > rival_generation:
                 rival, holds = place, True
         if not holds:
             del claimants[partition]

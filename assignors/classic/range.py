@@ -20,10 +20,10 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     shares: Assignment = {member.member_id: {} for member in members}
     subscribers = subscribers_by_topic(ordered)
     # Topics with the same subscribers and partition count are co-partitioned: they are divided in the same way.
-    alike: dict[tuple[int, int], list[str]] = {}
+    topic_groups: dict[tuple[int, int], list[str]] = {}
     for name, count in group.counts.items():
-        alike.setdefault((id(subscribers[name]), count), []).append(name)
-    audiences = [(names, [ordered[place] for place in subscribers[names[0]]]) for names in alike.values()]
+        topic_groups.setdefault((id(subscribers[name]), count), []).append(name)
+    audiences = [(names, [ordered[place] for place in subscribers[names[0]]]) for names in topic_groups.values()]
     by_topic = ((name, audience) for names, audience in audiences for name in names)
     is_rack_aware = group.rack_aware and any(_needs_racks(group, name, audience) for name, audience in by_topic)
     for names, audience in audiences:

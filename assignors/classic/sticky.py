@@ -53,14 +53,14 @@ def equal_subscriptions(members: Sequence[Member]) -> bool:
     and still get partitions. Java compares the sizes of lists, so a topic that is listed twice counts twice.
     """
     reference: set[str] = set()
-    alike: tuple[str, ...] | None = None
+    known_topics: tuple[str, ...] | None = None
     for member in members:
-        if member.topics is alike:
+        if member.topics is known_topics:
             continue
         if not reference:
             reference = set(member.topics)
         elif len(member.topics) != len(reference) or not reference.issuperset(member.topics):
             return False
         else:
-            alike = member.topics
+            known_topics = member.topics
     return True

@@ -52,9 +52,9 @@ class _Rebalancer:
         self._loads = state.loads
         self._moves = 0
         self._movements = _Movements()
-        self._astray = bool(state.stuck)
+        self._has_stale_owners = bool(state.stuck)
         #: Last result of :meth:`_balanced`, and the number of moves that had been made then.
-        self._balance_known = (-1, False)
+        self._last_balance_check = (-1, False)
 
     def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
         """Move the free partitions, then all partitions; undo all moves if the balance did not improve."""
@@ -100,14 +100,14 @@ class _Rebalancer:
         moves = self._moves
         most = self._least(subscribers) + 1
         for partition in partitions:
-            if self._astray and self._balanced():
+            if self._has_stale_owners and self._balanced():
                 break
             load = loads[owners[partition]]
             if partition in previous:
                 former = previous[partition]
                 subscribes = former in subscribers
                 if former not in self._frozen and load > loads[former] + 1 and (subscribes or not self._balanced()):
-                    self._astray |= not subscribes
+                    self._has_stale_owners |= not subscribes
                     self._reassign(name, partition, former)
                     most = self._least(subscribers) + 1
                     continue
@@ -122,7 +122,7 @@ class _Rebalancer:
 
     def _reassign(self, name: str, partition: int, new: int) -> None:
         owners = self._movable[name]
-        partition = self._movements.instead_of(name, partition, owners[partition], new)
+        partition = self._movements.partition_to_move(name, partition, owners[partition], new)
         old = owners[partition]
         self._movements.record(name, partition, old, new)
         self._loads[old] -= 1
@@ -137,10 +137,10 @@ class _Rebalancer:
         previous owner that no longer subscribes (*astray*), or can't leave a member (``State.stuck``). In all other
         cases a possible move proves that the group is not balanced.
         """
-        if self._balance_known[0] != self._moves:
+        if self._last_balance_check[0] != self._moves:
             balanced = all(self._is_topic_balanced(name, owners) for name, owners in self._movable.items())
-            self._balance_known = (self._moves, balanced)
-        return self._balance_known[1]
+            self._last_balance_check = (self._moves, balanced)
+        return self._last_balance_check[1]
 
     def _is_topic_balanced(self, name: str, owners: Sequence[int]) -> bool:
         """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
@@ -205,7 +205,7 @@ class _Movements:
     def snapshot(self) -> dict[_Pair, list[int]]:
         return {pair: list(moved) for pair, moved in self._moved.items()}
 
-    def instead_of(self, name: str, partition: int, old: int, new: int) -> int:
+    def partition_to_move(self, name: str, partition: int, old: int, new: int) -> int:
         """Return the partition to move to ``new``: if possible one that earlier moved from ``new`` to ``old``."""
         pair = self._of_partition.get((name, partition))
         reverse = self._moved.get((name, new, old if pair is None else pair[1]))

@@ -45,9 +45,9 @@ def build(
         assigned, free = _assign_in_racks(free, racks, quotas, owned.sizes)
         for name, pairs in assigned.items():
             _add(shares, name, sorted(pairs), withheld)
-    left = sum(len(partitions) for _, partitions in free)
-    receivers = quotas.receivers(owned.sizes, left)
-    if len(receivers) < left:  # Members' shares are full of partitions that do not exist.
+    unassigned_count = sum(len(partitions) for _, partitions in free)
+    receivers = quotas.receivers(owned.sizes, unassigned_count)
+    if len(receivers) < unassigned_count:  # Members' shares are full of partitions that do not exist.
         counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.oversized))
         raise InvalidGroup(
             f"members: they own partitions that do not exist ({counts}), so others can't be assigned; "
@@ -62,20 +62,20 @@ def build(
 
 def _remove_doubly_claimed(owned: Owned) -> None:
     """Remove doubly claimed partitions from their owners, even if the owner's claim has a higher generation."""
-    for name, doubly in owned.doubly.items():
-        for partition in doubly:
+    for name, doubly_claimed in owned.doubly_claimed.items():
+        for partition in doubly_claimed:
             for place in set(owned.contested[name][partition]):
                 if partition in owned.shares[place].get(name, ()):
                     owned.take(place, name, {partition})
-        owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly]
+        owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly_claimed]
 
 
 def _disown_mismatches(owned: Owned, racks: Racks) -> None:
     for place, share in enumerate(owned.shares):
         if racks.of_member[place] is not None:
             for name, partitions in share.items():
-                if wrong := {p for p in partitions if racks.mismatch(place, name, p)}:
-                    owned.give_up(place, name, wrong)
+                if mismatched := {p for p in partitions if racks.mismatch(place, name, p)}:
+                    owned.give_up(place, name, mismatched)
 
 
 def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: "_Quotas", ranks: dict[str, int]) -> None:
@@ -259,10 +259,10 @@ def _add(
 ) -> None:
     """Add partitions to shares by position, except those that ``withheld`` has as lost by others or doubly claimed."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
-    doubly: Collection[int] = () if withheld is None else withheld.doubly.get(name, ())
+    doubly_claimed: Collection[int] = () if withheld is None else withheld.doubly_claimed.get(name, ())
     by_place: dict[int, list[int]] = {}
     for partition, place in pairs:
-        if lost.get(partition, place) == place and partition not in doubly:
+        if lost.get(partition, place) == place and partition not in doubly_claimed:
             by_place.setdefault(place, []).append(partition)
     for place, partitions in by_place.items():
         share = shares[place]

@@ -105,8 +105,8 @@ def assign(
     reassign = _handle_lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
         is_busy = any(map(len, connectors.loads.values())) or any(map(len, tasks.loads.values()))
-        can_move = is_busy and connectors.configured + tasks.configured
-        from_connectors, from_tasks = (connectors.surplus(), tasks.surplus()) if can_move else ({}, {})
+        has_work = is_busy and connectors.configured + tasks.configured
+        from_connectors, from_tasks = (connectors.surplus(), tasks.surplus()) if has_work else ({}, {})
         if _may_revoke(memory, now_ms, max_delay_ms, has_surplus=bool(from_connectors or from_tasks)):
             connectors.revoke(from_connectors)
             tasks.revoke(from_tasks)

@@ -20,11 +20,11 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
         by_size: dict[int, list[str]] = {}
         for name in names:
             by_size.setdefault(group.topics[name].partitions, []).append(name)
-        for size, alike in by_size.items():
+        for size, topics_of_size in by_size.items():
             for place, share in zip(subscribers, even_ranges(size, len(subscribers)), strict=False):
                 member = ordered[place]
-                before = member.owned.get(alike[0])
-                answer[member.member_id].update(dict.fromkeys(alike, before if before == share else share))
+                before = member.owned.get(topics_of_size[0])
+                answer[member.member_id].update(dict.fromkeys(topics_of_size, before if before == share else share))
     for member in members:
         if type(member.owned) is dict and member.owned == answer[member.member_id]:
             answer[member.member_id] = member.owned

@@ -58,7 +58,7 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
     least, extras = divmod(total, len(group.members))
     shares: list[_Share] = []
     unfilled: list[tuple[_Share, int]] = []
-    for left, member in zip(range(len(group.members), 0, -1), group.members, strict=True):
+    for members_left, member in zip(range(len(group.members), 0, -1), group.members, strict=True):
         one_more = extras > 0
         quota = least + one_more
         share: _Share = {}
@@ -68,7 +68,7 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
         if quota < 0:
             share, surplus = _split_at_quota(group, member, share, least + one_more)
             waiting += surplus
-        elif quota and one_more and left > extras:
+        elif quota and one_more and members_left > extras:
             quota -= 1
             one_more = False
         if quota > 0:
@@ -162,23 +162,23 @@ class _Load:
     def deal(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
         order = self.by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # A sorted list is a heap.
-        dealt: dict[int, list[int]] = {}
+        new_partitions: dict[int, list[int]] = {}
         for partition in partitions:
             size, place = heap[0]
-            dealt.setdefault(order[place], []).append(partition)
+            new_partitions.setdefault(order[place], []).append(partition)
             heapreplace(heap, (size + 1, place))
-        for member, more in dealt.items():
+        for member, more in new_partitions.items():
             self.shares[member][name] = sorted([*self.shares[member].get(name, ()), *more])
             self.sizes[member] += len(more)
 
-    def move(self, name: str, partition: int, giver: int, taker: int) -> None:
-        left = self._list(giver, name)
-        left.remove(partition) if left[-1] != partition else left.pop()
-        if not left:
+    def move(self, name: str, partition: int, giver: int, receiver: int) -> None:
+        remaining = self._list(giver, name)
+        remaining.remove(partition) if remaining[-1] != partition else remaining.pop()
+        if not remaining:
             del self.shares[giver][name]
-        insort(self._list(taker, name), partition)
+        insort(self._list(receiver, name), partition)
         self.sizes[giver] -= 1
-        self.sizes[taker] += 1
+        self.sizes[receiver] += 1
         self.moves += 1
 
     def _list(self, member: int, name: str) -> list[int]:
@@ -212,20 +212,20 @@ def _balance_topic(load: _Load, name: str, ranges: "_Ranges") -> None:
     while not ranges.balanced():
         giver = ranges.pop_most_loaded()
         while giver >= 0:
-            theirs = to_give.get(giver)
-            if theirs is None:
-                theirs = to_give[giver] = list(load.shares[giver].get(name, ()))
-            if theirs:
+            giver_partitions = to_give.get(giver)
+            if giver_partitions is None:
+                giver_partitions = to_give[giver] = list(load.shares[giver].get(name, ()))
+            if giver_partitions:
                 break
             ranges.exclude_last_popped()
             giver = ranges.pop_most_loaded()
         if giver < 0:
             return
         partition = to_give[giver].pop()
-        taker = ranges.pop_least_loaded()
+        receiver = ranges.pop_least_loaded()
         if ranges.balanced():
             return
-        load.move(name, partition, giver, taker)
+        load.move(name, partition, giver, receiver)
 
 
 class _Ranges:

@@ -135,32 +135,32 @@ class _ImprovedPlacement:
     def even_leaders(self) -> list[Move]:
         """Move leadership along chains of replicas from brokers with the most leaders to those with the fewest."""
         first = {partition: replicas[0] for partition, replicas in self.lists.items()}
-        led: dict[int, dict[Partition, None]] = defaultdict(dict)
+        led_partitions: dict[int, dict[Partition, None]] = defaultdict(dict)
         for partition, leader in first.items():
-            led[leader][partition] = None
+            led_partitions[leader][partition] = None
         candidates = list(self.leaders)
         while candidates:
             source = max(candidates, key=self.leaders.__getitem__)
-            chain = self._chain(source, led)
+            chain = self._chain(source, led_partitions)
             if not chain:
                 candidates.remove(source)
             for partition, target in chain:
                 replicas = self.lists[partition]
                 at, leader = replicas.index(target), replicas[0]
                 replicas[0], replicas[at] = target, leader
-                led[target][partition] = led[leader].pop(partition)
+                led_partitions[target][partition] = led_partitions[leader].pop(partition)
                 self.leaders[leader] -= 1
                 self.leaders[target] += 1
         changed = [(partition, former) for partition, former in first.items() if self.lists[partition][0] != former]
         return [Move(partition, former, self.lists[partition][0]) for partition, former in changed]
 
-    def _chain(self, source: int, led: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
+    def _chain(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leader moves, last first, to a broker that leads at least two partitions fewer."""
         chains: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:
             broker = queue.popleft()
-            for partition in led[broker]:
+            for partition in led_partitions[broker]:
                 for replica in self.lists[partition]:
                     if replica in chains:
                         continue

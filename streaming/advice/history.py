@@ -153,19 +153,19 @@ class GroupHistory:
     def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
         diffs = self.rounds.get(episode.episode, ())
         for pair in episode.members.replaced if diffs else ():
-            left = next((diff for diff in diffs if _is_there(diff, pair.left) is False), None)
-            if left is None:
+            departure = next((diff for diff in diffs if _is_member(diff, pair.left) is False), None)
+            if departure is None:
                 continue
-            later = [diff for diff in diffs if pair.left != pair.joined or diff.timestamp > left.timestamp]
-            back = next((diff for diff in later if _is_there(diff, pair.joined)), None)
+            later = [diff for diff in diffs if pair.left != pair.joined or diff.timestamp > departure.timestamp]
+            back = next((diff for diff in later if _is_member(diff, pair.joined)), None)
             if back is None:
                 continue
-            is_lost = left.cause.kind == "member.fenced" or episode.kind == "crash"
+            is_lost = departure.cause.kind == "member.fenced" or episode.kind == "crash"
             session_ms = (self.session_timeout_ms or DEFAULT_SESSION_MS) if is_lost else 0
-            yield MeasuredRestart(episode.episode, back.timestamp - left.timestamp + session_ms, is_lost)
+            yield MeasuredRestart(episode.episode, back.timestamp - departure.timestamp + session_ms, is_lost)
 
 
-def _is_there(diff: Diff, member_id: str) -> bool | None:
+def _is_member(diff: Diff, member_id: str) -> bool | None:
     member = diff.members.get(member_id)
     return None if member is None else member.present is not False
 

@@ -145,8 +145,8 @@ def static_ids_change(history: GroupHistory) -> Finding | None:
 
 def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
     """Return the departed instance ids and the instance ids that replaced them; None if the ids did not change."""
-    left, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
-    gone = _instances(members, [*members.left, *members.lost, *members.gone, *left])
+    departed_ids, joined = [pair.left for pair in members.replaced], [pair.joined for pair in members.replaced]
+    gone = _instances(members, [*members.left, *members.lost, *members.gone, *departed_ids])
     new = _instances(members, [*members.joined, *joined])
     is_same_owner = not _owners(gone).isdisjoint(_owners(new))
     return (gone, new) if is_same_owner and set(gone).isdisjoint(new) else None

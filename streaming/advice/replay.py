@@ -175,13 +175,13 @@ def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     """Yield ``RULE/applied`` and its finding, if the latest deploys used another way to rebalance than earlier ones."""
     episodes = replayer.history.of_kinds(_COMPARED)
     deploys = [episode for episode in episodes if episode.downtime is not None or not episode.rebalances]
-    ways = [_way(episode) for episode in deploys]
+    ways = [_protocol_label(episode) for episode in deploys]
     number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
     if 0 < number < len(deploys) and ways[0] in _RULES:
         yield f"{_RULES[ways[0]]}/applied", _compared(ways[0], deploys[number:], deploys[:number], replayer)
 
 
-def _way(episode: Episode) -> str:
+def _protocol_label(episode: Episode) -> str:
     names = episode.members.names.values()
     if names and all(member.group_instance_id for member in names):
         return "static"
@@ -191,19 +191,19 @@ def _way(episode: Episode) -> str:
 
 
 def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
-    was, now = _per_deploy(before), _per_deploy(after)
+    earlier, later = _per_deploy(before), _per_deploy(after)
     forecast = replayer.saving(Replay(before, way=way))
-    text = f"{bounds(now)} instead of {bounds(was)} a deploy, all partitions together"
+    text = f"{bounds(later)} instead of {bounds(earlier)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
         text += f" (forecast: {duration(forecast.downtime_ms[1] // len(forecast.episodes))})"
     deploys = f"{count(len(before), 'deploy')} before ({list_text(before)}), {len(after)} after ({list_text(after)})"
     since = f"{way} since {moment(after[-1].opened_at)} UTC"
-    is_better = now[1] is not None and now[1] < was[0]
+    is_better = later[1] is not None and later[1] < earlier[0]
     return Finding(
         "info",
-        [make_evidence(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=was[0], afterMs=now[0])],
+        [make_evidence(f"{since}: {text}; {deploys}", [*before, *after], beforeMs=earlier[0], afterMs=later[0])],
         "Nothing: it helped" if is_better else "Nothing: the bounds overlap, so no gain is proven yet",
-        saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=now),
+        saving=Saving(text=text, downtime_ms=None if forecast is None else forecast.downtime_ms, measured_ms=later),
         confidence="high" if is_better else "low",
     )
 

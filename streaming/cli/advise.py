@@ -26,7 +26,7 @@ from streaming.settings.config import Settings, load
 
 _CONFIG_HELP = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
 #: Simulation work for all groups together (:class:`Budget`), which takes about three seconds.
-ALL_GROUPS_WORK: Final = 100_000
+ALL_GROUPS_WORK_LIMIT: Final = 100_000
 _SEVERITY_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 
@@ -38,7 +38,7 @@ _SEVERITY_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info":
 def advise(
     group_id: Annotated[str | None, typer.Argument(metavar="GROUP", help="Group id.", show_default=False)] = None,
     *,
-    every: bool = flag("--all", "All groups, the worst first."),
+    all_groups: bool = flag("--all", "All groups, the worst first."),
     client_config: Path | None = option("FILE", _CONFIG_HELP, None, "--config"),
     fail_on: str | None = option(
         "SEVERITY", "Exit with 1 on advice of this severity or worse: info, warning, critical.", None
@@ -54,20 +54,20 @@ def advise(
     """
     if fail_on is not None and fail_on not in SEVERITIES:
         raise BadInput(f"--fail-on {fail_on}: write {', '.join(SEVERITIES)}")
-    if every == (group_id is not None) and (every or client_config is None):
+    if all_groups == (group_id is not None) and (all_groups or client_config is None):
         raise BadInput("give GROUP or --all, not both; or --config FILE alone")
     file = None
     if client_config is not None:
         with file_errors(f"--config {client_config}"):
             file = parse_configuration(client_config.name, client_config.read_text())
-    if every or group_id is not None:
+    if all_groups or group_id is not None:
         configure_logging(quiet=True)
         settings = load(settings_file, bootstrap_servers=bootstrap_servers, topic_prefix=topic_prefix)
         histories = read_histories(settings, group_id, file)
     else:
         name = "" if file is None else file.values.get("group.id", "")
         histories = [GroupHistory(name, now_ms(), configuration=file)]
-    advices = advise_all(histories, Budget(ALL_GROUPS_WORK) if every else None)
+    advices = advise_all(histories, Budget(ALL_GROUPS_WORK_LIMIT) if all_groups else None)
     answer(advices, _advice_lines(advices, len(histories)), as_json=as_json)
     if fail_on is not None and fails(advices, fail_on):
         raise typer.Exit(1)
@@ -77,10 +77,10 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
     """Return the histories of all groups, or of one group; the history of one group includes its members' settings."""
     now = now_ms()
     with Progress("records read") as progress:
-        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        records = read_groups(settings, group=group_id, on_malformed=warn_skipped, on_step=progress.step)
         chosen = episodes_to_read((record.episode for record in records.episodes), now)
-        diffs = read_rounds(settings, chosen, each=progress.step)
-        live = None if group_id is None else read_live(settings, group_id, each=progress.step)
+        diffs = read_rounds(settings, chosen, on_step=progress.step)
+        live = None if group_id is None else read_live(settings, group_id, on_step=progress.step)
     latest = {assignment.group_id: assignment for assignment in records.assignments}
     episodes: dict[str, list[Episode]] = defaultdict(list)
     incidents: dict[str, list[Incident]] = defaultdict(list)

@@ -49,11 +49,11 @@ def assignment_code() -> AssignmentCode:
         return AssignmentCode("in Python; with cargo installed, `make packages` builds the native code", True)
     except ImportError as error:
         return AssignmentCode(f"in Python, as the native code does not load ({error}); run `make packages`", False)
-    lacking = [name for name in NATIVE_FUNCTIONS if not hasattr(module, name)]
-    if not lacking:
+    missing = [name for name in NATIVE_FUNCTIONS if not hasattr(module, name)]
+    if not missing:
         return AssignmentCode("native", True)
-    how = "in Python" if len(lacking) == len(NATIVE_FUNCTIONS) else "partly in Python"
-    why = f"as the native code is of another release and lacks {', '.join(lacking)}; run `make packages`"
+    how = "in Python" if len(missing) == len(NATIVE_FUNCTIONS) else "partly in Python"
+    why = f"as the native code is of another release and lacks {', '.join(missing)}; run `make packages`"
     return AssignmentCode(f"{how}, {why}", False)
 
 
@@ -97,9 +97,9 @@ def _catch_errors(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iter
 
 def _check_permissions(settings: Settings) -> Iterator[CheckResult]:
     parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missing_optional))
-    lacking = dict.fromkeys(chain.from_iterable(parts))
-    yield from (CheckResult("permissions", False, line) for line in lacking)
-    if not lacking:
+    missing = dict.fromkeys(chain.from_iterable(parts))
+    yield from (CheckResult("permissions", False, line) for line in missing)
+    if not missing:
         yield CheckResult("permissions", True, f"{', '.join(access.COMPONENTS)} have the permissions they need")
 
 

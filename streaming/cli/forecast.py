@@ -63,9 +63,9 @@ def forecast(
     )
     times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
-        request = read_change(settings, group_id, change, times, each=progress.step)
+        request = read_change(settings, group_id, change, times, on_step=progress.step)
     with Progress("events simulated") as progress:
-        result = forecast_change(request, rounds=as_json, each=progress.step)
+        result = forecast_change(request, rounds=as_json, on_step=progress.step)
     answer([forecast_document(group_id, result)], forecast_lines(group_id, result), as_json=as_json)
 
 
@@ -103,14 +103,14 @@ def migrate(
     targets, restart = parse_targets(to or []), changes.RollingRestart(parallel, down, between)
     times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
-        group = read_live(settings, group_id, each=progress.step)
-        records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        group = read_live(settings, group_id, on_step=progress.step)
+        records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, on_step=progress.step)
         past = recent_steps([record.episode for record in records])
-        diffs = read_rounds(settings, past, each=progress.step)
+        diffs = read_rounds(settings, past, on_step=progress.step)
     with Progress("events simulated") as progress:
         forecasts = (forecast_past_episode(*step, group, times) for step in zip(past, diffs, strict=True))
         happened = list(zip(past, forecasts, strict=True))
-        plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, each=progress.step)
+        plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, on_step=progress.step)
     answer([plan], migration_lines(plan, len(group.members)), as_json=as_json)
 
 

@@ -111,7 +111,7 @@ def _read_group_records(settings: Settings, group_id: str | None, at_ms: int | N
     if at_ms is None:
         return read_records(read_groups, settings, group_id)
     with Progress("records read") as progress:
-        history = read_history(settings, at_ms, group_id, each=progress.step)
+        history = read_history(settings, at_ms, group_id, on_step=progress.step)
     return GroupRecords(history.assignments, history.episodes, history.incidents)
 
 

@@ -116,7 +116,7 @@ def _write_progress(text: str) -> None:
 def read_records(read: Callable[..., T], settings: "Settings", group_id: str | None = None) -> T:
     """Read topics for all groups or one group, with progress; records that do not parse are reported and left out."""
     with Progress("records read") as progress:
-        return read(settings, group=group_id, on_malformed=warn_skipped, each=progress.step)
+        return read(settings, group=group_id, on_malformed=warn_skipped, on_step=progress.step)
 
 
 def warn_skipped(problem: Exception) -> None:

@@ -172,7 +172,7 @@ def record(
     """
     begin, end = since or 0, now_ms() if until is None else until
     with Progress("records read") as progress:
-        log = [r for r in read_log(settings, group_id, each=progress.step) if event_time(r) <= end]
+        log = [r for r in read_log(settings, group_id, on_step=progress.step) if event_time(r) <= end]
     if not any(event_time(record) >= begin for record in log):
         raise BadInput(f"group {group_id}: the membership topic has no event of it in that time")
     recorded_settings = RecordedSettings.of(replay_sinks(settings))

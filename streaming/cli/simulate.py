@@ -61,8 +61,8 @@ def simulate(
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
-        run_scenario(plan, name, with_, view_lag_ms=view_lag_ms, seed=seed)
-        for name, with_ in protocol_assignor_pairs(protocol or [], assignor or [])
+        run_scenario(plan, name, assignor_name, view_lag_ms=view_lag_ms, seed=seed)
+        for name, assignor_name in protocol_assignor_pairs(protocol or [], assignor or [])
     ]
     document = simulations_document(simulations) if as_json else None
     answer([document], simulation_lines(simulations, rows), as_json=as_json)

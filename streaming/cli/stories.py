@@ -74,8 +74,8 @@ class StoryFollower(Closeable):
             if now >= self._wait_again_at:
                 self._wait_again_at = now + _SECONDS_BETWEEN_WAITS
                 deadline = now + _STORY_WAIT_SECONDS
-                while self._reader is not None and (left := deadline - time.monotonic()) > 0:
-                    if self._print_stories(left):
+                while self._reader is not None and (seconds_left := deadline - time.monotonic()) > 0:
+                    if self._print_stories(seconds_left):
                         break
             yield record
 

@@ -46,7 +46,7 @@ def what_if(
     is 2 if there is no such group.
     """
     with Progress("records read") as progress:
-        group = read_live(settings, group_id, also=tuple(subscribe or ()), each=progress.step)
+        group = read_live(settings, group_id, also=tuple(subscribe or ()), on_step=progress.step)
     changes = {"add": add, "remove": remove, "partitions": partitions, "subscribe": subscribe}
     lists = {name: texts or () for name, texts in changes.items()}
     question = parse_query(group, **lists, protocol=protocol, assignor=assignor)

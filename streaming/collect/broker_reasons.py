@@ -115,11 +115,11 @@ def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | No
     for member in previous.members if previous is not None else ():
         if member.member_id not in logged.stopped_before:
             continue
-        given_up = union(member.assigned, member.owned)
+        revoked = union(member.assigned, member.owned)
         if data.protocol == COOPERATIVE and member.member_id in owned_now:
-            given_up = minus(member.owned, union(member.assigned, owned_now[member.member_id]))
-        if given_up:
-            stops.append(Stop(partitions=normalize(given_up), stopped_before=logged.stopped_before[member.member_id]))
+            revoked = minus(member.owned, union(member.assigned, owned_now[member.member_id]))
+        if revoked:
+            stops.append(Stop(partitions=normalize(revoked), stopped_before=logged.stopped_before[member.member_id]))
     if not stops:
         return None
     stopped = PartitionsStopped(
@@ -137,14 +137,14 @@ class BrokerReasons:
         self._reported: set[Path] = set()
         self.reasons = GroupReasons()
 
-    def read(self, each: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
-        """Read the new lines of all logs, call ``each`` with every event, and return the line counts since start."""
+    def read(self, on_event: Callable[[CoordinatorEvent], None] = lambda _: None) -> LogCounts:
+        """Read the new lines of all logs, call ``on_event`` with every event, and return the total line counts."""
         total = LogCounts()
         for path, tail, log in self._logs:
             for chunk in tail.chunks():
                 for event in log.read(chunk):
                     self.reasons.add(event)
-                    each(event)
+                    on_event(event)
             problem = log.counts.problem()
             if problem is not None and path not in self._reported:
                 self._reported.add(path)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import ClusterMetadata, ConfigResource, ResourceType
 
 from streaming.collect.cluster_view import ClusterSnapshot
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
-from streaming.kafka.clients import answer_of, confluent_config
+from streaming.kafka.clients import confluent_config, result_of
 from streaming.records.events import TopicMetadata
 from streaming.settings.connection import KafkaSettings
 
@@ -40,14 +40,14 @@ def surely_alive_ms(kafka: KafkaSettings) -> int | None:
     The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """
     admin = kafka_admin.AdminClient(confluent_config(kafka))
-    for left in reversed(range(_BROKER_TRIES)):
+    for tries_left in reversed(range(_BROKER_TRIES)):
         try:
             # One request per broker, as librdkafka requires.
             brokers = [ConfigResource(ResourceType.BROKER, str(n)) for n in admin.list_topics(timeout=_TIMEOUT).brokers]
             requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
-            configs = [answer_of(request) for request in requests]
+            configs = [result_of(request) for request in requests]
         except KafkaException as error:  # soon after a broker's death the metadata no longer contains it
-            if left == 0:
+            if tries_left == 0:
                 unknown = "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group"
                 _log.info("%s: %s", unknown, error.args[0].str())
         else:
@@ -93,11 +93,11 @@ class ClusterTopics:
 
     def _request_all(self) -> None:
         self._topics.clear()  # a topic that was created again has the old name and count, but another id
-        for left in reversed(range(_PATIENCE)):
+        for tries_left in reversed(range(_PATIENCE)):
             try:
                 self.refresh(None)
             except KafkaException as error:
-                if left == 0 or self._stop.is_set():
+                if tries_left == 0 or self._stop.is_set():
                     raise
                 _log.warning("topic ids: %s", error.args[0].str())
             else:
@@ -166,6 +166,6 @@ def _described(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator
         batch = TopicCollection(ordered[start : start + _BATCH])
         for name, answer in admin.describe_topics(batch, request_timeout=_TIMEOUT).items():
             try:
-                yield name, answer_of(answer)
+                yield name, result_of(answer)
             except KafkaException as error:
                 yield name, error.args[0]

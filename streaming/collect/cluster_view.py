@@ -92,13 +92,13 @@ class ClusterView:
     ) -> Iterator[ClusterChange]:
         self._coordinators |= {at: broker for at, broker in enumerate(before.coordinators) if broker is not None}
         count = len(after.coordinators)
-        led = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []
+        pairs = [(coordinator_partition(group_id, count), group_id) for group_id in topics] if count else []
         for broker in sorted(before.brokers - after.brokers):
-            led_by_broker = {group_id for partition, group_id in led if self._coordinators.get(partition) == broker}
+            led_by_broker = {group_id for partition, group_id in pairs if self._coordinators.get(partition) == broker}
             for move in [move for move in self._moves if move[0] == broker]:
                 led_by_broker.update(self._moves.pop(move)[1])
             yield ClusterChange("broker-restart", f"broker {broker}", at_ms, sorted(led_by_broker))
-        for partition, group_id in led:
+        for partition, group_id in pairs:
             old, new = self._coordinators.get(partition), after.coordinators[partition]
             # A move away from a missing broker is part of that broker's incident.
             if old in after.brokers and new is not None and new != old:

@@ -107,7 +107,7 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
 class CountsPublisher:
     """Adds events with partition counts that groups have not received; ``published``: the counts by group.
 
-    ``every``: seconds between two checks of the topics of all groups.
+    ``interval_s``: seconds between two checks of the topics of all groups.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class CountsPublisher:
         source: str,
         published: dict[str, dict[str, events.TopicMetadata]],
         view: ClusterView,
-        every: float,
+        interval_s: float,
     ) -> None:
         self._topics, self._source, self._published, self._view = topics, source, published, view
-        self._every, self._due = every, 0.0
+        self._interval_s, self._due = interval_s, 0.0
 
     def with_counts(
         self,
@@ -155,7 +155,7 @@ class CountsPublisher:
         if due:
             # The stream also drops the counts of a group that was empty for long.
             self._published = {name: counts for name, counts in self._published.items() if subscriptions.get(name)}
-            self._due = time.monotonic() + self._every
+            self._due = time.monotonic() + self._interval_s
             if away or self._topics.snapshot is None:
                 self._view.add_outage(now)
             elif (change := self._view.add_snapshot(self._topics.snapshot, all_groups, now)) is not None:

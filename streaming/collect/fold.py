@@ -117,7 +117,7 @@ class Fold:
     def flush(self) -> list[Outcome]:
         """Return the events for all snapshots that wait to be published."""
         self._begin()
-        return self._publish_held([*self.held])
+        return self._publish_deferred([*self.held])
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
@@ -126,17 +126,17 @@ class Fold:
     def _begin(self) -> None:
         """Publish from now on; drop waiting snapshots unless the earlier collector left them unpublished."""
         if not self._has_begun and not self.was_pending:
-            self._publish_held([*self.held])
+            self._publish_deferred([*self.held])
         self._has_begun = True
 
     def _release_held(self, timestamp: int) -> list[Outcome]:
         due = [group_id for group_id in self.held if not self.groups[group_id].is_early(timestamp)]
-        outcomes = self._publish_held(due) if due else []
+        outcomes = self._publish_deferred(due) if due else []
         for group_id in due:
             self.groups[group_id].published_at = timestamp
         return outcomes
 
-    def _publish_held(self, group_ids: Iterable[str]) -> list[Outcome]:
+    def _publish_deferred(self, group_ids: Iterable[str]) -> list[Outcome]:
         for group_id in sorted(group_ids, key=lambda group_id: self.held[group_id].offset):
             self._publish(self.groups[group_id], self.held[group_id])
         return self._take_outcomes(0 if self._has_begun else self.start)

@@ -53,8 +53,8 @@ class MembershipTopicWatch:
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.membership
         self._first = identify(settings.kafka, [self._topic])[self._topic]
-        every = settings.collect.metadata_interval_ms / 1000
-        self._watch = IdentityWatch(settings.kafka, [self._topic], every=every)
+        interval_s = settings.collect.metadata_interval_ms / 1000
+        self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=interval_s)
 
     def is_recreated(self, now: float) -> bool:
         """True if the membership topic now has another topic id; False while the topic is deleted."""
@@ -73,7 +73,7 @@ class BaseCollector(ABC):
 
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
         self._settings, self._stop = settings, stop
-        self._begun = False
+        self._has_begun = False
         self._renewal = Renewal(settings.kafka)
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
@@ -96,10 +96,10 @@ class BaseCollector(ABC):
     def _lasting_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
         """Return the error that ends the collector; None if the collector only has to wait for the cluster."""
         if isinstance(error, ClusterUnavailable):
-            return None if self._begun else error
+            return None if self._has_begun else error
         problem = error.args[0]
         denied = refusal(problem, self._settings, "collect")
-        if denied is None and self._begun and is_temporary(problem):
+        if denied is None and self._has_begun and is_temporary(problem):
             return None
         return denied or ClusterUnavailable(
             f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {problem.str()}; "
@@ -121,11 +121,11 @@ class BaseCollector(ABC):
     def _count(self, published: PublishedState) -> None:
         """Create the publisher of partition counts and cluster changes, with the last published ones as its state."""
         view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
-        every = self._settings.collect.metadata_interval_ms / 1000
-        self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, every)
+        interval_s = self._settings.collect.metadata_interval_ms / 1000
+        self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, interval_s)
 
     def _should_continue(self) -> bool:
-        self._begun = True
+        self._has_begun = True
         now = time.monotonic()
         return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
 

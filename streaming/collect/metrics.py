@@ -16,7 +16,7 @@ from streaming.records.events import GroupDeleted, GroupProgress
 #: The most partitions with time series of their own; further partitions are included only in the sums.
 _MOST_PARTITIONS: Final = 20_000
 #: The number of end offsets that are kept per partition, to compute the age of the lag.
-_MOST_ENDS: Final = 30
+_MAX_ENDS: Final = 30
 _PARTITION: Final = ("consumergroup", "topic", "partition")
 _TOPIC: Final = ("consumergroup", "topic")
 
@@ -49,7 +49,7 @@ class LagMetrics(Collector):
                 if ends and end < ends[-1][1]:
                     ends.clear()  # the topic was created again
                 ends.append((data.timestamp, end))
-                del ends[:-_MOST_ENDS]
+                del ends[:-_MAX_ENDS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the lag metrics of all groups."""

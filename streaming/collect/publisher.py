@@ -108,13 +108,13 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
         try:
             ended.set_result(call())
         except BaseException as error:  # noqa: BLE001 - raised where the call was made
-            # A traceback would create a reference cycle of this frame, the future and the error: see clients.answer_of.
+            # A traceback would create a reference cycle of this frame, the future and the error: see clients.result_of.
             ended.set_exception(error.with_traceback(None))
 
     # A call that never ends blocks its thread, but a daemon thread does not keep the process alive.
     threading.Thread(target=run, name="transaction", daemon=True).start()
     try:
-        clients.answer_of(ended, seconds)
+        clients.result_of(ended, seconds)
     except TimeoutError:
         raise _ClientLost(f"no answer within {seconds:g} s") from None
 

@@ -125,7 +125,7 @@ class OffsetsTopic:
         self._kafka, self._group_id, self._stop = kafka, group_id, stop
         self._waiting, self._fetched = waiting, fetched
         self._partitions: dict[int, _Partition] = {}
-        self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], every=_LOOK_SECONDS)
+        self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], interval_s=_LOOK_SECONDS)
         self._contact = Contact()
         self._short_since: float | None = None
         self._ends = EndOffsets(kafka, ())

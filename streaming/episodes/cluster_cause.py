@@ -26,7 +26,7 @@ _METADATA_MS: Final = 330_000
 _MOVES: Final = ("broker-restart", "coordinator-moved")
 _TOPICS: Final = ("topic-deleted", "topic-added", "partition-growth", "subscription-change", "unknown")
 #: Kind of a cluster incident → kinds of episodes that the incident explains.
-_EXPLAINED: Final[Mapping[IncidentKind, Sequence[str]]] = {
+_EXPLAINED_KINDS: Final[Mapping[IncidentKind, Sequence[str]]] = {
     "broker-restart": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
     "coordinator-moved": ("coordinator-move", "crash", "zone-lost", "restart", "rolling-restart", "unknown"),
     "topic-deleted": _TOPICS,
@@ -72,7 +72,7 @@ def explain_episode(episode: Episode, incidents: Sequence[Incident]) -> Episode:
 
 def _explains(incident: Incident, episode: Episode) -> bool:
     """Return whether an incident explains an episode: by its kind, and by the times at which both began."""
-    if episode.kind not in _EXPLAINED.get(incident.kind, ()):
+    if episode.kind not in _EXPLAINED_KINDS.get(incident.kind, ()):
         return False
     if incident.kind in _MOVES and episode.sure and episode.kind in ("restart", "rolling-restart"):
         return False  # clients were closed, so a deployment at the same time is the cause

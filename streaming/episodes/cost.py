@@ -237,7 +237,7 @@ def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int
     end = None if outage.resumed_before is None else _end_offset_after(samples, outage.resumed_before)
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # no message was pending, and no message has been produced since
-    least = worst_least = 0
+    least = worst_lower_bound = 0
     for stopped, resumed_after in (outage.longest_part or (None, None), (outage.stopped_before, resumed)):
         if stopped is None or resumed_after is None:
             continue
@@ -245,12 +245,12 @@ def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int
         if oldest is not None and newest is not None and newest.end > oldest:
             least += newest.end - oldest
             shown = next(sample.at for sample in samples if sample.end > oldest)
-            worst_least = max(worst_least, resumed_after - shown)
+            worst_lower_bound = max(worst_lower_bound, resumed_after - shown)
     if start is None or end is None:
         most, longest = None, None
     else:
         most, longest = max(least, end - start), _worst_delay(samples, start, end, resumed or 0)
-    return PartitionCost((least, most), (worst_least, longest), _caught_up_at(samples, outage, start, opened_at))
+    return PartitionCost((least, most), (worst_lower_bound, longest), _caught_up_at(samples, outage, start, opened_at))
 
 
 def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) -> int | None:

@@ -190,11 +190,11 @@ def detect_lost_records(
     return open_incident(state, incident, at, episode=episode, reopen_ms=reopen_ms)
 
 
-def stuck_after_ms(lasted_ms: Sequence[int], limits: Thresholds) -> int:
+def stuck_after_ms(past_durations_ms: Sequence[int], limits: Thresholds) -> int:
     """Return the time after which a rebalance counts as stuck, ms: configured, or a multiple of the usual duration."""
-    if len(lasted_ms) < waiting.FEWEST_DURATIONS:
+    if len(past_durations_ms) < waiting.FEWEST_DURATIONS:
         return limits.rebalance_stuck_ms
-    usual = max(_USUAL_TIMES * waiting.usual_ms(lasted_ms), _LEAST_STUCK_MS)
+    usual = max(_USUAL_TIMES * waiting.usual_ms(past_durations_ms), _LEAST_STUCK_MS)
     return min(usual, limits.rebalance_stuck_ms)
 
 

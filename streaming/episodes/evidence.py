@@ -72,7 +72,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
                 continue
             if outage.number == number:
                 offsets = {} if stop.committed is UNSET else stop.committed.get(topic, {})
-                narrowed = _narrowed(outage, stop, offsets.get(str(partition)), is_general=is_general)
+                narrowed = _narrow(outage, stop, offsets.get(str(partition)), is_general=is_general)
             elif outage.number > number and stop.resumed_before is not UNSET:
                 narrowed = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
             if narrowed is not None and narrowed != outage:
@@ -83,7 +83,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
     return changed
 
 
-def _narrowed(outage: Outage, stop: events.Stop, committed: int | None, *, is_general: bool) -> Outage:
+def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_general: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _narrow_bound(min, resumed_before, stop.resumed_before)

@@ -121,18 +121,18 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
         return bool(state.present)
     # A migration lasts until the group is quiet.
     migrates = state.protocol_before not in (None, state.protocol)
-    returned = max(state.departures, state.bounces)
-    if migrates or (state.before or 0) <= 1 or returned < (state.before or 0):
+    departures = max(state.departures, state.bounces)
+    if migrates or (state.before or 0) <= 1 or departures < (state.before or 0):
         return False
     for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
         history = state.present.get(old)
         if history is not None and members.alternates((*history.identities, note.names.get(new, MemberNames()))):
             return False  # two processes share the instance id
-    back, _, went, _ = members.changes(state.present, state.absent)
-    if any(member.how not in ("left", "gone") for member in back):
+    returned, _, departed, _ = members.changes(state.present, state.absent)
+    if any(member.how not in ("left", "gone") for member in returned):
         return False  # crashes of all members in turn are a storm
     rejoined = sum(member.was_present and bool(member.by) and not member.how for member in state.present.values())
-    return len(back) + rejoined == state.before and not went
+    return len(returned) + rejoined == state.before and not departed
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:

@@ -154,11 +154,11 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
-    left, listed = MOST_LISTED, Holding()
+    room_left, listed = MOST_LISTED, Holding()
     for topic, numbers in partitions.items():
-        if left > 0 or not numbers:
-            listed[topic] = numbers[:left]
-            left -= len(listed[topic])
+        if room_left > 0 or not numbers:
+            listed[topic] = numbers[:room_left]
+            room_left -= len(listed[topic])
     return listed
 
 

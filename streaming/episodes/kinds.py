@@ -148,7 +148,7 @@ def _classify(state: EpisodeState, repetition: Storm | None, seen: MemberChanges
         return Verdict("unknown", "the rebalance has brought no new generation")
     if not state.before and not state.bounces:
         return _classify_start(state, seen)
-    if state.first_seen and not (seen.back or seen.went or seen.passed) and not state.bounces:
+    if state.first_seen and not (seen.returned or seen.departed or seen.passed) and not state.bounces:
         return _classify_first_seen(state, seen)
     if None not in (state.assignor_before, state.assignor) and state.assignor_before != state.assignor:
         return Verdict("assignor-change")
@@ -168,7 +168,7 @@ def _classify_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if not state.after:
         return Verdict("unknown", "the group had no members when it was first seen")
     at = f"first seen at generation {state.first_seen}" if state.first_seen > 0 else "first seen without a generation"
-    if seen.came:
+    if seen.joined:
         return Verdict("scale-out", f"{at}: it is unknown when the other members joined")
     if state.rebalances > 1:
         return _classify_unchanged_members(state)
@@ -200,13 +200,13 @@ def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
 def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - one per kind
     if any(member.how == "overran" for member in state.histories):
         return Verdict("poll-timeout")
-    if not state.after and seen.went:
-        return _classify_emptied_group(state, (*seen.went, *seen.passed))
-    if seen.back and len(seen.back) >= len(seen.went):
+    if not state.after and seen.departed:
+        return _classify_emptied_group(state, (*seen.departed, *seen.passed))
+    if seen.returned and len(seen.returned) >= len(seen.departed):
         return _classify_full_restart(state, seen)
-    if seen.went:
-        return _classify_exchange(state, seen) if seen.came else _classify_departures(state, seen.went)
-    if seen.came:
+    if seen.departed:
+        return _classify_exchange(state, seen) if seen.joined else _classify_departures(state, seen.departed)
+    if seen.joined:
         return Verdict("scale-out")
     if any(member.how == "lost" for member in seen.passed):
         return _classify_crash(seen.passed)
@@ -219,42 +219,42 @@ def _classify_emptied_group(state: EpisodeState, departed: Sequence[MemberHistor
 
 
 def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
-    back = seen.back
+    returned = seen.returned
     moved = _classify_coordinator_move(state, seen)
     if moved is not None:
         return moved
-    lost = [member for member in back if member.how == "lost"]
+    lost = [member for member in returned if member.how == "lost"]
     if lost:
-        return _classify_crashes_with_return(state, back, lost)
-    if state.protocol != "classic" and all(member.by == BY_MEMBER for member in back):
+        return _classify_crashes_with_return(state, returned, lost)
+    if state.protocol != "classic" and all(member.by == BY_MEMBER for member in returned):
         # Under KIP-848 each process generates its member id once, so these are the same processes.
-        if all(member.how == "left" for member in back):
+        if all(member.how == "left" for member in returned):
             why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
             return Verdict("poll-timeout", why)
         return Verdict("unknown", "the same client was gone and came back; no evidence shows why")
     why = _unproven(state, seen)
     if (strategy := _deployment_strategy(state, seen)) is not None:
         return Verdict(strategy, why)
-    return Verdict("restart", why) if len(back) == 1 else _classify_several_restarts(state, why)
+    return Verdict("restart", why) if len(returned) == 1 else _classify_several_restarts(state, why)
 
 
 def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKind | None:
     """Return the deployment strategy that replaced all members, such as ``surge``; None if it is unknown."""
-    back = seen.back
-    others = seen.went or seen.came or any(member.how != "left" or member.has_same_address for member in back)
-    if len(back) != state.before or others or any(item.source == POLLING for item in state.evidence):
+    returned = seen.returned
+    others = seen.departed or seen.joined or any(m.how != "left" or m.has_same_address for m in returned)
+    if len(returned) != state.before or others or any(item.source == POLLING for item in state.evidence):
         return None
     if state.away == state.before and state.before > 1:
         return "recreate"
-    if state.away or not all(0 < member.joined_at < member.times[-1] for member in back):
+    if state.away or not all(0 < member.joined_at < member.times[-1] for member in returned):
         return None
-    if state.before > 1 and _joined_before_departures(back, back):
+    if state.before > 1 and _joined_before_departures(returned, returned):
         return "fleet-replaced"
-    return "surge" if all(member.by == BY_POD for member in back) and share_an_owner(back) else None
+    return "surge" if all(member.by == BY_POD for member in returned) and share_an_owner(returned) else None
 
 
-def _joined_before_departures(came: Sequence[MemberHistory], went: Sequence[MemberHistory]) -> bool:
-    return max(member.joined_at for member in came) < min(member.times[-1] for member in went)
+def _joined_before_departures(joined: Sequence[MemberHistory], departed: Sequence[MemberHistory]) -> bool:
+    return max(member.joined_at for member in joined) < min(member.times[-1] for member in departed)
 
 
 def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
@@ -269,60 +269,61 @@ def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
 
 
 def _classify_crashes_with_return(
-    state: EpisodeState, back: Sequence[MemberHistory], lost: Sequence[MemberHistory]
+    state: EpisodeState, returned: Sequence[MemberHistory], lost: Sequence[MemberHistory]
 ) -> Verdict:
-    is_full = len(back) > 1 and len(back) == state.before
+    is_full = len(returned) > 1 and len(returned) == state.before
     first_loss = min((member.times[-1] for member in lost if member.times), default=0)
-    early = [member for member in back if 0 < member.joined_at <= first_loss]
-    if is_full and 2 * len(early) > len(back):
+    early = [member for member in returned if 0 < member.joined_at <= first_loss]
+    if is_full and 2 * len(early) > len(returned):
         return Verdict("crash", _REPLACED_EARLY)
-    if is_full and 2 * state.away <= len(back) and state.rebalances > 1:
+    if is_full and 2 * state.away <= len(returned) and state.rebalances > 1:
         return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
-    if is_full and len(lost) == len(back) and all(member.has_same_address for member in back):
+    if is_full and len(lost) == len(returned) and all(member.has_same_address for member in returned):
         return Verdict("unknown", _ALL_EXPIRED_TOGETHER)
-    return _classify_crash(back)
+    return _classify_crash(returned)
 
 
 def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
     """Return the reason why replaced members may not have been restarted; ``""`` if it is certain that they were."""
-    if any(member.by in UNSURE for member in seen.back):
+    if any(member.by in UNSURE for member in seen.returned):
         return "members were matched by names that other members may share"
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
     new_id_proves = state.protocol != "classic"
-    left = [member for member in seen.back if member.how == "left"]
+    left = [member for member in seen.returned if member.how == "left"]
     if not all(member.is_new_process or (new_id_proves and member.by != BY_MEMBER) for member in left):
         return _UNEXPLAINED_LEAVE
-    if any(member.how == "gone" for member in seen.back):
+    if any(member.how == "gone" for member in seen.returned):
         return "no evidence shows whether members that came back were restarted or crashed"
     return ""
 
 
 def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
     """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
-    other_process = any(member.closed or member.how == "overran" or not member.has_same_address for member in seen.back)
-    if other_process or seen.went or seen.came or not _moved(state):
+    other_process = any(m.closed or m.how == "overran" or not m.has_same_address for m in seen.returned)
+    if other_process or seen.departed or seen.joined or not _moved(state):
         return None
-    if any(member.how == "left" for member in seen.back):
+    if any(member.how == "left" for member in seen.returned):
         return Verdict("coordinator-move", _UNEXPLAINED_LEAVE)
     return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
 
 
 def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
-    if any(member.how == "lost" for member in seen.went):
-        return _classify_departures(state, seen.went)
-    replaced = len(seen.went) == state.before and all(member.how == "left" for member in seen.went)
-    if replaced and not state.away and share_an_owner(seen.came) and _joined_before_departures(seen.came, seen.went):
+    joined, departed = seen.joined, seen.departed
+    if any(member.how == "lost" for member in departed):
+        return _classify_departures(state, departed)
+    is_full = len(departed) == state.before and all(member.how == "left" for member in departed)
+    if is_full and not state.away and share_an_owner(joined) and _joined_before_departures(joined, departed):
         return Verdict("fleet-replaced")
-    why = f"{len(seen.came)} joined and {len(seen.went)} departed; no evidence shows which member replaced which"
+    why = f"{len(seen.joined)} joined and {len(seen.departed)} departed; no evidence shows which member replaced which"
     return Verdict("unknown", why)
 
 
-def _classify_departures(state: EpisodeState, went: Sequence[MemberHistory]) -> Verdict:
-    if all(member.how == "left" for member in went):
+def _classify_departures(state: EpisodeState, departed: Sequence[MemberHistory]) -> Verdict:
+    if all(member.how == "left" for member in departed):
         return Verdict("scale-in")
-    if state.lost_rack and 1 < len(went) == state.departures and all(member.how == "lost" for member in went):
+    if state.lost_rack and 1 < len(departed) == state.departures and all(member.how == "lost" for member in departed):
         return Verdict("zone-lost")
-    return _classify_crash(went)
+    return _classify_crash(departed)
 
 
 def _classify_crash(departed: Sequence[MemberHistory]) -> Verdict:

@@ -72,27 +72,27 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     @property
     def is_new_process(self) -> bool:
         """True if the returned member is a new process: the old process was closed, or host or client id differ."""
-        was, now = self.first_identity, self.identity
-        other_host = bool(was.client_host and now.client_host) and was.client_host != now.client_host
-        return self.closed or self.by == identity.BY_INSTANCE or other_host or was.client_id != now.client_id
+        first, latest = self.first_identity, self.identity
+        other_host = bool(first.client_host and latest.client_host) and first.client_host != latest.client_host
+        return self.closed or self.by == identity.BY_INSTANCE or other_host or first.client_id != latest.client_id
 
     @property
     def has_same_address(self) -> bool:
         """True if the member returned with the same client id from the same host."""
-        was, now = self.first_identity, self.identity
-        return bool(now.client_id) and (was.client_id, was.client_host) == (now.client_id, now.client_host)
+        first, now = self.first_identity, self.identity
+        return bool(now.client_id) and (first.client_id, first.client_host) == (now.client_id, now.client_host)
 
 
 class MemberChanges(NamedTuple):
     """The members that returned, joined or departed in an episode.
 
-    ``back``: departed and returned, or were replaced by other members. ``came``: new members. ``went``: departed
-    members that were in the group when the episode began. ``passed``: joined and departed within the episode.
+    ``returned``: departed and returned, or were replaced by other members. ``joined``: new members. ``departed``:
+    departed members of the group when the episode began. ``passed``: joined and departed within the episode.
     """
 
-    back: tuple[MemberHistory, ...]
-    came: tuple[MemberHistory, ...]
-    went: tuple[MemberHistory, ...]
+    returned: tuple[MemberHistory, ...]
+    joined: tuple[MemberHistory, ...]
+    departed: tuple[MemberHistory, ...]
     passed: tuple[MemberHistory, ...]
 
 
@@ -188,17 +188,17 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
     """Return the members that returned, joined or departed. Members without an exact key are matched by other keys."""
-    went = [member for member in absent if member.was_present]
+    departed = [member for member in absent if member.was_present]
     passed = tuple(member for member in absent if not member.was_present)
-    came = [member for member in present.values() if not member.was_present]
-    back = [member for member in present.values() if member.was_present and member.by and member.how]
-    if went and came:
-        pairs = _pairs(went, came)
-        back += [_merged_history(gone, new, by) for gone, new, by in pairs]
+    joined = [member for member in present.values() if not member.was_present]
+    returned = [member for member in present.values() if member.was_present and member.by and member.how]
+    if departed and joined:
+        pairs = _pair(departed, joined)
+        returned += [_merged_history(gone, new, by) for gone, new, by in pairs]
         taken = {id(member) for gone, new, _ in pairs for member in (gone, new)}
-        went = [member for member in went if id(member) not in taken]
-        came = [member for member in came if id(member) not in taken]
-    return MemberChanges(tuple(back), tuple(came), tuple(went), passed)
+        departed = [member for member in departed if id(member) not in taken]
+        joined = [member for member in joined if id(member) not in taken]
+    return MemberChanges(tuple(returned), tuple(joined), tuple(departed), passed)
 
 
 def share_an_owner(members: Iterable[MemberHistory]) -> bool:
@@ -246,8 +246,8 @@ def _match_arrivals(
                 if not free or (by == identity.BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
                 matched.add(free[0])
-                back = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
-                present[member_id] = _triggered(back, rebalance)
+                returned = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
+                present[member_id] = _triggered(returned, rebalance)
     for member_id, who in arrivals.items():
         if member_id not in present:
             new = MemberHistory(member_id, member_id, who, who, was_present=False, joined_at=note.timestamp)
@@ -255,12 +255,12 @@ def _match_arrivals(
     return tuple(member for place, member in enumerate(absent) if place not in matched)
 
 
-def _pairs(went: list[MemberHistory], came: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
+def _pair(departed: list[MemberHistory], joined: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()
     for by in identity.KEYS:
         members_by_key: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
-        for side, members in enumerate((went, came)):
+        for side, members in enumerate((departed, joined)):
             for member in members:
                 key = _keys(member).get(by) if id(member) not in taken else None
                 if key is not None:
@@ -278,12 +278,12 @@ def _keys(history: MemberHistory) -> dict[str, str]:
 
 
 def _matched_pairs(
-    went: list[MemberHistory], came: list[MemberHistory], by: str
+    departed: list[MemberHistory], joined: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
     """Yield pairs of a departed and a joined member with equal keys; joins before the departure need more evidence."""
-    whole_set = len(went) == len(came) and by in identity.OF_SETS
-    free = sorted(came, key=lambda member: member.joined_at)
-    for gone in sorted(went, key=lambda member: member.times[-1]):
+    whole_set = len(departed) == len(joined) and by in identity.OF_SETS
+    free = sorted(joined, key=lambda member: member.joined_at)
+    for gone in sorted(departed, key=lambda member: member.times[-1]):
         for new in free:
             if new.joined_at >= gone.times[-1] or _overlaps(gone, new, by, whole_set=whole_set):
                 free.remove(new)

@@ -103,10 +103,10 @@ def changes_tasks(
 def topic_change(cause: Cause) -> str:
     """Return ``added`` or ``deleted`` if new partition counts only added or only deleted topics, else ``""``."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
-    counts = [(int(was), int(now)) for was, now in _COUNT_CHANGE.findall(reasons)]
+    counts = [(int(old), int(new)) for old, new in _COUNT_CHANGE.findall(reasons)]
     if not counts:
         return ""
-    return "added" if not any(was for was, _ in counts) else "" if any(now for _, now in counts) else "deleted"
+    return "added" if not any(old for old, _ in counts) else "" if any(new for _, new in counts) else "deleted"
 
 
 def _tasks(shares: Iterable[Mapping[str, Iterable[int]]]) -> set[tuple[str, int]]:

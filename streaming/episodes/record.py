@@ -83,18 +83,18 @@ def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_
 
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
     members_at_start = [member for member in state.present.values() if member.was_present]
-    back = (*seen.back, *(member for member in members_at_start if member.by and not member.how))
-    replaced, came = back[:MOST_LISTED], seen.came[:MOST_LISTED]
-    omitted = len(back) - len(replaced) + len(seen.came) - len(came)
-    joined = [member.now for member in came]
+    returned = (*seen.returned, *(member for member in members_at_start if member.by and not member.how))
+    replaced, newcomers = returned[:MOST_LISTED], seen.joined[:MOST_LISTED]
+    omitted = len(returned) - len(replaced) + len(seen.joined) - len(newcomers)
+    joined = [member.now for member in newcomers]
     identities = [(member.now, member.identity) for member in members_at_start if not member.by]
     for member in replaced:
         if member.first != member.now:
             identities.append((member.first, member.first_identity))
         identities.append((member.now, member.identity))
-    identities += ((member.now, member.identity) for member in came)
+    identities += ((member.now, member.identity) for member in newcomers)
     departed_by_manner: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
-    for member in (*seen.went, *seen.passed):
+    for member in (*seen.departed, *seen.passed):
         departed = departed_by_manner["lost" if member.how == "overran" else member.how or "gone"]
         if len(departed) == MOST_LISTED:
             omitted += 1

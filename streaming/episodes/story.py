@@ -234,15 +234,15 @@ def _scaled(episode: Episode, names: _Names) -> str:
 
 def _restart(episode: Episode, names: _Names) -> str:
     members = episode.members
-    back, every = [pair.joined for pair in members.replaced], count(members.before, "member")
+    returned, every = [pair.joined for pair in members.replaced], count(members.before, "member")
     if episode.kind == "rolling-restart":
-        some = every if len(back) == members.before else f"{len(back)} of {every}"
+        affected = every if len(returned) == members.before else f"{len(returned)} of {every}"
         head = f"{'Rolling' if episode.sure else 'Probably a rolling'} restart"
     else:
-        some = f"all {every} at once" if len(back) == members.before > 1 else member_list(back, names)
+        affected = f"all {every} at once" if len(returned) == members.before > 1 else member_list(returned, names)
         head = "Restart" if episode.sure else "Probably a restart"
-    if names.is_counted or len(back) == 1:
-        head += f" of {some}"
+    if names.is_counted or len(returned) == 1:
+        head += f" of {affected}"
     departed = [*members.left, *members.lost, *members.gone]
     others = _verbs(((members.joined, "joined"), (departed, "did not come back")), names)
     return f"{head} ({others})" if others else head
@@ -250,9 +250,9 @@ def _restart(episode: Episode, names: _Names) -> str:
 
 def _crash(episode: Episode, names: _Names) -> str:
     members = episode.members
-    lost, back = members.lost, [pair.joined for pair in members.replaced]
-    head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *back], names)}"
-    others = [f"{len(back)} came back" if lost else "came back"] if back else []
+    lost, returned = members.lost, [pair.joined for pair in members.replaced]
+    head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *returned], names)}"
+    others = [f"{len(returned)} came back" if lost else "came back"] if returned else []
     others += filter(None, [_verbs(((members.left, "left"), (members.gone, "departed")), names)])
     return f"{head} ({', '.join(others)})" if others else head
 
@@ -262,8 +262,8 @@ def _poll_timeout(episode: Episode, names: _Names) -> str:
     who = member_list([*members.lost, *(pair.joined for pair in members.replaced)], names)
     if not episode.sure:
         return f"Probably removed {who} after max.poll.interval.ms (left and came back)"
-    back = " (came back)" if members.replaced and not members.lost else ""
-    return f"Removed {who} after max.poll.interval.ms{back}"
+    returned = " (came back)" if members.replaced and not members.lost else ""
+    return f"Removed {who} after max.poll.interval.ms{returned}"
 
 
 def _storm(episode: Episode, names: _Names) -> str:
@@ -278,9 +278,9 @@ def _storm(episode: Episode, names: _Names) -> str:
 
 def _shared_instance(episode: Episode, names: _Names) -> str:
     again = episode.repeated
-    back = [pair.joined for pair in episode.members.replaced] if again is None else [again.member_id]
+    returned = [pair.joined for pair in episode.members.replaced] if again is None else [again.member_id]
     often = "again and again" if again is None else repetition_text(again)
-    who = f"two processes with the instance id {member_list(back, names)}"
+    who = f"two processes with the instance id {member_list(returned, names)}"
     return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {often})"
 
 
@@ -311,9 +311,9 @@ def _unknown(episode: Episode, names: _Names) -> str:
     return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason(episode)}"
 
 
-def _changes(members: EpisodeMembers, names: _Names, lost: str, back: str) -> str:
+def _changes(members: EpisodeMembers, names: _Names, lost: str, returned: str) -> str:
     changes = (
-        ([pair.joined for pair in members.replaced], back),
+        ([pair.joined for pair in members.replaced], returned),
         (members.joined, "joined"),
         (members.left, "left"),
         (members.lost, lost),
@@ -344,7 +344,7 @@ def _head(episode: Episode, names: _Names) -> str:
         after=members.after,
         size=f" with {count(members.after, 'member')}" if names.is_counted else "",
         lost=member_list(members.lost, names),
-        back=member_list([pair.joined for pair in members.replaced], names),
+        returned=member_list([pair.joined for pair in members.replaced], names),
         resets="; ".join(resets[:_MOST_LISTED]),
     )
     return _maybe(episode, text)
@@ -352,7 +352,7 @@ def _head(episode: Episode, names: _Names) -> str:
 
 _TEXTS: Final[Mapping[str, str]] = {
     "first-start": "Started{size}",
-    "static-bounce": "Static restart of {back}",
+    "static-bounce": "Static restart of {returned}",
     "subscription-change": "Changed subscriptions",
     "partition-growth": "Changed partition counts",
     "assignor-change": "Changed the assignor to {assignor}",

@@ -88,7 +88,7 @@ class ClientRounds(GroupRounds):
                 reason = f"LeaveGroup; client reason: {message.reason or 'not provided'}"
                 self._record_departure(event, member, "member.left", reason)
                 client.member_id = None
-            case ClientKind.OVERRAN:
+            case ClientKind.POLL_TIMED_OUT:
                 self._record_departure(event, member, "member.left", POLL_TIMEOUT)
             case ClientKind.EXPIRED:
                 self._record_departure(event, member, "group.observed", message.reason or _UNKNOWN_MEMBER)
@@ -126,9 +126,9 @@ class ClientRounds(GroupRounds):
         yield from self.flush()
         if self._gone:
             last = LogRound(self.group_id, None, self._newest_ms, protocol=self.protocol, is_from_clients=True)
-            yield self._complete(last, None, reports=self._take_reports(self._newest_ms))
+            yield self._complete(last, None, reports=self._pop_reports(self._newest_ms))
 
-    def _take_reports(self, until: int) -> list[Evidence]:
+    def _pop_reports(self, until: int) -> list[Evidence]:
         begin = self._unused
         while self._unused < len(self.reports) and self.reports[self._unused][0] <= until:
             self._unused += 1
@@ -198,7 +198,7 @@ class ClientRounds(GroupRounds):
         if self.number is not None and number > self.number + 1:
             self.size = None
         self.number, self.protocol = number, event.protocol
-        return self._complete(round_, ended, reports=self._take_reports(began if ended is None else ended))
+        return self._complete(round_, ended, reports=self._pop_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
         done = self._done

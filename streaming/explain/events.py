@@ -23,7 +23,7 @@ class ClientKind(StrEnum):
     COMPUTED = "computed"
     LEAVING = "leaving"
     #: The client exceeded max.poll.interval.ms.
-    OVERRAN = "overran"
+    POLL_TIMED_OUT = "overran"
     #: The coordinator has removed the member, as the member's session expired.
     EXPIRED = "expired"
     #: The client ended its session of a generation.

@@ -81,9 +81,9 @@ def _story(
     coordinator_rounds: list[LogRound | BounceNote] = []
     client_rounds: list[LogRound] = []
     listed: dict[str, MemberNames] = {}
-    has_coordinator, has_clients, is_undated, is_rough = False, False, False, False
+    has_coordinator, has_clients, is_undated, is_imprecise = False, False, False, False
     for event in events:
-        is_rough = is_rough or event.precision_ms > 1
+        is_imprecise = is_imprecise or event.precision_ms > 1
         if event.coordinator is not None:
             has_coordinator = True
             coordinator_rounds += coordinator.add(event, event.coordinator)
@@ -111,7 +111,7 @@ def _story(
         "what clients did meanwhile: add their logs": episodes and lacks_clients,
         "how many members the group had all the time": not all(e.is_counted for e in episodes),
         "when lines without a timestamp were written": is_undated,
-        "times more exact than a second": is_rough,
+        "times more exact than a second": is_imprecise,
     }
     return GroupStory(group_id, episodes, listed, [text for text, is_unknown in gaps.items() if is_unknown])
 

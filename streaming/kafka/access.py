@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import admin as kafka_admin
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.clients import answer_of, check_reachable, confluent_config
+from streaming.kafka.clients import check_reachable, confluent_config, result_of
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
@@ -142,7 +142,7 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
     allowed: dict[tuple[str, str], set[str]] = {}
     for resource, name, answer in ((kind, *item) for kind, by_name in answers.items() for item in by_name.items()):
         try:
-            operations = answer_of(answer).authorized_operations
+            operations = result_of(answer).authorized_operations
         except KafkaException as error:
             if error.args[0].name().endswith(_DENIED_ERRORS_END):
                 allowed[name, resource] = set()

@@ -148,7 +148,7 @@ def is_temporary(error: KafkaError) -> bool:
     return error.retriable() or error.name() in _NO_ANSWER | _NO_COORDINATOR
 
 
-def answer_of(future: Future[_T], timeout: float | None = None) -> _T:
+def result_of(future: Future[_T], timeout: float | None = None) -> _T:
     """Return the result of an AdminClient request, or raise a copy of its error.
 
     The future's own error would be in a reference cycle through its traceback, often with the client. Python frees

@@ -37,7 +37,7 @@ class ReadOptions(TypedDict, total=False):
     #: Called with the error of each malformed record, which is left out; without it the error is raised.
     on_malformed: Callable[[Any], None] | None
     #: Called with the number of records that each poll has read.
-    each: Callable[[int], None]
+    on_step: Callable[[int], None]
 
 
 class FollowOptions(ReadOptions, total=False):
@@ -126,7 +126,7 @@ def _read_changes(
     group: str | None = None,
     on_malformed: Callable[[Any], None] | None = None,
     until: Callable[[], bool] = lambda: False,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[list[Any]]]:
     """Yield the new records of each topic, each time all topics are read to their ends."""
     newest = {topic: _NewestRecords(settings, topic, group) for topic in topics}
@@ -137,7 +137,7 @@ def _read_changes(
                 if exit_at_end:
                     return
             messages = reader.poll(0.1, _MAX_POLL_RECORDS)
-            each(len(messages))
+            on_step(len(messages))
             for message in messages:
                 newest[message.topic() or ""].add(message)
 

@@ -30,14 +30,14 @@ _SNAPSHOT: Final = "group.observed"
 
 
 def read_live(
-    settings: Settings, group_id: str, *, also: Collection[str] = (), each: Callable[[int], None] = lambda _: None
+    settings: Settings, group_id: str, *, also: Collection[str] = (), on_step: Callable[[int], None] = lambda _: None
 ) -> LiveGroup:
     """Return a group's current state from the topics; raise UnknownGroup if the topics have no record of the group."""
-    latest = next(iter(read_assignment_records(settings, group=group_id, each=each)), None)
+    latest = next(iter(read_assignment_records(settings, group=group_id, on_step=on_step)), None)
     log, key = MembershipLog(group_id), group_id.encode()
     records: dict[int, list[tuple[Message, dict[str, str]]]] = defaultdict(list)
     for message in read_to_end(settings.kafka, settings.topics.membership):
-        each(1)
+        on_step(1)
         if message.key() == key:
             _keep(records[message.partition() or 0], message)
     # After the topic got more partitions, older records of the group are in another partition.
@@ -65,23 +65,23 @@ def read_change(
     change: Change | PastEpisode,
     times: Mapping[str, int],
     *,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> RequestedChange:
     """Return a requested change of a group, applied to its current state or to the beginning of a past episode."""
     if not isinstance(change, PastEpisode):
-        return request_change(baseline_of(read_live(settings, group_id, each=each)), times, change)
-    episodes = [record.episode for record in read_episode_records(settings, group=group_id, each=each)]
+        return request_change(baseline_of(read_live(settings, group_id, on_step=on_step)), times, change)
+    episodes = [record.episode for record in read_episode_records(settings, group=group_id, on_step=on_step)]
     episode = find_episode(group_id, episodes, change.episode)
     try:
-        now = read_live(settings, group_id, each=each)
+        now = read_live(settings, group_id, on_step=on_step)
     except UnknownGroup:
         now = None
-    (rounds,) = read_rounds(settings, [episode], each=each)
+    (rounds,) = read_rounds(settings, [episode], on_step=on_step)
     return past_change(episode, rounds, now, times)
 
 
 def read_rounds(
-    settings: Settings, episodes: Sequence[Episode], *, each: Callable[[int], None] = lambda _: None
+    settings: Settings, episodes: Sequence[Episode], *, on_step: Callable[[int], None] = lambda _: None
 ) -> list[list[Diff]]:
     """Return the diffs of each episode's rounds, in order; diffs that were deleted from the topic are left out."""
     ids = {diff_id for episode in episodes for diff_id in episode.rounds}
@@ -89,7 +89,7 @@ def read_rounds(
     groups = {episode.group_id for episode in episodes}
     group = groups.pop() if len(groups) == 1 else None
     for record in read_diffs(settings, from_beginning=True, exit_at_end=True, group=group) if ids else ():
-        each(1)
+        on_step(1)
         if record.id in ids:
             diffs[record.id] = record.diff
             if len(diffs) == len(ids):
@@ -115,23 +115,23 @@ def read_log(
     *,
     with_cluster: bool = False,
     until: Callable[[], bool] = lambda: False,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Record]:
     """Yield the records of the membership topic, of all groups or of one group, until ``until()`` returns true.
 
-    ``with_cluster``: besides one group's events also yield the cluster's events. ``each`` is called with the number of
-    records read since the last call.
+    ``with_cluster``: besides one group's events also yield the cluster's events. ``on_step`` is called with the number
+    of records read since the last call.
     """
     keys = None if group is None else {group.encode(), *([CLUSTER.encode()] if with_cluster else [])}
     for message in read_to_end(settings.kafka, settings.topics.membership, until=until):
-        each(1)
+        on_step(1)
         if keys is None or message.key() in keys:
             place = (message.partition() or 0, message.offset() or 0)
             yield Record.of(*place, message.key(), message.value(), message.headers() or [])
 
 
 def read_history(
-    settings: Settings, at_ms: int, group: str | None = None, *, each: Callable[[int], None] = lambda _: None
+    settings: Settings, at_ms: int, group: str | None = None, *, on_step: Callable[[int], None] = lambda _: None
 ) -> RecordedHistory:
     """Return the history of all groups, or of one group, as of ``at_ms``; raises as :func:`read_log`."""
-    return history_at(read_log(settings, group, with_cluster=True, each=each), at_ms, replay_sinks(settings))
+    return history_at(read_log(settings, group, with_cluster=True, on_step=on_step), at_ms, replay_sinks(settings))

@@ -50,7 +50,7 @@ class HeartbeatWriter:
         self._exists = False
         self._tried = float("-inf")
         self._next = float("-inf")
-        self._watch = IdentityWatch(settings.kafka, [self._topic], every=_TOPIC_CHECK_SECONDS)
+        self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=_TOPIC_CHECK_SECONDS)
         # A heartbeat that is not delivered in time is replaced by the next ones.
         self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_SECONDS * 1000)})
         now = time.time_ns() // 1_000_000

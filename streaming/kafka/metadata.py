@@ -13,7 +13,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, Top
 from confluent_kafka import admin as kafka_admin
 from confluent_kafka.admin import OffsetSpec
 
-from streaming.kafka.clients import ClusterUnavailable, answer_of, confluent_config
+from streaming.kafka.clients import ClusterUnavailable, confluent_config, result_of
 from streaming.settings.connection import KafkaSettings
 
 #: Seconds between two requests for the description of topics.
@@ -44,18 +44,18 @@ class Contact:
 
 
 class IdentityWatch:
-    """Requests the description of topics every ``every`` seconds, without waiting for the answers.
+    """Requests the description of topics every ``interval_s`` seconds, without waiting for the answers.
 
     Attributes:
         trouble: why the last request had no answer; None if it had an answer.
         leaderless: the partitions without a leader in the last answer.
     """
 
-    def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, every: float = LOOK_SECONDS) -> None:
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, interval_s: float = LOOK_SECONDS) -> None:
         self.topics = tuple(topics)
         self.trouble: str | None = None
         self.leaderless: frozenset[Place] = frozenset()
-        self._every = every
+        self._interval_s = interval_s
         self._next = float("-inf")
         self._requests: dict[str, Future[Any]] = {}
         self._settings = settings
@@ -70,7 +70,7 @@ class IdentityWatch:
         if self._requests and now > self._next + 2 * _REQUEST_TIMEOUT_SECONDS:
             self._renew("no answer")
         if not self._requests and now >= self._next:
-            self._next = now + self._every
+            self._next = now + self._interval_s
             topics = TopicCollection(list(self.topics))
             self._requests = self._admin.describe_topics(topics, request_timeout=_REQUEST_TIMEOUT_SECONDS)
         return answer
@@ -89,7 +89,7 @@ class IdentityWatch:
         self.trouble = None
         for topic, future in requests.items():
             try:
-                described = answer_of(future)
+                described = result_of(future)
                 identities[topic] = Identity(str(described.topic_id), len(described.partitions))
                 leaderless |= {
                     (topic, partition.id)
@@ -214,7 +214,7 @@ class OffsetRequest:
         refused = set()
         for partition, future in pending.items():
             try:
-                offset = answer_of(future).offset
+                offset = result_of(future).offset
             except KafkaException as error:  # the partition has no leader now, or was deleted
                 self.trouble = error.args[0].str()
                 if error.args[0].name() == "TOPIC_AUTHORIZATION_FAILED":
@@ -280,17 +280,17 @@ class Stall:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._before: dict[Place, int] = {}
-        self._last_look: float | None = None
+        self._last_check: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
         """Return the bounds of partitions without progress for ``STALL_SECONDS``, with unread or lost records.
 
         Partitions with unread records count only if no partition was read: a client reads them one after another.
         """
-        if self._last_look is not None and now - self._last_look < STALL_SECONDS:
+        if self._last_check is not None and now - self._last_check < STALL_SECONDS:
             return {}
         stalled = [place for place, offset in positions.items() if self._before.get(place) == offset]
-        self._before, self._last_look = dict(positions), now
+        self._before, self._last_check = dict(positions), now
         idle = len(stalled) == len(positions)
         return {
             place: (low, high)

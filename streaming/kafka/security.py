@@ -247,7 +247,7 @@ _AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 _BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 _TOKENLESS = "failed to acquire sasl oauthbearer"
 #: Error codes of a token endpoint after which a later request may succeed.
-_PASSING = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
+_TEMPORARY_ERRORS = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 
 
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
@@ -279,7 +279,7 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     if "certificate" in text.lower():
         return OutsideFailure(f"{endpoint}: {_unknown_authority('sasl_oauthbearer_ca_file', settings)}")
     code = re.search(r'"error"\s*:\s*"(\w+)"', text)
-    if code is None or code[1] in _PASSING:
+    if code is None or code[1] in _TEMPORARY_ERRORS:
         return None
     return OutsideFailure(
         f"{endpoint}: refuses client {settings.sasl_oauthbearer_client_id!r} ({code[1]}); check "
@@ -318,11 +318,11 @@ def _user(_: str, tail: str, settings: KafkaSettings) -> str:
     return f"refuses user {user!r} ({settings.sasl_mechanism}); check kafka.{own}"
 
 
-_IS: Final = "kafka.security_protocol is {protocol}"
+_MODE: Final = "kafka.security_protocol is {protocol}"
 _NOT_ENCRYPTED: Final = (
-    f"the listener is not encrypted; {_IS}, set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
+    f"the listener is not encrypted; {_MODE}, set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
 )
-_HANGS_UP: Final = f"closes the connection on the first request; {_IS}, the listener probably wants SSL or SASL_SSL"
+_HANGS_UP: Final = f"closes the connection on the first request; {_MODE}, the listener probably wants SSL or SASL_SSL"
 _MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
 #: Words in librdkafka's error text, and the message to report. The first match decides.

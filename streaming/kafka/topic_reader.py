@@ -74,7 +74,7 @@ class TopicReader(Closeable):
         self.missing: set[str] = set()
         self.silent_since: float | None = None
         self._contact = time.time()
-        self._watch = IdentityWatch(settings, self.topics, every=LOOK_SECONDS)
+        self._watch = IdentityWatch(settings, self.topics, interval_s=LOOK_SECONDS)
         self._properties = dict(properties or {})
         self._stall, self._renewal = Stall(settings), Renewal(settings)
         self._consumer = self._connect()
@@ -110,21 +110,21 @@ class TopicReader(Closeable):
         self, identities: Mapping[str, Identity | None], starts: Mapping[Place, int], *, from_beginning: bool = True
     ) -> None:
         """Start to read the partitions that are not read yet, from their offsets in ``starts``."""
-        there = {topic: identity for topic, identity in identities.items() if identity is not None}
-        places = [(topic, number) for topic, identity in there.items() for number in range(identity.partitions)]
+        existing = {topic: identity for topic, identity in identities.items() if identity is not None}
+        places = [(topic, number) for topic, identity in existing.items() for number in range(identity.partitions)]
         new = [place for place in places if place not in self._positions]
         for place, (low, high) in bounds(self._kafka, new).items():
             start = starts.get(place, low if from_beginning else high)
             if start > high:  # the offset belongs to an earlier topic with this name
-                _warn_cut(place, high, start)
+                _warn_deleted_records(place, high, start)
                 start = low
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
                 self._unread.add(place)
-        for topic in self.missing & there.keys():
+        for topic in self.missing & existing.keys():
             log.warning("topic %s exists now: it is read from its beginning", topic)
-        self._identities |= there
-        self.missing -= there.keys()
+        self._identities |= existing
+        self.missing -= existing.keys()
         if new:
             self._consumer.incremental_assign([TopicPartition(*place, self._positions[place]) for place in new])
 
@@ -198,7 +198,7 @@ class TopicReader(Closeable):
 
     def _look(self) -> None:
         if self._renewal.renewed(time.monotonic()):
-            self._watch = IdentityWatch(self._kafka, self.topics, every=LOOK_SECONDS)
+            self._watch = IdentityWatch(self._kafka, self.topics, interval_s=LOOK_SECONDS)
             self._reconnect()
         identities = self._watch.look(time.monotonic())
         if identities is None:
@@ -248,7 +248,7 @@ class TopicReader(Closeable):
         stalled = self._stall.look(self._positions, time.monotonic())
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:
-                _warn_cut(place, high, self._positions[place])
+                _warn_deleted_records(place, high, self._positions[place])
                 self._positions[place], self._ends[place] = low, high
                 if low < high:
                     self._unread.add(place)
@@ -262,7 +262,7 @@ class TopicReader(Closeable):
         self._consumer.close()
 
 
-def _warn_cut(place: Place, end: int, position: int) -> None:
+def _warn_deleted_records(place: Place, end: int, position: int) -> None:
     log.warning("topic %s partition %d: ends at offset %d, before position %d: reading it again", *place, end, position)
 
 

@@ -13,7 +13,7 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.episodes.incidents import Thresholds
 from streaming.kafka import clients
 from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, answer_of, check_reachable, confluent_config
+from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, check_reachable, confluent_config, result_of
 from streaming.kafka.metadata import identify
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
@@ -141,8 +141,8 @@ def _describe(
         metadata = admin.list_topics(timeout=timeout).topics
         for state in (topic for topic in monitor_topics(settings.topics) if topic.name in names):
             partitions = metadata[state.name].partitions.values() if state.name in metadata else ()
-            led = bool(partitions) and all(partition.leader >= 0 for partition in partitions)
-            if led and (config := _config(admin, settings.kafka, state.name, timeout)) is not None:
+            has_leaders = bool(partitions) and all(partition.leader >= 0 for partition in partitions)
+            if has_leaders and (config := _config(admin, settings.kafka, state.name, timeout)) is not None:
                 state.partitions = len(partitions)
                 state.replication_factor = min(len(partition.replicas) for partition in partitions)
                 state.cleanup_policy = config["cleanup.policy"].value
@@ -157,7 +157,7 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
     """Return the topic's configuration; None for a new topic that the answering broker does not know yet."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        return dict(answer_of(admin.describe_configs([resource])[resource], timeout))
+        return dict(result_of(admin.describe_configs([resource])[resource], timeout))
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
@@ -199,7 +199,7 @@ def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> N
     results: dict[str, Any] = admin.create_topics(new, operation_timeout=timeout, request_timeout=timeout)
     for name, result in results.items():
         try:
-            answer_of(result)
+            result_of(result)
         except KafkaException as error:
             if error.args[0].name() in _DENIALS:
                 raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or describe it")) from error

@@ -124,9 +124,9 @@ class Membership:
         with self._lock:
             if self._state is None:
                 return []
-            left = events.MemberLeft(**self._member(at), reason=reason, acknowledges=True)
+            leave_event = events.MemberLeft(**self._member(at), reason=reason, acknowledges=True)
             self._state = None
-            return [] if self._template.group_instance_id is not None else [self._event(left)]
+            return [] if self._template.group_instance_id is not None else [self._event(leave_event)]
 
     def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
         """Return the events of a generation that had no callback, because it did not change the member's partitions."""

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from assignors.assignment import LastOwners, collect_lists
 from streaming.monitor.rounds import still_unowned
-from streaming.monitor.state import NOTHING, Former, GroupState, MemberState, ownership, sorted_partitions
+from streaming.monitor.state import NOTHING, GroupState, MemberState, PriorState, ownership, sorted_partitions
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved
 
@@ -123,8 +123,8 @@ def cause_of(
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
     joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
-    passing = [item for item in joins if present.isdisjoint(item.member_ids)]
-    named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in passing for item in evidence)]
+    short_joins = [item for item in joins if present.isdisjoint(item.member_ids)]
+    named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in short_joins for item in evidence)]
     scheduled = [item.kind for item in evidence if item.kind == PROBING]
     kind = next(iter([*named, *shown, *scheduled]), UNKNOWN_CAUSE)
     member_ids = shown.get(kind) or [name for item in evidence if item.kind == kind for name in item.member_ids]
@@ -143,15 +143,15 @@ _DIFFERENCES = {
 }
 
 
-def only_delivered(state: GroupState, former: Former, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
+def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
     """Return the group without the undelivered part of its last generation; None if everything was delivered."""
-    replaced = former.owned
+    replaced = prior.owned
     logged = [item for item in data.evidence if _is_about(item, state.generation)]
     if logged:
         members = [member.member_id for member in state.members if member.member_id in replaced]
         evidence = structs.replace(logged[0], member_ids=members)
     else:
-        members = _unchanged(state, former, data)
+        members = _unchanged(state, prior, data)
         if not members:
             return state, None
         evidence = Evidence(
@@ -162,7 +162,7 @@ def only_delivered(state: GroupState, former: Former, data: GroupObserved) -> tu
             kind=UNDELIVERED,
             generation=state.generation,
         )
-    return _restored(state, former, {*members}), Undelivered(generation=state.generation, evidence=evidence)
+    return _restored(state, prior, {*members}), Undelivered(generation=state.generation, evidence=evidence)
 
 
 def with_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
@@ -175,7 +175,7 @@ def _is_about(item: Evidence, generation: int) -> bool:
     return item.kind == UNDELIVERED and item.generation == generation
 
 
-def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list[str]:
+def _unchanged(state: GroupState, replaced: PriorState, data: GroupObserved) -> list[str]:
     """Return ids of members that rejoin with their old partitions, although the last generation assigned new ones."""
     if data.kind == "connect":
         return []
@@ -196,7 +196,7 @@ def _unchanged(state: GroupState, replaced: Former, data: GroupObserved) -> list
     return []
 
 
-def _restored(state: GroupState, replaced: Former, member_ids: Collection[str]) -> GroupState:
+def _restored(state: GroupState, replaced: PriorState, member_ids: Collection[str]) -> GroupState:
     """Return the group, with the partitions that these members owned before the last generation as theirs."""
     members = tuple(
         structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))

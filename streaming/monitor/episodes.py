@@ -133,8 +133,8 @@ class _Update:
             if closed is not None:
                 self.episodes.append(EpisodeOutput(event, closed, closed=True))
             noted = True
-        learned = evidence is not None and state is not None and fold.apply_evidence(state, evidence)
-        if state is not None and (noted or learned):
+        is_changed = evidence is not None and state is not None and fold.apply_evidence(state, evidence)
+        if state is not None and (noted or is_changed):
             self._follow(None, state, moves_timer=noted)
 
     def _topics(self, data: events.PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
@@ -157,8 +157,8 @@ class _Update:
         after, closed = fold.apply_rebalancing(before, mark, data, names_of(state.members), self._sinks.quiet_ms)
         if after is None or after is before:
             return
-        now, was = after.rebalancing, before.rebalancing
-        self._follow(closed, after, moves_timer=now is None or was is None or was.since != now.since)
+        now, previous = after.rebalancing, before.rebalancing
+        self._follow(closed, after, moves_timer=now is None or previous is None or previous.since != now.since)
         if now is not None and self.incidents.is_open(_STUCK_KIND):
             self._open(detection.stuck_rebalance(now, after.awaited_names, data.timestamp))
 
@@ -205,8 +205,8 @@ class _Update:
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
             detected = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
-            over = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in detected}
-            self.incidents = incidents.close_incidents(self.incidents, sorted(over), data.timestamp)
+            ended = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in detected}
+            self.incidents = incidents.close_incidents(self.incidents, sorted(ended), data.timestamp)
             for incident in detected:
                 self._open(incident, episode.number if episode.open else 0)
 

@@ -52,7 +52,7 @@ from streaming.records.diffs import Cause
 from streaming.records.events import Event, Evidence
 
 #: The group after an event (None: forgotten), and the outputs to write, in order.
-Applied = tuple[GroupState | None, tuple[Output, ...]]
+ApplyResult = tuple[GroupState | None, tuple[Output, ...]]
 #: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
 MOST_UNREAD_TOPICS: Final = 64
 #: Event types that never change a group.
@@ -72,7 +72,7 @@ def apply(
     last_heartbeats: Mapping[str, LastHeartbeat] | None = None,
     *,
     most: int = expected.MOST_PARTITIONS,
-) -> Applied:
+) -> ApplyResult:
     """Return the group after one event (``state`` itself if the group does not change), and the outputs to write.
 
     ``last_heartbeats``: by member id. A fence that the timer wrote is ignored if the member has a later heartbeat.
@@ -94,10 +94,10 @@ def apply(
     return None if after is None else structs.replace(after, applied=applied), outputs
 
 
-def _dispatch(state: GroupState, event: Event, most: int) -> Applied:  # noqa: PLR0911 - one return per event type
+def _dispatch(state: GroupState, event: Event, most: int) -> ApplyResult:  # noqa: PLR0911 - one return per event type
     match event.data:
         case events.GroupObserved():
-            current = state if state.reports is None else reported.end_reports(state, event.data)
+            current = state if state.reports is None else reported.switch_to_observed(state, event.data)
             return _apply_observed(current, event, event.data, most)
         case events.GroupDeleted():
             return _apply_deletion(state, event, event.data)
@@ -128,7 +128,7 @@ def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> t
     return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> Applied:
+def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> ApplyResult:
     seen = observed.observe(state, data)
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
@@ -138,7 +138,7 @@ def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved,
     return _apply_rounds(state, event, [decided])
 
 
-def _apply_report(state: GroupState, event: Event) -> Applied:
+def _apply_report(state: GroupState, event: Event) -> ApplyResult:
     after, outputs = reported.add_report(state, event), list[Output]()
     if after.members != state.members:  # a static member rejoined under a new id
         outputs.append(AssignmentOutput(event, after))
@@ -150,7 +150,7 @@ def _apply_report(state: GroupState, event: Event) -> Applied:
     return (state if after == state else after), tuple(outputs)
 
 
-def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> Applied:
+def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> ApplyResult:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
     present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
     replaces = present is not None and present.member_id != data.member_id
@@ -198,7 +198,7 @@ def _has_same_metadata(present: MemberState, joining: MemberState) -> bool:
     )
 
 
-def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> Applied:
+def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> ApplyResult:
     present = state.member(data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
@@ -206,7 +206,7 @@ def _apply_subscription(state: GroupState, event: Event, data: events.Subscripti
     return _apply_rounds(state, event, rebalance(state, members, _cause(event, [data.member_id], None)))
 
 
-def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> Applied:
+def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> ApplyResult:
     present = state.member(data.member_id, data.group_instance_id)
     if present is None:
         return state, ()
@@ -219,7 +219,7 @@ def _cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
 
-def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsChanged) -> Applied:
+def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsChanged) -> ApplyResult:
     old = state.topics
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics, read = old | announced, subscribed(state.members)
@@ -230,10 +230,10 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     state = structs.replace(state, topics=topics, last_owners=existing_last_owners(state.last_owners, topics))
     now = {name: topic.partitions for name, topic in announced.items() if name in read}
     counts = {name: (old[name].partitions if name in old else 0, count) for name, count in now.items()}
-    changed = {name: (was, now) for name, (was, now) in counts.items() if was != now}
+    changed = {name: (before, now) for name, (before, now) in counts.items() if before != now}
     if not changed:
         return state, ()
-    reason = ", ".join(f"{name}: {was} → {now} partitions" for name, (was, now) in sorted(changed.items()))
+    reason = ", ".join(f"{name}: {before} → {now} partitions" for name, (before, now) in sorted(changed.items()))
     if state.observed:
         # The first known count of a topic is not a change.
         return (observed.add_hint(state, event, reason) if changed.keys() & old.keys() else state), ()
@@ -261,7 +261,7 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
                 raise ContradictoryTopic(f"topics.{name}.topicId: {topic.topic_id} is also that of {second}")
 
 
-def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> Applied:
+def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> ApplyResult:
     """Revoke all partitions of a deleted group; keep the applied events' fingerprints until the group is forgotten."""
     tombstone = AssignmentOutput(event, None)
     if data.forget:

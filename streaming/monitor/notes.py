@@ -100,8 +100,8 @@ def _lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str,
     """Return the common rack of departed members (``""``: none), and whether no remaining member is in it."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
-    left = {member.rack_id for member in past if member.member_id not in gone}
-    return rack or "", bool(rack and left) and rack not in left and None not in left
+    remaining_racks = {member.rack_id for member in past if member.member_id not in gone}
+    return rack or "", bool(rack and remaining_racks) and rack not in remaining_racks and None not in remaining_racks
 
 
 def _names(members: Sequence[MemberState], member_ids: set[str]) -> dict[str, MemberNames]:

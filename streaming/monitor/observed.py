@@ -73,13 +73,13 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
     roles = _roles(data)
-    same = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
-    if state.counted and not polled and same and number >= state.generation:
+    equal = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
+    if state.counted and not polled and equal and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return ObservedGeneration(after, latest=True)
     if not first and number <= state.generation:
         if number == state.generation:
-            if not epochs or same:
+            if not epochs or equal:
                 renamed = state.with_names(members)
                 return ObservedGeneration(renamed, latest=bool(newcomers) or renamed is not state)
         elif not members or not before or before.keys() & {member.member_id for member in members}:
@@ -87,8 +87,8 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
         else:
             first = True
     undelivered: Undelivered | None = None
-    if not (first or epochs or polled or state.counted or state.former is None):
-        state, undelivered = causes.only_delivered(state, state.former, data)
+    if not (first or epochs or polled or state.counted or state.prior is None):
+        state, undelivered = causes.delivered_part(state, state.prior, data)
     before = _owned_before(state, data)
     differing = causes.compare_members(state, members)
     followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)
@@ -107,7 +107,7 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
         *(state.round + 1 if followed else 1, number, data.group_protocol, data.protocol, cause, members, before),
         kind=kind,
         tasks=_unowned_tasks(state, data, before) if holds_tasks else None,
-        touched=_changed_members(state, roles, newcomers, undelivered),
+        changed=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
     fields = {"hints": hints, "kind": kind, "standby": standby, "warmup": warmup, "counted": polled}
@@ -146,11 +146,11 @@ def _changed_members(
     newcomers: Mapping[str, MemberState],
     undelivered: Undelivered | None,
 ) -> frozenset[str]:
-    touched = {member.member_id for member in newcomers.values()}
-    touched.update(undelivered.evidence.member_ids if undelivered is not None else ())
+    changed = {member.member_id for member in newcomers.values()}
+    changed.update(undelivered.evidence.member_ids if undelivered is not None else ())
     for before, after in zip((state.standby, state.warmup), roles, strict=True):
-        touched.update(member_id for member_id in {**before, **after} if before.get(member_id) != after.get(member_id))
-    return frozenset(touched)
+        changed.update(member_id for member_id in {**before, **after} if before.get(member_id) != after.get(member_id))
+    return frozenset(changed)
 
 
 def _unowned_tasks(state: GroupState, data: GroupObserved, before: Ownership) -> TopicPartitions:

@@ -53,7 +53,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
         if not self.lists_changed(listing):
             return encode(self.diff)
         past, members = {member.member_id: member for member in self.past}, self.diff.members
-        named = self.decided.touched.union(self.diff.cause.member_ids)
+        named = self.decided.changed.union(self.diff.cause.member_ids)
         unchanged = {
             member_id: change
             for member_id, change in members.items()

@@ -60,7 +60,7 @@ class ReadyRound(NamedTuple):
     event: Event
 
 
-def end_reports(state: GroupState, data: GroupObserved) -> GroupState:
+def switch_to_observed(state: GroupState, data: GroupObserved) -> GroupState:
     """Return a group that a collector now observes: from now on, members' reports are only evidence.
 
     A polled snapshot that is not ahead of the reports changes nothing.
@@ -159,8 +159,8 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
     if last is not None and number == reports.settled and (is_classic or (last.owned == owned and not is_open)):
         return _with_reports(state, at=at, ready=ready, overdue=overdue)  # the event is a repeat
     if not is_open:  # other members may be late as well
-        at_most = number if held_ms >= SETTLING_MS else number - 1
-        ready, overdue = min(ready, at_most), min(overdue, at_most)
+        last_number = number if held_ms >= SETTLING_MS else number - 1
+        ready, overdue = min(ready, last_number), min(overdue, last_number)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
     generations = reports.open | {number: acknowledged}
     since = {number: max(data.timestamp - held_ms, 0)} | reports.since

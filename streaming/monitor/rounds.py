@@ -15,10 +15,10 @@ from assignors.assignment import AssignmentDiff, LastOwners, unassigned
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.state import (
     NOTHING,
-    Former,
     GroupState,
     MemberState,
     Ownership,
+    PriorState,
     filter_last_owners,
     names_of,
     ownership,
@@ -45,7 +45,7 @@ class Round(NamedTuple):
         before: partitions that each member owned, departed members included.
         tasks: existing tasks, owned or not; None if members own partitions.
         expected: comparison with the assignor's result; UNSET if there is none.
-        touched: members with other changes than partitions: a new id, standby tasks, an undelivered assignment.
+        changed: members with other changes than partitions: a new id, standby tasks, an undelivered assignment.
         undelivered: the previous generation if it was not delivered.
     """
 
@@ -59,7 +59,7 @@ class Round(NamedTuple):
     kind: Kind = "consumer"
     tasks: TopicPartitions | None = None
     expected: Expected | UnsetType = UNSET
-    touched: frozenset[str] = frozenset()
+    changed: frozenset[str] = frozenset()
     undelivered: Undelivered | UnsetType = UNSET
 
 
@@ -104,12 +104,12 @@ def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[Gro
         expected=decided.expected,
         undelivered=decided.undelivered,
     )
-    former = None
+    prior = None
     if state.observed and not epochs:  # rounds of all other protocols are surely delivered
-        former = Former({member_id: change.owned for member_id, change in differing.items()}, state.last_owners)
+        prior = PriorState({member_id: change.owned for member_id, change in differing.items()}, state.last_owners)
     # All rounds of a derived group's rebalance are applied at once, so no round follows later.
     revoked = state.observed and any(change.revoked and change.present for change in differing.values())
-    return structs.replace(after, last_owners=last_owners, revoked=revoked, former=former), diff, moved
+    return structs.replace(after, last_owners=last_owners, revoked=revoked, prior=prior), diff, moved
 
 
 def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]) -> dict[str, MemberDiff]:
@@ -203,8 +203,8 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     for member in state.members:
         for name, partitions in member.owned.items():
             if not _count(state, name):  # the count is unknown: all owned partitions count as existing
-                beyond = topics[name].partitions if name in topics else 0
-                topics[name] = Topic(name, max(partitions[-1] + 1, beyond))
+                partition_count = topics[name].partitions if name in topics else 0
+                topics[name] = Topic(name, max(partitions[-1] + 1, partition_count))
     # A member whose subscription could not be decoded has no topics.
     members = [Member(member.member_id, tuple(member.topics or member.owned)) for member in state.members]
     owned = ownership(state.members)

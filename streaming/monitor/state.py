@@ -79,7 +79,7 @@ class Reports(Struct, frozen=True, array_like=True, gc=False):
     overdue: int = 0
 
 
-class Former(Struct, frozen=True, array_like=True, gc=False):
+class PriorState(Struct, frozen=True, array_like=True, gc=False):
     """The assignment before the last round of a classic group, restored if members did not receive that round.
 
     ``owned``: partitions of the changed members. ``last_owners``: last owners of partitions without an owner.
@@ -108,7 +108,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
         reports: the members' own reports; None: members don't report, or a collector follows the group.
         assigning: the last snapshot was of an epoch without a computed target.
         departed: names of recently departed members, for later causes.
-        former: the assignment before the last round; None if that round was surely delivered.
+        prior: the assignment before the last round; None if that round was surely delivered.
     """
 
     observed: bool = False
@@ -131,7 +131,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
     reports: Reports | None = None
     assigning: bool = False
     departed: dict[str, MemberNames] = field(default_factory=dict)
-    former: Former | None = None
+    prior: PriorState | None = None
 
     @property
     def holds_tasks(self) -> bool:
@@ -150,11 +150,11 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
             topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
             for topic, owners in self.last_owners.items()
         }
-        former = self.former
-        if former is not None:  # a new process has kept no partitions
-            owned = {member_id: share for member_id, share in former.owned.items() if member_id not in newcomers}
-            former = structs.replace(former, owned=owned)
-        return structs.replace(self, members=members, last_owners=last_owners, former=former)
+        prior = self.prior
+        if prior is not None:  # a new process has kept no partitions
+            owned = {member_id: share for member_id, share in prior.owned.items() if member_id not in newcomers}
+            prior = structs.replace(prior, owned=owned)
+        return structs.replace(self, members=members, last_owners=last_owners, prior=prior)
 
     def with_names(self, seen: Iterable[MemberState]) -> Self:
         """Return the group with its members' current names; the same object if none has changed."""

@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _CHECK_SECONDS = 0.5
 
 
-def _die_with(parent: int) -> None:
+def _end_with_parent(parent: int) -> None:
     """In the child process, before exec: let the kernel kill this process when ``parent`` ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -39,20 +39,20 @@ def _wake_on(*signals: signal.Signals) -> int:
 
 
 def _run(command: list[str], grace: float) -> int:
-    parent, me = os.getppid(), os.getpid()
+    parent, own_pid = os.getppid(), os.getpid()
     signals = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=2,
-            preexec_fn=lambda: _die_with(me),  # noqa: PLW1509 - this process has only one thread
+            preexec_fn=lambda: _end_with_parent(own_pid),  # noqa: PLW1509 - this process has only one thread
         )
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
     os.write(1, f"{child.pid}\n".encode())
-    stop_by: float | None = None
+    stop_deadline: float | None = None
     listening = [0, signals]
     while child.poll() is None:
         ready, _, _ = select.select(listening, [], [], _CHECK_SECONDS)
@@ -66,11 +66,11 @@ def _run(command: list[str], grace: float) -> int:
             arrived = os.read(signals, 100)
             if set(arrived) - {signal.SIGCHLD}:
                 order = b"stop"
-        if b"kill" in order or (stop_by is not None and time.monotonic() > stop_by):
+        if b"kill" in order or (stop_deadline is not None and time.monotonic() > stop_deadline):
             child.kill()
-        elif stop_by is None and (b"stop" in order or os.getppid() != parent):
+        elif stop_deadline is None and (b"stop" in order or os.getppid() != parent):
             child.terminate()
-            stop_by = time.monotonic() + grace
+            stop_deadline = time.monotonic() + grace
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

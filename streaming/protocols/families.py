@@ -17,7 +17,7 @@ class Family(NamedTuple):
     default: str
     #: The protocol in the assignors' registry, and the assignors that this protocol supports.
     assignors_of: str
-    carries: tuple[str, ...]
+    assignors: tuple[str, ...]
     #: The reason why the protocol does not support other assignors.
     reason: str
 
@@ -50,8 +50,8 @@ def supported_assignor(protocol: str, assignor: str | None) -> str:
         raise UnknownAssignor(f"--protocol: {protocol!r} is not one of {', '.join(FAMILIES)}, all")
     if assignor is None:
         return family.default
-    if assignor not in family.carries:
-        problem = f"{family.reason}; it runs {', '.join(family.carries)}"
+    if assignor not in family.assignors:
+        problem = f"{family.reason}; it runs {', '.join(family.assignors)}"
         raise ImpossiblePair(f"--assignor: {protocol} can't run {assignor!r}: {problem}")
     return assignor
 

@@ -53,7 +53,7 @@ class Step(ABC, Generic[S, M]):
     def send(self, kind: str, times: int = 1) -> None:
         """Output the number of requests or notifications of one kind that were sent."""
         if times:
-            self.out.append(vocabulary.Sent(kind, times))
+            self.out.append(vocabulary.RequestCount(kind, times))
 
     def later(self, event: vocabulary.MachineEvent) -> None:
         """Schedule an event at the time in the event."""
@@ -131,7 +131,7 @@ class Step(ABC, Generic[S, M]):
         assignment = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in assignment.items()}
 
-    def knock(self, names: Collection[str]) -> None:
+    def send_first_requests(self, names: Collection[str]) -> None:
         """Send join requests of processes that have started and found their coordinator."""
         self.later(self.join_event(self.network(3), self.calls(names)))
 
@@ -154,8 +154,8 @@ class Step(ABC, Generic[S, M]):
         members = self.members
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
-        for (begun, kind, every), many in since.items():
-            sent[kind] += vocabulary.count_heartbeats(begun, self.at, every) * many
+        for (begun, kind, interval_ms), many in since.items():
+            sent[kind] += vocabulary.count_heartbeats(begun, self.at, interval_ms) * many
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
@@ -204,19 +204,19 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
         before = step.members.pop(name, None)
         incarnation = step.incarnation(name)
         if before is not None and before.counted:
-            left = vocabulary.ghost_name(name, before.incarnation)
-            step.members[left] = before
-            step.renamed(name, left)
+            former_name = vocabulary.ghost_name(name, before.incarnation)
+            step.members[former_name] = before
+            step.renamed(name, former_name)
             if before.is_member:
-                step.out.append(vocabulary.Handover(name, left))
+                step.out.append(vocabulary.Handover(name, former_name))
             if before.stage is Stage.LEAVING:
-                step.goodbye([left])
+                step.goodbye([former_name])
             else:
-                step.watch([left])
+                step.watch([former_name])
         call = 0 if before is None else before.call + 1
         step.members[name] = step.member(client, call=call, incarnation=incarnation)
     step.send(step.first_request, len(names))
-    step.knock(names)
+    step.send_first_requests(names)
     step.subscriptions()
 
 
@@ -382,8 +382,8 @@ class Machine(ABC, Generic[S, M]):
         live = {name: member for name, member in group.members.items() if member.stage is not Stage.FROZEN}
         return {name: member.owned for name, member in live.items() if member.owned}
 
-    def heartbeats(self, group: S, until: int) -> list[vocabulary.Sent]:
+    def heartbeats(self, group: S, until: int) -> list[vocabulary.RequestCount]:
         """Return the heartbeats that members sent up to ``until`` since the last event, as counts of requests."""
         step = self.step(group, until)
         step.quiet(step.members)
-        return [output for output in step.out if isinstance(output, vocabulary.Sent)]
+        return [output for output in step.out if isinstance(output, vocabulary.RequestCount)]

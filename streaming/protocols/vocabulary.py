@@ -112,11 +112,11 @@ class Reason(NamedTuple):
     members: Names = ()
 
 
-def joint_reason(reasons: Iterable[Reason], otherwise: Reason) -> Reason:
-    """Return the first reason, with the members of all reasons of its kind; ``otherwise`` if there are no reasons."""
+def joint_reason(reasons: Iterable[Reason], default: Reason) -> Reason:
+    """Return the first reason, with the members of all reasons of its kind; ``default`` if there are no reasons."""
     reasons = tuple(reasons)
     if not reasons:
-        return otherwise
+        return default
     kind = reasons[0].kind
     names = dict.fromkeys(process_name(name) for reason in reasons if reason.kind == kind for name in reason.members)
     return Reason(kind, tuple(names))
@@ -204,7 +204,7 @@ class Scheduled(NamedTuple):
     event: MachineEvent
 
 
-class Sent(NamedTuple):
+class RequestCount(NamedTuple):
     """Output: ``times`` requests (or watch notifications) of this kind were sent."""
 
     kind: str
@@ -249,7 +249,7 @@ class Ended(NamedTuple):
     names: Names
 
 
-MachineOutput = Scheduled | Sent | Owns | SubscribedTopics | Announced | Handover | Ended
+MachineOutput = Scheduled | RequestCount | Owns | SubscribedTopics | Announced | Handover | Ended
 
 
 # States of members and groups, as frozen values that steps replace, and transition tables.
@@ -371,16 +371,16 @@ def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Tran
     return transition
 
 
-def count_heartbeats(since: int | None, until: int, every: int) -> int:
+def count_heartbeats(since: int | None, until: int, interval_ms: int) -> int:
     """Return the number of heartbeats that a member sends in ``(since, until]``, without simulating each heartbeat."""
-    return 0 if since is None or until <= since else (until - since) // every
+    return 0 if since is None or until <= since else (until - since) // interval_ms
 
 
-def next_heartbeat(since: int, now: int, every: int) -> int:
+def next_heartbeat(since: int, now: int, interval_ms: int) -> int:
     """Return the time of the first heartbeat that the member sends at or after ``now``."""
-    return since + max(1, -((since - now) // every)) * every
+    return since + max(1, -((since - now) // interval_ms)) * interval_ms
 
 
-def last_heartbeat(since: int, now: int, every: int) -> int:
+def last_heartbeat(since: int, now: int, interval_ms: int) -> int:
     """Return the time of the last heartbeat that the member sent at or before ``now``, or else of its last request."""
-    return since + max(0, (now - since) // every) * every
+    return since + max(0, (now - since) // interval_ms) * interval_ms

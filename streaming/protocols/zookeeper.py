@@ -60,7 +60,7 @@ class Registered(vocabulary.MemberCalls, frozen=True):
     """Consumers create or rewrite their ZooKeeper nodes under ``/consumers/<group>/ids``."""
 
 
-class Closed(vocabulary.MemberCalls, frozen=True):
+class SessionsClosed(vocabulary.MemberCalls, frozen=True):
     """Consumers close their sessions: all their nodes are deleted."""
 
 
@@ -89,7 +89,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
     first_request = "Connect"
     leave_request = "CloseSession"
     join_event = Registered
-    leave_event = Closed
+    leave_event = SessionsClosed
 
     def __init__(self, group: ZooKeeperState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
@@ -158,7 +158,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
             lost = {"incarnation": self.incarnation(name), "nodes": vocabulary.NOTHING, "seen": 0, "notified": 0}
             self.update(name, stage=Stage.STARTING, **lost)
             self.send(self.first_request)
-            self.knock([name])
+            self.send_first_requests([name])
             return
         self.update(name, stage=Stage.STABLE)
         self.consume({name: member.owned})
@@ -185,7 +185,7 @@ def _registered(step: _Step, event: Registered) -> None:
         step.changed(vocabulary.Reason(kind, (name,)))
 
 
-def _closed(step: _Step, event: Closed | SessionGone) -> None:
+def _closed(step: _Step, event: SessionsClosed | SessionGone) -> None:
     """Delete the consumers' ephemeral nodes under ``ids`` and ``owners``."""
     expired = isinstance(event, SessionGone)
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
@@ -276,8 +276,8 @@ _ALL = tuple(ZooKeeperPhase)
 GROUP: Table = {
     **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
     **rows((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
-    **rows((_STABLE, _REBALANCING), Closed, _closed, _ALL, "nodes gone"),
-    **rows((_EMPTY,), Closed, _closed),
+    **rows((_STABLE, _REBALANCING), SessionsClosed, _closed, _ALL, "nodes gone"),
+    **rows((_EMPTY,), SessionsClosed, _closed),
     **rows((_STABLE, _REBALANCING), SessionGone, _closed, _ALL, "session expired"),
     **rows((_EMPTY,), SessionGone, _closed),
     **rows((_STABLE, _REBALANCING), Watched, _watched, (_STABLE, _REBALANCING), "everyone wakes"),
@@ -305,11 +305,11 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
         """Return the phase: rebalancing while a consumer is busy, or was not notified of the newest change."""
-        there = [member for member in group.members.values() if member.is_member]
-        if not there:
+        members_in_group = [member for member in group.members.values() if member.is_member]
+        if not members_in_group:
             return _EMPTY
         newest = group.views[-1].number
-        settled = all(not member.busy and member.seen == newest for member in there if member.stage in LIVE)
+        settled = all(not member.busy and member.seen == newest for member in members_in_group if member.stage in LIVE)
         return _STABLE if settled else _REBALANCING
 
     def step(self, group: ZooKeeperState, at: int) -> _Step:

@@ -118,19 +118,19 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
     rows = _member_rows(diffs, end)
     begin, last = diffs[0].timestamp, max(end, diffs[-1].timestamp)
     margin = max((last - begin) // 20, 500)
-    begin, last, left, width = begin - margin, last + margin, 220, 1000
+    begin, last, left_margin, width = begin - margin, last + margin, 220, 1000
 
     def x(timestamp: int) -> str:
-        return f"{left + (timestamp - begin) * (width - left) / (last - begin):.1f}"
+        return f"{left_margin + (timestamp - begin) * (width - left_margin) / (last - begin):.1f}"
 
     shown = list(rows.items())[:_MAX_MEMBERS]
     height = 18 * len(shown) + 40
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="Partitions of each member over time">']
     for number, (name, intervals) in enumerate(shown):
         top = 18 * number + 4
-        parts.append(f'<text x="{left - 8}" y="{top + 11}" text-anchor="end">{html.escape(name[-34:])}</text>')
+        parts.append(f'<text x="{left_margin - 8}" y="{top + 11}" text-anchor="end">{html.escape(name[-34:])}</text>')
         for began, ended, partitions in intervals:
-            span = (max(ended, began + 1) - began) * (width - left) / (last - begin)
+            span = (max(ended, began + 1) - began) * (width - left_margin) / (last - begin)
             what = "owns" if partitions else "idle"
             parts.append(
                 f'<rect class="{what}" x="{x(began)}" y="{top}" width="{span:.1f}" height="14">'
@@ -142,7 +142,7 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
         for diff in diffs
     ]
     more = f", {len(rows) - len(shown)} more members" if len(rows) > len(shown) else ""
-    parts.append(f'<text x="{left}" y="{height - 10}">{rfc3339(begin)[:19]}Z{more}</text>')
+    parts.append(f'<text x="{left_margin}" y="{height - 10}">{rfc3339(begin)[:19]}Z{more}</text>')
     parts.append(f'<text x="{width}" y="{height - 10}" text-anchor="end">{rfc3339(last)[:19]}Z</text></svg>\n')
     return "".join(parts)
 
@@ -160,9 +160,9 @@ def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int
     for diff in diffs:
         names |= display_names(diff.named)
         for member, change in diff.members.items():
-            had = sum(map(len, change.owned.values()))
-            if member not in current and had:
-                current[member] = (diffs[0].timestamp, had)
+            owned_before = sum(map(len, change.owned.values()))
+            if member not in current and owned_before:
+                current[member] = (diffs[0].timestamp, owned_before)
             if member in current:
                 close(member, diff.timestamp)
             after = sum(map(len, (*change.kept.values(), *change.assigned.values())))

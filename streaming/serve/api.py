@@ -421,7 +421,7 @@ class Api:
             most = f"{self._max_clients} clients follow the feed already, the most that --max-clients allows"
             raise Problem("clients", most)
         wanted = FeedFilter(query["group"], query["cause"], query["min_moved"] or 0, stories=bool(query["stories"]))
-        return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.admission(request))
+        return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.access_check(request))
 
     def _last_event(self, request: Request, query: Query) -> LastEvent | None:
         """Return a client's last round and story from its last event id; −1 for the round of another history."""

@@ -20,7 +20,7 @@ from streaming.serve.problems import Problem
 #: Seconds that a connection may stay open without a request, and that the head of a request may take.
 IDLE_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
-UNREAD_SECONDS: Final = 60
+UNREAD_TIMEOUT_SECONDS: Final = 60
 #: The most connections besides clients of the feed, and the number of open files besides connections.
 _OTHER_CONNECTIONS: Final = 256
 _OTHER_FILES: Final = 64
@@ -36,7 +36,7 @@ class BoundedProtocol(H11Protocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None
-    _untaken: asyncio.TimerHandle | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's: asyncio has BaseTransport
         """Accept the connection, or refuse it if there are too many connections."""
@@ -78,20 +78,20 @@ class BoundedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Start the timer that drops a client which does not read its answer."""
         super().pause_writing()
-        if self._untaken is None:
-            self._untaken = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+        if self._unread_timer is None:
+            self._unread_timer = self.loop.call_later(UNREAD_TIMEOUT_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stop the timer that drops the connection: the client reads its answer again."""
         super().resume_writing()
-        if self._untaken is not None:
-            self._untaken.cancel()
-            self._untaken = None
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers of the closed connection."""
         super().connection_lost(exc)
-        for timer in (self._deadline, self._untaken):
+        for timer in (self._deadline, self._unread_timer):
             if timer is not None:
                 timer.cancel()
 

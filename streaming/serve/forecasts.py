@@ -93,8 +93,8 @@ def _live_group(assignment: bytes | None) -> LiveGroup:
         raise BadInput("the history has no assignment of this group yet")
     latest = _decoder.decode(assignment)
     group = MembershipLog(latest.group_id).group(latest)
-    every = tuple(sorted({topic for member in group.members for topic in member.owned}))
-    members = tuple(structs.replace(member, topics=every) for member in group.members)
+    owned_topics = tuple(sorted({topic for member in group.members for topic in member.owned}))
+    members = tuple(structs.replace(member, topics=owned_topics) for member in group.members)
     return group._replace(members=members, unknown=(_UNCERTAINTY,))
 
 

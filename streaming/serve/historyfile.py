@@ -91,32 +91,32 @@ def _companion_files(path: Path) -> list[Path]:
 def _check_file(path: Path, cluster_id: str) -> bool:
     """Return True for a history of this cluster and version, False for a missing or empty file; else raise BadInput."""
 
-    def wrong(reason: str) -> BadInput:
+    def refusal(reason: str) -> BadInput:
         return BadInput(f"--database {path}: {reason}")
 
     if path.exists() and not path.is_file():
-        raise wrong(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
+        raise refusal(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
     if not path.exists() or path.stat().st_size == 0:
         for companion in filter(Path.exists, _companion_files(path)):
-            raise wrong(f"{companion.name} exists without {path.name}; remove it, or name another file")
+            raise refusal(f"{companion.name} exists without {path.name}; remove it, or name another file")
         return False
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC):
-        raise wrong("is not a history (it is not an SQLite file); name another file")
+        raise refusal("is not a history (it is not an SQLite file); name another file")
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
-        raise wrong("is a database of another program; name another file")
+        raise refusal("is a database of another program; name another file")
     # If no log is beside the file, no program writes the file, and it can be read without creating other files.
     with closing(connect(path, "ro" if _companion_files(path)[0].exists() else "ro&immutable=1")) as connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         stored = connection.execute("SELECT value FROM meta WHERE key = 'cluster_id'").fetchone()
     if stored != (cluster_id,):
-        raise wrong(
+        raise refusal(
             f"holds the rounds of cluster {stored[0] if stored else 'unknown'}, but this cluster is {cluster_id}; "
             "name another file, or remove this one to build it again from the topics"
         )
     if version != SCHEMA_VERSION:
-        raise wrong(
+        raise refusal(
             f"was written by another release (version {version} of the file, this release writes {SCHEMA_VERSION}); "
             "run that release, or name another file, which is built from the topics"
         )

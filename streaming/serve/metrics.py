@@ -189,7 +189,7 @@ class Exposition:
         self._clusters = clusters
         self._rendering_limiter = CapacityLimiter(1)
         self._text: SharedBody | None = None
-        self._until = 0.0
+        self._fresh_until = 0.0
 
     async def response(self, request: Request) -> Response:
         """Return the response with the newest text, which is computed again if it is too old."""
@@ -201,9 +201,9 @@ class Exposition:
 
     def _current(self, views: Mapping[str, Board]) -> SharedBody:
         began = time.monotonic()
-        if self._text is None or began >= self._until:
+        if self._text is None or began >= self._fresh_until:
             collector = ClusterMetrics(views) if len(views) > 1 else Metrics(*views.values())
             self._text = SharedBody(generate_latest(collector), CONTENT_TYPE)
             # At most a third of the time is spent on the text, whatever its size and the number of requests.
-            self._until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
+            self._fresh_until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
         return self._text

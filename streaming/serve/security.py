@@ -253,7 +253,7 @@ class Access:
         """Return the valid tokens; the object is a new one whenever the tokens change."""
         return () if self.tokens is None else self.tokens()
 
-    def admission(self, request: Request) -> Callable[[], bool]:
+    def access_check(self, request: Request) -> Callable[[], bool]:
         """Return a function that returns True as long as the request's caller has access."""
         is_admitted = self.is_open
         checked: Collection[str] | None = None

@@ -217,13 +217,13 @@ class StoryTable:
         After the topic got more partitions, a story may have records in two partitions: the time of writing decides.
         """
         sort, name, number = key
-        place, at_place = (sort, group, number), "FROM stories WHERE sort = ? AND group_id = ? AND number = ?"
-        stored = self._execute(f"SELECT id, opened, ce_id, partition, written {at_place}", place).fetchone()
+        place, from_clause = (sort, group, number), "FROM stories WHERE sort = ? AND group_id = ? AND number = ?"
+        stored = self._execute(f"SELECT id, opened, ce_id, partition, written {from_clause}", place).fetchone()
         row_id, opened, ce_id, partition, written = stored or (None, None, None, record.partition, 0)
         if stored and (ce_id == record.id or (partition != record.partition and record.timestamp < written)):
             return None
         if record.value is None:
-            self._execute(f"DELETE {at_place}", place)
+            self._execute(f"DELETE {from_clause}", place)
             self.reload()
             return None
         body = self._with_cluster_cause(name, record.value) if sort == "episode" else record.value

@@ -53,7 +53,7 @@ def require_pem(files: Mapping[str, Path], key_password: str) -> None:
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"]
 
 #: `host:port`, with an IPv6 address in brackets; Java's clients require the port.
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
@@ -79,7 +79,7 @@ class KafkaSettings(Section):
     #: Name of the cluster on the page and in the API; by default the cluster's id.
     cluster_name: str = ""
     security_protocol: SecurityProtocol = "PLAINTEXT"
-    sasl_mechanism: Mechanism | None = None
+    sasl_mechanism: SaslMechanism | None = None
     sasl_username: str | None = None
     sasl_password: SecretStr | None = None
     sasl_password_file: Path | None = None

@@ -157,7 +157,7 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
     family = FAMILIES[protocol]
     if group.assignor is None:
         unsure.append(f"the group's assignor is not known: {family.default} is assumed")
-    elif group.assignor not in family.carries:
+    elif group.assignor not in family.assignors:
         assumption = f"its assignments can't be computed; {family.default} is used instead"
         unsure.append(f"custom assignor {group.assignor}: {assumption}")
     return protocol
@@ -185,7 +185,7 @@ EventEntry = dict[str, Any]
 BEGIN_MS = 1500
 #: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
 _INTERVAL_MS = 5000
-_MOMENTS = 8
+_HEARTBEAT_PHASES = 8
 _STRIDE = 5
 #: Names of the rollout strategies.
 ROLLOUTS = ("surge", "blue-green", "recreate")
@@ -310,7 +310,7 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
     events: list[EventEntry] = []
     for number, name in enumerate(names):
         turn = number // parallel
-        at = BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _MOMENTS * late // _MOMENTS
+        at = BEGIN_MS + turn * (down_ms + between_ms) + turn * _STRIDE % _HEARTBEAT_PHASES * late // _HEARTBEAT_PHASES
         events.append({"at": at, "bounce": name, "down_ms": down_ms})
     return events
 

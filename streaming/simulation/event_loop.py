@@ -51,12 +51,12 @@ def run_scenario(
     rounds: bool = True,
     view_lag_ms: int = 0,
     seed: int = 0,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> Simulation:
     """Run a scenario under a protocol until the group is stable.
 
     ``setup`` replaces the scenario's timeouts and plain member ids. ``rounds``: keep every round, not only the number
-    of rounds. ``view_lag_ms``: the largest lag of a ZooKeeper view; ``seed`` determines the lags. ``each`` is called
+    of rounds. ``view_lag_ms``: the largest lag of a ZooKeeper view; ``seed`` determines the lags. ``on_step`` is called
     with the argument 1 after each scenario event.
 
     Raises:
@@ -73,7 +73,7 @@ def run_scenario(
 
         setup = vocabulary.Setup(timing_of(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
-    end = _run(machine(protocol, setup), scenario, result, each)
+    end = _run(machine(protocol, setup), scenario, result, on_step)
     return Simulation(protocol, assignor, result, end)
 
 
@@ -102,7 +102,7 @@ def _without_ended(event: vocabulary.MachineEvent, ended: set[str]) -> vocabular
     return structs.replace(event, names=names) if names else None
 
 
-def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, each: Callable[[int], None]) -> int:
+def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, on_step: Callable[[int], None]) -> int:
     """Run a scenario's events in order of time; return the time (ms) at which the group became stable.
 
     Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.
@@ -131,7 +131,7 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
             result.set_topics(event.topics, at)
         if planned is not None:
             because = planned.because
-            each(1)
+            on_step(1)
         state, outputs = _apply(model, state, event, because, is_own=planned is None)
         if planned is not None or outputs:
             end = at
@@ -171,9 +171,9 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
             raise vocabulary.ImpossiblePair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
-    supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.carries]
+    supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
     if everyone and plain is not None and not supporting:
-        every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.carries))
+        every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors))
         raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {every}")
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

@@ -57,7 +57,7 @@ def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Wa
 def _assignor(protocol: str, own: str, assignor: str | None) -> str:
     """Return the group's assignor if the group uses ``protocol``, else the default assignor of ``protocol``."""
     family = FAMILIES[protocol]
-    return assignor if assignor is not None and own == protocol and assignor in family.carries else family.default
+    return assignor if assignor is not None and own == protocol and assignor in family.assignors else family.default
 
 
 def simulate_cost(
@@ -66,7 +66,7 @@ def simulate_cost(
     *,
     as_configured: bool = False,
     rounds: bool = True,
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> ChangeCost:
     """Simulate the scenario under one way to rebalance, and return the cost; large groups need ``rounds`` False.
 
@@ -77,7 +77,7 @@ def simulate_cost(
     if way.protocol == "consumer":
         scenario = replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
     setup = Setup(timing_of(scenario), way.assignor, _member_ids(scenario, way))
-    simulation = run_scenario(scenario, way.protocol, way.assignor, setup=setup, rounds=rounds, each=each)
+    simulation = run_scenario(scenario, way.protocol, way.assignor, setup=setup, rounds=rounds, on_step=on_step)
     worst, worst_ms = None, 0
     for topic, partitions in sorted(simulation.result.unavailable_ms.items()):
         longest = max(partitions, default=0)
@@ -174,12 +174,13 @@ class Forecast(NamedTuple):
 
 
 def forecast_change(
-    change: RequestedChange, *, rounds: bool = True, each: Callable[[int], None] = lambda _: None
+    change: RequestedChange, *, rounds: bool = True, on_step: Callable[[int], None] = lambda _: None
 ) -> Forecast:
     """Simulate a change under every way to rebalance, and return the forecast."""
     start, plan = change.start, parse_scenario(change.document)
     few = len(plan.events) * _MOST_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_ROWS
-    costs = [simulate_cost(plan, way, rounds=rounds and few, each=each) for way in ways(start.protocol, start.assignor)]
+    each_way = ways(start.protocol, start.assignor)
+    costs = [simulate_cost(plan, way, rounds=rounds and few, on_step=on_step) for way in each_way]
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
         own = next(cost for cost in costs if cost.way.name == start.way)

@@ -33,7 +33,7 @@ _ADD_COOPERATIVE: Final = (
     f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
     "(clients of 2.4 or newer)"
 )
-_COOPERATIVE_ALONE: Final = (
+_ONLY_COOPERATIVE: Final = (
     f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the list of both"
 )
 _INSTANCE_IDS: Final = "Rolling restart with a group.instance.id for every member, its own, which it keeps"
@@ -69,7 +69,7 @@ def plan_migration(
     restart: RollingRestart | None = None,
     times: Mapping[str, int] | None = None,
     happened: Sequence[tuple[Episode, ChangeCost | None]] = (),
-    each: Callable[[int], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Return the JSON document that ``migrate --json`` prints; ``happened``: past steps with their forecast costs.
 
@@ -77,7 +77,7 @@ def plan_migration(
     """
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
-    plans = {target: _Plan(group, restart or RollingRestart(), times or {}, each) for target in targets}
+    plans = {target: _Plan(group, restart or RollingRestart(), times or {}, on_step) for target in targets}
     paths = {target: getattr(plan, target)() for target, plan in plans.items()}
     start = baseline_of(group)
     return {
@@ -125,13 +125,13 @@ class _Plan:
     """Builder of migration plans, with one method per target; each step starts from the result of the previous step."""
 
     def __init__(
-        self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], each: Callable[[int], None]
+        self, group: LiveGroup, restart: RollingRestart, times: Mapping[str, int], on_step: Callable[[int], None]
     ) -> None:
         self.group, self.restart, self.start = group, restart, baseline_of(group)
         self.names = self.start.members
         self.by_name = dict(zip(self.names, group.members, strict=True))
         self._document = {**self.start.document, **times}
-        self._each = each
+        self._on_step = on_step
         self._members: dict[str, dict[str, Any]] = {
             name: {
                 **config,
@@ -144,13 +144,13 @@ class _Plan:
     def _assignors(self, name: str) -> list[str]:
         assignors = self.by_name[name].assignors or ((self.group.assignor,) if self.group.assignor else ())
         family = FAMILIES["eager"]
-        return [assignor for assignor in assignors if assignor in family.carries] or [family.default]
+        return [assignor for assignor in assignors if assignor in family.assignors] or [family.default]
 
     def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
         restarts = self.restart.events(list(configs), len(self._members))
         events = [{**event, **configs[event["bounce"]]} for event in restarts]
         scenario = parse_scenario({**self._document, "members": self._members, "events": events})
-        cost = simulate_cost(scenario, way, as_configured=True, rounds=False, each=self._each)
+        cost = simulate_cost(scenario, way, as_configured=True, rounds=False, on_step=self._on_step)
         held = cost.simulation.result.held
         for name, member in self._members.items():
             member.update(owned=as_lists(held.get(name, {})), **configs.get(name, {}))
@@ -180,7 +180,7 @@ class _Plan:
             added = {name: {"assignors": [COOPERATIVE, *self._assignors(name)]} for name in without}
             steps.append((_ADD_COOPERATIVE, self._restarted(way, added)))
         alone = {name: {"assignors": [COOPERATIVE]} for name in self.names}
-        steps.append((_COOPERATIVE_ALONE, self._restarted(way, alone)))
+        steps.append((_ONLY_COOPERATIVE, self._restarted(way, alone)))
         return _path("ready", obstacles, steps, [_VERSIONS])
 
     def static(self) -> Path:
@@ -219,7 +219,7 @@ class _Plan:
         assignors, group = member.assignors, self.group
         if not assignors and group.assignor is not None and group.protocol == "classic":
             assignors = (group.assignor,)
-        custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].carries]
+        custom = [assignor for assignor in assignors if assignor not in FAMILIES["eager"].assignors]
         if custom:
             return (
                 f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "

@@ -175,7 +175,7 @@ def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) 
     if "topics" in config:
         config["topics"] = tuple(dict.fromkeys(config["topics"]))
         _known_topics(config["topics"], f"{where}: topics", topics)
-    assignors = dict.fromkeys(name for family in FAMILIES.values() for name in family.carries)
+    assignors = dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors)
     for name in config.get("assignors", ()):
         if name not in assignors:
             hint = _suggestion(name, assignors)

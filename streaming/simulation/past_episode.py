@@ -81,8 +81,8 @@ def forecast_past_episode(
     own = way_of(start.protocol, start.protocol, start.assignor)
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
-    speaks = {"group_protocol": "classic", "assignors": [own.assignor]}
-    members = {name: {**config, **speaks} for name, config in document["members"].items()}
+    protocol_settings = {"group_protocol": "classic", "assignors": [own.assignor]}
+    members = {name: {**config, **protocol_settings} for name, config in document["members"].items()}
     migrated = {"group_protocol": "consumer"}
     events = [event | migrated if event.keys() & {"bounce", "join"} else event for event in document["events"]]
     scenario = parse_scenario({**document, "members": members, "events": events})

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from assignors.assignment import as_lists, diff_members, minus
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, Sent, SubscribedTopics
+from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, RequestCount, SubscribedTopics
 
 
 class SimulatedRound(NamedTuple):
@@ -69,7 +69,7 @@ class SimulationResult:
     def add_output(self, output: object, at: int) -> None:
         """Add an output of the state machine to the results."""
         match output:
-            case Sent(kind, times):
+            case RequestCount(kind, times):
                 self.requests[kind] += times
             case Owns(shares):
                 self._consume(shares, at)

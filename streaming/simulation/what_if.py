@@ -207,14 +207,14 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         return Outlook(way, own, {}, problem=str(problem))
     sizes = [size(share) for share in assignment.values()]
     subscribed = {topic for member in change.after.members for topic in member.topics}
-    there = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
+    partition_count = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
     return Outlook(
         *(way, own, assignment),
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),
         newly_assigned=size(minus(collect_lists(assignment.values()), collect_lists(change.owned.values()))),
-        unowned=there - sum(sizes),
+        unowned=partition_count - sum(sizes),
         most=max(sizes, default=0),
         least=min(sizes, default=0),
         local=_rack_local_counts(change.after, assignment),

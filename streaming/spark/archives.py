@@ -39,8 +39,8 @@ def require_python(option: str, file: Path, *, exists: bool) -> None:
     """Check the path of a Python archive; ``exists``: also check that the file exists."""
     if not file.name.endswith(".tar.gz"):
         raise BadInput(f"{option} {file}: the name must end in .tar.gz, or Spark does not unpack the file")
-    if strange := set(" ,#%") & set(str(file.absolute())):
-        raise BadInput(f"{option} {file}: Spark does not accept {min(strange)!r} in the path")
+    if rejected := set(" ,#%") & set(str(file.absolute())):
+        raise BadInput(f"{option} {file}: Spark does not accept {min(rejected)!r} in the path")
     if exists and not file.is_file():
         raise BadInput(f"{option} {file}: no such file; `stream archive --output {file}` writes it")
 

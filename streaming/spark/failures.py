@@ -8,7 +8,7 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.producer import CLOCK
 
 #: This project's own errors in the stack trace of a Python worker.
-_OURS = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
+_OWN_ERROR = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
 #: Kafka's retriable errors in the error text of a failed query: brokers did not answer, and the job waits for them.
 UNAVAILABLE = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable)Exception"
@@ -78,9 +78,9 @@ def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
 def reason(error: Exception) -> str:
     """Return the most useful line of an error: the last one of the monitor's own errors, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [match[1] for line in lines if (match := _OURS.match(line))]
+    own_messages = [match[1] for line in lines if (match := _OWN_ERROR.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
-    line = ((ours or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
+    line = ((own_messages or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
     return f"{line}; {CLOCK}" if _TIME_REFUSED.search(line) else line
 
 

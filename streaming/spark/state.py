@@ -25,7 +25,7 @@ _MASK: Final = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED: Final = 42
 #: The most buckets whose numbers are chosen: more buckets are spread evenly by chance, and their list is too long.
-_CHOSEN_UP_TO: Final = 256
+_MAX_SPREAD_BUCKETS: Final = 256
 
 
 class InspectedGroup(NamedTuple):
@@ -97,7 +97,7 @@ def bucket_numbers(buckets: int) -> list[int]:
     and a batch takes as long as its longest task. Numbers whose hashes modulo ``buckets`` are all different are spread
     evenly over any number of tasks that divides ``buckets``.
     """
-    if buckets > _CHOSEN_UP_TO:
+    if buckets > _MAX_SPREAD_BUCKETS:
         return list(range(buckets))
     chosen: dict[int, int] = {}
     number = 0

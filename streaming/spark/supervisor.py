@@ -233,16 +233,16 @@ class Supervisor:
         return True
 
     def _set_partitions(self, partitions: int, now: float) -> None:
-        was = self.growth.partitions
+        old = self.growth.partitions
         if not self.growth.set_count(partitions, now):
             return
         self._warnings.append(
-            f"topic {self._membership} has {partitions} partitions, {was} are read: the new ones are read "
+            f"topic {self._membership} has {partitions} partitions, {old} are read: the new ones are read "
             "once the old ones are read to their ends"
         )
-        if partitions % was:
+        if partitions % old:
             self._warnings.append(
-                f"{partitions} is not a multiple of {was}: groups moved between old partitions too, their events "
+                f"{partitions} is not a multiple of {old}: groups moved between old partitions too, their events "
                 "around the change may be read out of order; grow by a whole multiple"
             )
 

@@ -35,7 +35,7 @@ from tests.support.serving import Publisher
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
 #: Seconds within which a silent broker, a deleted topic or a full disk is reported.
-TOLD_SECONDS = 15.0
+REPORT_SECONDS = 15.0
 #: An assignment whose partitions are null, as no client writes it: version 0, one topic "t0".
 NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
@@ -121,11 +121,11 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
         with full(disk):
             assert leader.generation(subscription([topic]), NULL_PARTITIONS) == 1
             eventually(lambda: read(monitor.servers, settings.topics.dead_letters))
-            monitor.await_status("history-blocked", 60 + TOLD_SECONDS)
+            monitor.await_status("history-blocked", 60 + REPORT_SECONDS)
             assert {*monitor.serve.ids()} >= {*monitor.expected()}
         monitor.await_status(None)
         # The failed write may have been another topic's record: then retention runs only a minute later.
-        eventually(lambda: TEST_DIFF_IDS & {*monitor.serve.ids()} < left, timeout=60 + TOLD_SECONDS)
+        eventually(lambda: TEST_DIFF_IDS & {*monitor.serve.ids()} < left, timeout=60 + REPORT_SECONDS)
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"
         assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
@@ -148,7 +148,7 @@ def unresponsive_broker_is_reported(monitor: Monitor) -> None:
     assert monitor.broker.pid is not None
     os.kill(monitor.broker.pid, signal.SIGSTOP)
     try:
-        monitor.await_status("kafka-unreachable", 2 * TOLD_SECONDS)
+        monitor.await_status("kafka-unreachable", 2 * REPORT_SECONDS)
         assert monitor.serve.ids()
     finally:
         os.kill(monitor.broker.pid, signal.SIGCONT)
@@ -161,9 +161,9 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
     admin = AdminClient({"bootstrap.servers": monitor.servers})
     partitions = len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions)
     admin.delete_topics([monitor.diffs])[monitor.diffs].result(PATIENCE)
-    eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.output(), timeout=TOLD_SECONDS)
+    eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.output(), timeout=REPORT_SECONDS)
     assert monitor.stream.ended() == 3
-    monitor.await_status("topic-missing", TOLD_SECONDS)
+    monitor.await_status("topic-missing", REPORT_SECONDS)
     assert identify(monitor.serve.settings.kafka, [monitor.diffs]) == {monitor.diffs: None}
     assert monitor.complete() == count
     monitor.stream.start()

@@ -357,7 +357,7 @@ def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
     builder = checkout("shop")
     shown.add(builder)
     newest = updated(builder)[-1]
-    shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL))
+    shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=LONG_DOWNTIME))
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = shown.open("/groups/shop")
     page.get_by_role("button", name="Copy story").click()
@@ -389,7 +389,7 @@ def test_two_episodes_are_compared_and_a_link_shows_it(shown: Shown) -> None:
     assert "compare" not in page.url
 
 
-PEOPLE = ".legend button > span:nth-child(2)"
+LEGEND_NAMES = ".legend button > span:nth-child(2)"
 
 
 def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
@@ -399,7 +399,7 @@ def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
     shown.add(builder)
     page = shown.open("/groups/shop")
     legend = page.locator(".legend button")
-    expect(page.locator(PEOPLE)).to_have_text(["web", "pay", "unassigned"])
+    expect(page.locator(LEGEND_NAMES)).to_have_text(["web", "pay", "unassigned"])
     expect(legend.nth(1)).to_have_attribute("title", re.compile(r"^pay\npay@h1#1\n(.*\n)*pay@h1#8$"))
     page.get_by_role("button", name="Unfold all").click()
     colours = "chips => new Set(chips.map((chip) => chip.style.background)).size"
@@ -434,19 +434,19 @@ def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None
     expect(first_row()).to_have_text(f"t / {last}")
     expect(page.locator(".tip")).to_contain_text("1 change of owner")
     page.get_by_label("Find partition or member").fill("t-17")
-    expect(page.locator(PEOPLE)).to_have_text(["pay-2", "unassigned"])
+    expect(page.locator(LEGEND_NAMES)).to_have_text(["pay-2", "unassigned"])
     expect(first_row()).to_have_text("t / 17")
     page.get_by_label("Find partition or member").fill("pay-3")
     order.select_option("member")
     assert page.url.endswith("?find=pay-3&order=member")
     page.reload()
     expect(page.locator("[data-loading]")).to_have_count(0)
-    expect(page.locator(PEOPLE)).to_have_text(["pay-3", "unassigned"])
+    expect(page.locator(LEGEND_NAMES)).to_have_text(["pay-3", "unassigned"])
     expect(page.get_by_label("Order of partitions")).to_have_value("member")
     expect(first_row()).to_have_text("t / 24")
 
 
-STOOD_STILL = Downtime(
+LONG_DOWNTIME = Downtime(
     lower_ms=900,
     upper_ms=4000,
     longest_ms=(300, 1200),
@@ -464,7 +464,7 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     shown.add(builder)
     now = int(time.time() * 1000)
     newest = updated(builder)[-1]
-    shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=STOOD_STILL))
+    shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=LONG_DOWNTIME))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
     expect(band.locator(".still")).to_have_text("down 300 ms to 1.2 s")
@@ -475,7 +475,7 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     expect(band.locator(".details")).to_contain_text(sentence)
     today = page.locator(".facts .tile").last
     expect(today).to_have_text("Downtime today900 ms to 4.0 s")
-    unbounded = msgspec.structs.replace(STOOD_STILL, upper_ms=None, total_ms=(900, None), unbounded=1)
+    unbounded = msgspec.structs.replace(LONG_DOWNTIME, upper_ms=None, total_ms=(900, None), unbounded=1)
     shown.put(msgspec.structs.replace(newest, updated_at=now + 1, rounds=[], downtime=unbounded))
     expect(today).to_have_text("Downtime today≥ 900 ms")
     expect(band.locator(".details")).to_contain_text("no upper limit known for 1 partition")
@@ -494,7 +494,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
         evidence=["progress"],
     )
     shown.put(
-        msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=STOOD_STILL, cost=cost)
+        msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=LONG_DOWNTIME, cost=cost)
     )
     band = shown.open("/groups/shop").locator(".band").first
     sentence = "48,120 to 50,000 messages delayed, worst 30 s to 31 s"
@@ -526,7 +526,7 @@ def busy(shown: Shown) -> None:
             updated_at=newest.updated_at + 1,
             waiting_for=[waiting],
             rounds=[f"shop/{ce_id}" for ce_id in newest.rounds],
-            downtime=STOOD_STILL,
+            downtime=LONG_DOWNTIME,
         )
     )
     shown.put(incident("shop", 1, opened_at=START, closed_at=START + 9))

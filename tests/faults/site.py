@@ -24,7 +24,7 @@ from tests.support.stream_job import processes_of
 TOPIC = "faults.orders"
 #: Seconds that a busy machine may take to end or start a Spark job.
 SPARK_SECONDS = 90.0
-_SAID = subscription([TOPIC])
+_SUBSCRIPTION = subscription([TOPIC])
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Site(Monitor):
         """Create a group, move its partitions and delete the group, which gives three generations."""
         with RawLeader(self.servers, unique("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
-                number = leader.generation(_SAID, assignment({TOPIC: numbers}))
+                number = leader.generation(_SUBSCRIPTION, assignment({TOPIC: numbers}))
                 self.confirmed.append((leader.group, number))
             leader.end()
         self.ended.add(leader.group)

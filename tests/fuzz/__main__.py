@@ -43,7 +43,7 @@ def main() -> int:
         engine.replay(get(name), options.case)
         _print("nothing found")
         return 0
-    how = "guided by coverage (atheris)" if engine.GUIDED else "not guided: atheris is not installed"
+    how = "guided by coverage (atheris)" if engine.HAS_ATHERIS else "not guided: atheris is not installed"
     _print(f"{len(names)} targets, {options.seconds:g} s each, seed {options.seed}, {how}")
     return max([_fuzz_target(name, options.seconds, options.seed) for name in names])
 

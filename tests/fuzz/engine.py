@@ -35,7 +35,7 @@ _SHRINKING = 15.0
 #: Names of a run's files: the case that is being checked, the finding, and the number of cases so far.
 CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
 _STARTED = time.monotonic()
-GUIDED = importlib.util.find_spec("atheris") is not None
+HAS_ATHERIS = importlib.util.find_spec("atheris") is not None
 
 
 def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
@@ -45,7 +45,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
     """
     ends = _STARTED + seconds
     logging.disable(logging.CRITICAL)
-    if GUIDED:
+    if HAS_ATHERIS:
         import atheris
 
         with atheris.instrument_imports(include=["assignors", "streaming"], enable_loader_override=False):
@@ -53,7 +53,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
     else:
         target = get(name)
     cases = _Cases(target, folder)
-    (_run_guided if GUIDED else _unguided)(cases, ends, seed)
+    (_run_guided if HAS_ATHERIS else _run_without_coverage)(cases, ends, seed)
     cases.store_count()
 
 
@@ -133,7 +133,7 @@ def _run_guided(cases: _Cases, ends: float, seed: int) -> None:
     atheris.Fuzz()
 
 
-def _unguided(cases: _Cases, ends: float, seed: int) -> None:
+def _run_without_coverage(cases: _Cases, ends: float, seed: int) -> None:
     random = Random(seed)
     for case in cases.seeds:
         cases.run(case)
@@ -168,7 +168,7 @@ def shrunk(target: Target, case: Case, error: BaseException) -> Case:
     smaller = True
     while smaller and time.monotonic() < ends:
         smaller = False
-        for attempt in itertools.chain(_fewer(case, target.width), _shorter(case)):
+        for attempt in itertools.chain(_fewer(case, target.width), _shorter_cases(case)):
             if time.monotonic() > ends:
                 break
             try:
@@ -191,7 +191,7 @@ def _fewer(case: Case, width: int) -> Iterator[Case]:
         yield case[:at] + case[at + width :]
 
 
-def _shorter(case: Case) -> Iterator[Case]:
+def _shorter_cases(case: Case) -> Iterator[Case]:
     for at, part in enumerate(case):
         if not part:
             continue

@@ -119,7 +119,7 @@ class Mutator:
         return part[:at] + new + part[at + width :]
 
     def _json(self, value: Any, random: Random) -> bytes:
-        places = list(_places(value))
+        places = list(_json_places(value))
         if not places:
             return json.dumps(self._value(random, value)).encode()
         holder, key = random.choice(places)
@@ -163,7 +163,7 @@ def _digits(number: int) -> bytes:
     return b"9" * 5000 if number > 10**4000 else str(number).encode()
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _json_places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every pair of container and key within a JSON value."""
     level = [value]
     while level:

@@ -146,8 +146,8 @@ class Groups:
         taken = {member["memberId"] for member in case["members"]}
         name = next(name for name in self._many_names() if name not in taken)
         topics = list(model["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
-        racked = sorted({rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at})
-        case["members"].append(self._member(name, topics, racked))
+        racks = sorted({rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at})
+        case["members"].append(self._member(name, topics, racks))
 
     def _many_names(self) -> Iterator[str]:
         while True:

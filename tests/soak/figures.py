@@ -51,10 +51,10 @@ def slope(samples: Sequence[tuple[float, float]]) -> Slope:
     mean = fmean(value for _, value in samples) if samples else math.nan
     if len(points) < _LEAST_POINTS:
         return Slope(mean)
-    middle_x, middle_y = (fmean(column) for column in zip(*points, strict=True))
-    spread = sum((x - middle_x) ** 2 for x, _ in points)
-    rise = sum((x - middle_x) * (y - middle_y) for x, y in points) / spread
-    rest = sum((y - middle_y - rise * (x - middle_x)) ** 2 for x, y in points)
+    mean_x, mean_y = (fmean(column) for column in zip(*points, strict=True))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    rise = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    rest = sum((y - mean_y - rise * (x - mean_x)) ** 2 for x, y in points)
     degrees = len(points) - 2
     margin = student_95(degrees) * math.sqrt(rest / degrees / spread)
     return Slope(mean, rise * 3600, margin * 3600)

@@ -40,7 +40,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
     with image.open("wb") as file:
         file.truncate(megabytes * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "4096", str(image)], check=True)
-    with _mounted(folder, *_looped(folder)) as disk:
+    with _mounted(folder, *_loop_options(folder)) as disk:
         yield disk
 
 
@@ -53,10 +53,10 @@ def read_only(disk: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-        subprocess.run(["mount", *_looped(disk), str(disk)], check=True)
+        subprocess.run(["mount", *_loop_options(disk), str(disk)], check=True)
 
 
-def _looped(folder: Path) -> tuple[str, ...]:
+def _loop_options(folder: Path) -> tuple[str, ...]:
     """Return the ``mount`` options for the image file of :func:`block_disk`."""
     return ("-o", "loop", str(folder.with_name(f"{folder.name}.img")))
 

@@ -64,7 +64,7 @@ def _open(data: bytes, protocol: str | None) -> Reader:
 
 
 def _optional(read: Read, default: Callable[[], Any]) -> Read:
-    return lambda reader, what: read(reader, what) if reader.left or reader.version < _INCREMENTAL else default()
+    return lambda reader, what: read(reader, what) if reader.bytes_left or reader.version < _INCREMENTAL else default()
 
 
 def _work(reader: Reader, what: str) -> Holding:

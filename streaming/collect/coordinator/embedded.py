@@ -45,7 +45,7 @@ def read_subscription(data: bytes, protocol: str | None) -> dict[str, Any]:
     owned: Partitions = {}
     generation, rack = -1, None
     # Some clients write version 1 without its field; Kafka's own leader refuses those.
-    if reader.version >= 1 and reader.left:
+    if reader.version >= 1 and reader.bytes_left:
         owned = _partitions(reader, "ownedPartitions")
         generation = reader.int32("generationId") if reader.version >= _WITH_GENERATION else -1
         rack = (reader.nullable_string("rackId") or None) if reader.version >= _WITH_RACK else None

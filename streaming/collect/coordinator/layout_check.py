@@ -34,7 +34,7 @@ def is_redpanda(value: bytes) -> bool:
         members = read_fields(reader, "group_metadata_value", _REDPANDA)["members"]
     except MalformedRecord:
         return False
-    return not reader.left and any(member["version"] == _REDPANDA_VERSION for member in members)
+    return not reader.bytes_left and any(member["version"] == _REDPANDA_VERSION for member in members)
 
 
 class LayoutCheck:

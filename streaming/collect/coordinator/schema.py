@@ -64,7 +64,7 @@ class Reader:
         self.flexible, self.version = flexible, 0
 
     @property
-    def left(self) -> int:
+    def bytes_left(self) -> int:
         """The number of unread bytes."""
         return len(self.data) - self.at
 
@@ -128,8 +128,8 @@ class Reader:
         size = self._length(what, wide=True)
         if size < 0:
             return None
-        if size > self.left:  # every element takes at least one byte
-            raise MalformedRecord(f"{what}: the length is {size} elements, but {self.left} bytes follow")
+        if size > self.bytes_left:  # every element takes at least one byte
+            raise MalformedRecord(f"{what}: the length is {size} elements, but {self.bytes_left} bytes follow")
         return [element() for _ in range(size)]
 
     def array(self, what: str, element: Callable[[], T]) -> list[T]:
@@ -200,8 +200,8 @@ class Value(NamedTuple):
             raise MalformedRecord(f"{self.name}.version: {reader.version} is not known (0 to {self.newest})")
         reader.flexible = reader.version >= self.flexible
         values = read_fields(reader, self.name, self.fields)
-        if self.whole and not reader.flexible and reader.left:
-            raise MalformedRecord(f"{self.name}: {reader.left} bytes follow the last field")
+        if self.whole and not reader.flexible and reader.bytes_left:
+            raise MalformedRecord(f"{self.name}: {reader.bytes_left} bytes follow the last field")
         for tag, content in reader.tagged().items() if self.tags else ():
             if tag in self.tags:
                 values |= read_fields(Reader(content, flexible=True), self.name, (self.tags[tag],))

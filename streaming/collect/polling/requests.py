@@ -16,7 +16,7 @@ from confluent_kafka import admin as kafka_admin
 
 from streaming.collect.coordinator.schema import MalformedRecord, merged
 from streaming.collect.polling.group import DEAD
-from streaming.kafka.clients import answer_of, confluent_config
+from streaming.kafka.clients import confluent_config, result_of
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 from streaming.settings.connection import KafkaSettings
 
@@ -158,7 +158,7 @@ def _errors(reply: Reply) -> tuple[KafkaError, ...]:
 
 def _reply(group_id: str | None, future: Future[Any]) -> Reply:
     try:
-        result = answer_of(future)
+        result = result_of(future)
         return listing(result) if group_id is None else answer(result)
     except KafkaException as error:
         problem: KafkaError = error.args[0]

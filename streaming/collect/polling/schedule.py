@@ -18,7 +18,7 @@ _LIST_EVERY: Final = 2
 #: The part of the request budget that list requests may use.
 _LISTS: Final = 0.5
 #: The content of an answer: a rebalance or a change (``flux``), no change (``rest``), or no answer (``nothing``).
-Shown = Literal["flux", "rest", "nothing"]
+AnswerContent = Literal["flux", "rest", "nothing"]
 
 
 class Pace(NamedTuple):
@@ -115,7 +115,7 @@ class Schedule:
             taken.append(group_id)
         return taken
 
-    def answered(self, group_id: str, shown: Shown, now: float) -> None:
+    def answered(self, group_id: str, shown: AnswerContent, now: float) -> None:
         """Schedule the group's next request after an answer with this content, or after no answer (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:

@@ -139,15 +139,15 @@ def prepare(step: classic.ClassicStep) -> None:
     """Begin a rebalance (``prepareRebalance``): all members must rejoin; pending SyncGroups are answered at once."""
     step.set(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
     notified: dict[str, int] = {}
-    network, every = step.timing.network_ms, step.timing.heartbeat_ms
+    network, interval_ms = step.timing.network_ms, step.timing.heartbeat_ms
     for name, member in step.members.items():
         if not member.is_member or member.joined:
             continue
         if member.stage is Stage.SYNCING:
             notified[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            beat = vocabulary.next_heartbeat(member.beat_from, step.at - network, every)
-            notified[name] = beat + 2 * network + step.timing.busy_ms(name)
+            next_at = vocabulary.next_heartbeat(member.beat_from, step.at - network, interval_ms)
+            notified[name] = next_at + 2 * network + step.timing.busy_ms(name)
     step.later_each(classic.RebalanceInProgress, notified)
     if not _maybe_complete(step):
         _set_timer(step, classic.JoinTimeout)
@@ -175,8 +175,8 @@ def join_timeout(step: classic.ClassicStep, event: classic.JoinTimeout) -> None:
 
 def complete(step: classic.ClassicStep) -> None:
     """Begin the next generation with the members that have joined (``completeClassicGroupJoin``)."""
-    waited_for = {name: member for name, member in step.group_members().items() if not member.joined}
-    if late := [name for name, member in waited_for.items() if not step.static(member)]:
+    awaited = {name: member for name, member in step.group_members().items() if not member.joined}
+    if late := [name for name, member in awaited.items() if not step.static(member)]:
         _drop(step, late, "member.fenced")
     members = step.group_members()
     if members and not any(member.joined for member in members.values()):
@@ -300,8 +300,8 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     if gone:
         step.add_reason(kind, gone)
     if step.leader_is_gone():
-        left = step.group_members()
-        step.set(leader=step.order(left)[0] if left else "")
+        remaining = step.group_members()
+        step.set(leader=step.order(remaining)[0] if remaining else "")
 
 
 def announce(step: classic.ClassicStep) -> None:

@@ -114,7 +114,7 @@ def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFa
         else:
             del step.members[name]
     step.set(phase=classic.ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
-    step.knock(live)
+    step.send_first_requests(live)
 
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = classic.ClassicPhase
@@ -195,7 +195,7 @@ class EagerV1(classic.Rules):
         return self.default
 
 
-class Remembered(NamedTuple):
+class ConnectMemory(NamedTuple):
     """State of a Connect group between rounds: the leader, the leader's memory, and the ordered work of each worker.
 
     ``revoked``: the workers whose last assignment revoked work.
@@ -260,7 +260,7 @@ class Incremental(EagerWorkers):
             for member_id, change in answer.changes.items()
         }
         revoked = frozenset(ids[worker] for worker, change in answer.changes.items() if change.revoked)
-        step.set(memory=Remembered(leader, incarnation, answer.state, after, revoked))
+        step.set(memory=ConnectMemory(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
             step.later(classic.DelayOver(step.at + answer.delay_ms, generation))
         return {name: done.share() for name, done in after.items()}
@@ -272,7 +272,7 @@ class Incremental(EagerWorkers):
         assigned (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).
         """
         del share
-        memory: Remembered | None = step.group.memory
+        memory: ConnectMemory | None = step.group.memory
         return memory is not None and member.client.name in memory.revoked
 
 

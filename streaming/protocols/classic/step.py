@@ -196,8 +196,8 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         """Add these members to the coordinator's members."""
         for place, name in enumerate(names, self.group.places + 1):
             self.update(name, is_member=True, place=place)
-        there = sum(member.is_member for member in self.members.values())
-        self.set(places=self.group.places + len(names), most=max(self.group.most, there))
+        member_count = sum(member.is_member for member in self.members.values())
+        self.set(places=self.group.places + len(names), most=max(self.group.most, member_count))
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics to which members subscribe in their last JoinGroup."""
@@ -310,7 +310,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         if not member.is_member:
             self.send("Heartbeat" if member.generation >= 0 else self.first_request)
             self.restart_join(name)
-            self.knock([name])
+            self.send_first_requests([name])
             return
         self.update(name, call=member.call + 1)
         if member.joined:

@@ -26,8 +26,8 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         member = step.members[name]
         is_member = member.is_member
         if is_member and not event.full:
-            kind, every = step.heartbeat(member)
-            step.send(kind, count_heartbeats(member.beat_from, sent, every))
+            kind, interval_ms = step.heartbeat(member)
+            step.send(kind, count_heartbeats(member.beat_from, sent, interval_ms))
         elif not member.is_classic:
             step.send(consumer.HEARTBEAT)
         if not is_member and not _join(step, name):
@@ -44,8 +44,8 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     _answer(step, [name for name in answered if step.members[name].is_classic], 5)
     _answer(step, [name for name in answered if not step.members[name].is_classic], 1)
     step.settle()
-    same = before == (step.group.group_epoch, step.group.outdated)
-    _schedule_heartbeats(step, [name for name, _ in event.calls] if same else None)
+    is_unchanged = before == (step.group.group_epoch, step.group.outdated)
+    _schedule_heartbeats(step, [name for name, _ in event.calls] if is_unchanged else None)
 
 
 def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
@@ -179,9 +179,9 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
             continue
         current = member.current
         if outdated or current.epoch != epoch or current.state is not consumer.Reconciliation.STABLE:
-            _, every = step.heartbeat(member)
-            beat = next_heartbeat(member.beat_from, step.at - network, every)
-            due[name] = beat + network if beat + network > step.at else beat + network + every
+            _, interval_ms = step.heartbeat(member)
+            next_at = next_heartbeat(member.beat_from, step.at - network, interval_ms)
+            due[name] = next_at + network if next_at + network > step.at else next_at + network + interval_ms
     for name in due:
         step.update(name, due=True)
     step.later_each(consumer.Heartbeat, due)
@@ -190,11 +190,11 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
 def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
     """Handle heartbeats with epoch −1 (remove the member) or −2 (keep the static member until its session expires)."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
-    left = [name for name in names if step.members[name].stage is Stage.LEAVING]
+    leaving = [name for name in names if step.members[name].stage is Stage.LEAVING]
     for name in names:
-        if name not in left:
+        if name not in leaving:
             step.away(name)
-    remove(step, left, "member.left")
+    remove(step, leaving, "member.left")
 
 
 def fence_expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:

@@ -26,9 +26,9 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
     step.consume(shares)
     # A classic member only reports that it gave up partitions. If the coordinator revoked partitions before the
     # member received them, the member's partitions stay the same, but the coordinator still needs the report.
-    waited_for = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
+    awaited = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].is_classic]
-    reporting = list(dict.fromkeys((*changed, *waited_for)))
+    reporting = list(dict.fromkeys((*changed, *awaited)))
     if reporting:
         step.beat(reporting)
 
@@ -87,11 +87,11 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
             return consumer.ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
         targets = {client.name: share for client, share, _ in held}
         phases = min(len(held), _PHASES)
-        every = self.setup.timing.consumer_heartbeat_ms
+        interval_ms = self.setup.timing.consumer_heartbeat_ms
         members = {}
         for name, fields in self.at_rest(held).items():
             current = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, number, fields["owned"])
-            fields["beat_from"] = -(fields["place"] % phases) * every // phases
+            fields["beat_from"] = -(fields["place"] % phases) * interval_ms // phases
             members[name] = consumer.ConsumerMember(**fields, current=current)
         epochs = {"group_epoch": number, "target_epoch": number}
         return self.group_at_rest(members, topics, targets=targets, held=targets, **epochs)
@@ -131,7 +131,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         owned = {} if group.classic is None else self.inner.owned(group.classic)
         return owned | super().owned(group)
 
-    def heartbeats(self, group: consumer.ConsumerState, until: int) -> list[vocabulary.Sent]:
+    def heartbeats(self, group: consumer.ConsumerState, until: int) -> list[vocabulary.RequestCount]:
         """Return the heartbeats that no step has counted yet."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)

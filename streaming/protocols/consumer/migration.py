@@ -20,7 +20,7 @@ from streaming.protocols.classic.step import ClassicMember, ClassicPhase, Classi
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.vocabulary import LIVE, MachineMember, Stage
 
-_OWN = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
+_EVENTS = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
 #: Events that a classic group schedules for itself; they are ignored once the group has been converted.
 _CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
@@ -64,7 +64,7 @@ def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -
         if len(classic) < len(event.clients):
             raise vocabulary.UndefinedTransition("consumer: classic and consumer members can't start in one event")
         return True
-    if group.classic is None or isinstance(event, _OWN):
+    if group.classic is None or isinstance(event, _EVENTS):
         return False
     return not isinstance(event, vocabulary.MemberEvent) or not any(name in group.members for name in event.names)
 
@@ -128,8 +128,8 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
     """Convert to a classic group if all remaining members are classic; they rebalance because others are ``gone``."""
-    left = step.group_members()
-    if not left or not all(member.is_classic for member in left.values()):
+    remaining = step.group_members()
+    if not remaining or not all(member.is_classic for member in remaining.values()):
         return False
     inner = classic_machine(step.setup)
     epoch = step.group.group_epoch
@@ -139,21 +139,21 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
         if member.is_classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
-    within = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
-    within.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
-    within.set(incarnations=step.group.incarnations, places=step.group.places, most=len(left))
-    for name, member in within.group_members().items():
-        within.update(name, assignors=inner.rules.assignors(member))
-    within.set(leader=within.order(within.group_members())[0])
-    within.add_reason(kind, gone)
-    within.watch([name for name, member in members.items() if member.stage not in LIVE])
+    migrated = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
+    migrated.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
+    migrated.set(incarnations=step.group.incarnations, places=step.group.places, most=len(remaining))
+    for name, member in migrated.group_members().items():
+        migrated.update(name, assignors=inner.rules.assignors(member))
+    migrated.set(leader=migrated.order(migrated.group_members())[0])
+    migrated.add_reason(kind, gone)
+    migrated.watch([name for name, member in members.items() if member.stage not in LIVE])
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if starting:
-        within.later(JoinGroup(step.network(), within.calls(starting)))
-    within.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
-    prepare(within)
-    within.subscriptions()
-    classic, outputs = within.done()
+        migrated.later(JoinGroup(step.network(), migrated.calls(starting)))
+    migrated.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
+    prepare(migrated)
+    migrated.subscriptions()
+    classic, outputs = migrated.done()
     step.members = {name: member for name, member in step.members.items() if name not in members}
     step.set(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
     step.set(outdated=False, reasons=(), subscribed=frozenset())

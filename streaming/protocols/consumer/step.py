@@ -282,7 +282,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
 
     # Process lifecycle.
 
-    def knock(self, names: Collection[str]) -> None:
+    def send_first_requests(self, names: Collection[str]) -> None:
         """Send the first heartbeat of these members, with epoch 0."""
         self.beat(names, 3)
 
@@ -321,7 +321,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.send(HEARTBEAT)  # The member's heartbeat is answered with UNKNOWN_MEMBER_ID.
             # The member keeps its id, which its process generated.
             self.update(name, stage=Stage.STARTING, call=call, owned=NOTHING)
-            self.knock([name])
+            self.send_first_requests([name])
 
     def resubscribed(self, names: Collection[str]) -> None:
         """Let members send a heartbeat with the new subscription at once."""

@@ -90,8 +90,8 @@ def kinds(steps: Iterable[Step]) -> str:
         row = called.setdefault(step.kind, {view: Counter() for view in VIEWS})
         for view, episodes in step.episodes.items():
             row[view].update(answer(episode, step.kind) for episode in episodes)
-    occurred = [kind for kind in get_args(EpisodeKind) if kind in called]
-    rows = [(f"`{kind}`", *(cell(called[kind][view]) for view in VIEWS)) for kind in occurred]
+    occurring_kinds = [kind for kind in get_args(EpisodeKind) if kind in called]
+    rows = [(f"`{kind}`", *(cell(called[kind][view]) for view in VIEWS)) for kind in occurring_kinds]
     return _markdown([("what happened", *VIEWS), ("---",) * (1 + len(VIEWS)), *rows])
 
 

@@ -24,7 +24,7 @@ from streaming.listener import Listener
 from streaming.process.children import follow_parent
 from streaming.process.service import stop_on_signals
 
-_Wrap = Callable[[type[Any]], type[Any]]
+_ClassDecorator = Callable[[type[Any]], type[Any]]
 
 
 class Marks:
@@ -62,7 +62,7 @@ class Marks:
         sys.stdout.flush()
 
 
-def confluent(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def confluent(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
     """Consume with confluent-kafka until SIGTERM."""
     from confluent_kafka import Consumer
 
@@ -82,7 +82,7 @@ def confluent(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threadin
         consumer.close()
 
 
-def kafka_python(wrap: _Wrap, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
     """Consume with kafka-python until SIGTERM."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor

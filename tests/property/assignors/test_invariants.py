@@ -63,10 +63,10 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
 
 def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     """Return an invalid assignment: partitions are moved, lost, duplicated, nonexistent or given to unknown members."""
-    spoiled = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
+    damaged = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
     for _ in range(chance.choice((0, 1, 2, 6))):
-        member, receiver = (chance.choice([*spoiled, "stranger"]) for _ in range(2))
-        share = spoiled.setdefault(member, {})
+        member, receiver = (chance.choice([*damaged, "stranger"]) for _ in range(2))
+        share = damaged.setdefault(member, {})
         topic = chance.choice([*share, "nowhere"])
         numbers = share.setdefault(topic, [])
         if not numbers or chance.random() < 0.3:
@@ -76,8 +76,8 @@ def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, 
         if chance.random() < 0.6:
             share[topic] = [number for number in numbers if number not in moved]
         if chance.random() < 0.8:
-            spoiled.setdefault(receiver, {}).setdefault(topic, []).extend(moved)
-    return spoiled
+            damaged.setdefault(receiver, {}).setdefault(topic, []).extend(moved)
+    return damaged
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
@@ -86,12 +86,12 @@ def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: st
     for seed in range(200, 208):
         for question, assignment in sequence(protocol, name, seed):
             group = (protocol, name, question.topics, question.members)
-            spoiled = make_invalid(chance, assignment)
+            damaged = make_invalid(chance, assignment)
             shuffled = {
                 member: {topic: chance.sample(share[topic], len(share[topic])) for topic in reversed(share)}
-                for member, share in spoiled.items()
+                for member, share in damaged.items()
             }
-            violations = check(*group, spoiled, rules=list(RULES))
+            violations = check(*group, damaged, rules=list(RULES))
             assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(map(str, violations))
             for violation in violations:
                 assert violation.partitions == tuple(sorted(set(violation.partitions)))

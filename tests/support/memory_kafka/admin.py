@@ -140,7 +140,7 @@ class MemoryAdmin:
                 for name, description in groups.items()
                 if name not in self._kafka.unlisted
             ]
-            return admin.ListConsumerGroupsResult(listings, list(self._kafka.unlistable))
+            return admin.ListConsumerGroupsResult(listings, list(self._kafka.list_errors))
 
         return self._about_groups("list_consumer_groups", listed)
 

@@ -40,7 +40,7 @@ class MemoryKafka:
         #: fails.
         self.groups: dict[str, admin.ConsumerGroupDescription] = {}
         self.unlisted: set[str] = set()
-        self.unlistable: list[KafkaError] = []
+        self.list_errors: list[KafkaError] = []
         #: All admin clients, and the admin clients that still send requests to coordinators that have moved.
         self.admins: list[MemoryAdmin] = []
         self.stale: set[MemoryAdmin] = set()

@@ -73,9 +73,9 @@ def test_public_classes_have_one_name() -> None:
 
 
 def test_rules_are_enforced_in_folders_that_keep_them() -> None:
-    riddles = [language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "kernel/a.py")]
-    assert [language.is_enforced(finding) for finding in riddles] == [True, False]
-    assert not language.is_enforced(riddles[0]._replace(rule="history"))
+    findings = [language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "kernel/a.py")]
+    assert [language.is_enforced(finding) for finding in findings] == [True, False]
+    assert not language.is_enforced(findings[0]._replace(rule="history"))
 
 
 def test_messages_are_texts_of_exceptions_and_options() -> None:

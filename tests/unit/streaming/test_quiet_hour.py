@@ -156,7 +156,7 @@ class Scene:
         }
 
 
-WELL = {
+HEALTHY = {
     "ready": (200, None),
     "groups": (True, None),
     "page": (True, None),
@@ -200,7 +200,7 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
             scene.clock.passed % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
         ):  # the longest time since Spark's last check
             shown.append(scene.shown())
-    assert shown == [WELL] * (HOUR // SPARK_CHECK_INTERVAL_SECONDS)
+    assert shown == [HEALTHY] * (HOUR // SPARK_CHECK_INTERVAL_SECONDS)
     late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
     assert max(late) < SPARK_CHECK_INTERVAL_SECONDS + 5
 
@@ -209,7 +209,7 @@ def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
 def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part: str) -> None:
     for _ in range(HOUR):
         scene.second()
-    assert scene.shown() == WELL
+    assert scene.shown() == HEALTHY
     del scene.parts[part]
     for _ in range(HALF_A_MINUTE):
         scene.second()

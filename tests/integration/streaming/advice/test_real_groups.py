@@ -35,7 +35,7 @@ def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bo
     for name in OLD:
         pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
         eventually(lambda: spread(pods, PARTITIONS))
-    everybody = list(pods)
+    all_pods = list(pods)
     for name in NEW:
         former = pods.pop(0)
         if killed:
@@ -44,9 +44,9 @@ def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bo
         else:
             former.close()
         pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
-        everybody.append(pods[-1])
+        all_pods.append(pods[-1])
         eventually(lambda: spread(pods, PARTITIONS))
-    for member in everybody:
+    for member in all_pods:
         changes += ((line["at"], member.name, sum(map(len, line["owned"].values()))) for line in member.lines)
     return downtime_ms(sorted(changes))
 

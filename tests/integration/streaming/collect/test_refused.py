@@ -131,8 +131,8 @@ def test_snapshot_longer_than_topic_limit_is_dead_lettered(broker: Kafka) -> Non
         admin = AdminClient({"bootstrap.servers": servers})
         admin.incremental_alter_configs([resource])[resource].result()
         # Random bytes, as lz4 compresses regular ones.
-        noise = random.Random(7).sample(range(2**31), 20_000)
-        assert leader.generation(b"", assignment({"t": noise})) == 2
+        random_numbers = random.Random(7).sample(range(2**31), 20_000)
+        assert leader.generation(b"", assignment({"t": random_numbers})) == 2
         [letter] = eventually(lambda: collecting.read(collecting.settings.topics.dead_letters))
         assert leader.generation(b"", assignment({"t": [1]})) == 3
         eventually(lambda: consecutive(collecting.views(group)) == [1, 3])

@@ -108,8 +108,8 @@ def test_listener_and_offsets_topic_agree_on_every_round(
                 seen = [{diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors]
                 assert seen[1].items() <= seen[0].items()
             # If a static member rejoins too late, there are more generations.
-            whys = {diff.cause.kind for diff in listener.rounds(group)}
-            assert whys >= {"member.joined", "member.fenced", "member.left"}
+            cause_kinds = {diff.cause.kind for diff in listener.rounds(group)}
+            assert cause_kinds >= {"member.joined", "member.fenced", "member.left"}
 
 
 @pytest.mark.full

@@ -25,11 +25,11 @@ def topic_ids(kafka: Kafka, names: Collection[str]) -> dict[str, str]:
     """Return topic ids by name in the offsets topic's format (base64url without padding); wait for new topics."""
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
 
-    def identified() -> dict[str, str]:
+    def ids_of_all() -> dict[str, str]:
         ids = {name: topic.topic_id for name, topic in identify(settings, names).items() if topic}
         return ids if len(ids) == len(names) else {}  # some broker may not have the topic's metadata yet
 
-    ids: Any = eventually(identified)
+    ids: Any = eventually(ids_of_all)
     return {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in ids.items()}
 
 

@@ -36,7 +36,7 @@ class ReversedRange(RangePartitionAssignor):
         return {member_id: assignment[swapped_id] for member_id, swapped_id in zip(ids, reversed(ids), strict=True)}
 
 
-class Mine(ReversedRange):
+class RenamedAssignor(ReversedRange):
     """The same custom assignor under a name that Kafka does not use."""
 
     name = "mine"
@@ -87,6 +87,6 @@ def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:
 
 
 def test_unknown_assignor_name_is_custom(broker: Kafka) -> None:
-    expected = last(broker, Mine).expected
+    expected = last(broker, RenamedAssignor).expected
     assert expected is not UNSET
     assert (expected.verdict, expected.why) == ("custom", "custom assignor: mine")

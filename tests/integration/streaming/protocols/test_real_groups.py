@@ -72,8 +72,8 @@ def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: 
         play.run(predictions)
         real, machine = play.real(), play.machine()
         # The real group has more rounds, with the same final assignment.
-        overtaken = len(real) > len(machine) and real[-1][1] == machine[-1][1]
-        if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and overtaken:
+        is_superseded = len(real) > len(machine) and real[-1][1] == machine[-1][1]
+        if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and is_superseded:
             return False
         assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
         judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))

@@ -227,8 +227,8 @@ def _rounds(before: Log, after: Log, callbacks: Sequence[MemberCallback]) -> tup
     since = [number for number in numbers if number > last]
     if after.seen is not None and after.seen.generation is not None:
         received = Counter(callback.name for callback in callbacks if callback.event == "assigned")
-        was_in = Counter(name for number in since for name in after.generations[number])
-        return len(since), sum((was_in - received).values())
+        generation_counts = Counter(name for number in since for name in after.generations[number])
+        return len(since), sum((generation_counts - received).values())
     return sum(
         1 + _moves_between_members(after.generations[earlier], after.generations[number])
         for earlier, number in pairwise(numbers)

@@ -142,12 +142,12 @@ def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, 
 
 
 #: Files that Spark creates again when they are lost; the job then continues with the same diffs.
-MADE_AGAIN = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
+RECREATABLE_FILES = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/schema", "state/0/_metadata/metadata"}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("harm", [Path.unlink, flip_bits])
-@pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(MADE_AGAIN)])
+@pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(RECREATABLE_FILES)])
 def test_lost_or_damaged_file_is_reported_or_created_again(
     done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
 ) -> None:

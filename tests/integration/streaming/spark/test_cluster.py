@@ -102,7 +102,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     diffs = job.settings.topics.diffs
     # The batch limit must not shrink after a slow batch: the batch whose executor is killed is slow.
     bound = ("--max-offsets-per-trigger", str(EVENTS // 20))
-    rng, calm, written = random.Random(34), threading.Event(), 0
+    rng, stopped, written = random.Random(34), threading.Event(), 0
 
     def await_progress_of_job(driver: subprocess.Popen[str]) -> None:
         """Wait until the job writes output or has processed all records."""
@@ -115,9 +115,9 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
             every=0.2,
         )
         assert driver.poll() is None, (tmp_path / "driver.log").read_text()
-        calm.wait(rng.uniform(0, 2))  # kills at a random moment
+        stopped.wait(rng.uniform(0, 2))  # kills at a random moment
 
-    load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
+    load = threading.Thread(target=write_in_pieces, args=(job, log, stopped))
     load.start()
     try:
         with (tmp_path / "driver.log").open("w") as driver_log, job.running(*bound, log=driver_log) as driver:
@@ -138,7 +138,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
             kill(driver.pid)
             logger.info("driver killed, %d diffs, %d behind", written, behind(job))
     finally:
-        calm.set()
+        stopped.set()
         load.join()
     # The new driver runs on another machine: only the first one's checkpoint is left.
     (tmp_path / "elsewhere").mkdir()

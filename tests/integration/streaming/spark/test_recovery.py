@@ -38,8 +38,8 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
     rng = random.Random(20)
     diffs = job.settings.topics.diffs
     started: list[float] = []
-    calm = threading.Event()
-    load = threading.Thread(target=write_in_pieces, args=(job, log, calm))
+    stopped = threading.Event()
+    load = threading.Thread(target=write_in_pieces, args=(job, log, stopped))
     load.start()
     try:
         for number in range(KILLS):
@@ -69,7 +69,7 @@ def test_kills_under_load_lose_and_change_no_diff(broker: Kafka, tmp_path: Path)
                     assert child.poll() is None
                 logger.info("%d: %s killed, %d diffs", number + 1, victim, job.count(diffs))
     finally:
-        calm.set()
+        stopped.set()
         load.join()
     job.drain()
     wanted, topics = expected(job, log), job.settings.topics

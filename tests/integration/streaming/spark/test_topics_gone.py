@@ -19,7 +19,7 @@ from tests.support.stream_job import Job, expected, problems, without_repeats
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
 #: Seconds within which the operator gets a report of the problem.
-TOLD_SECONDS = 15.0
+REPORT_SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> Non
     job_log = errors.read_text()
     (line,) = problems(job_log)
     assert line.startswith(f"error: topic {diffs} was deleted while the job ran"), job_log
-    assert taken < TOLD_SECONDS
+    assert taken < REPORT_SECONDS
     job.feed(after)
     assert identify(job.settings.kafka, [diffs]) == {diffs: None}
 
@@ -84,7 +84,7 @@ def test_output_topic_deleted_during_writes_stops_the_job(foreign: Kafka, tmp_pa
         taken = time.monotonic() - begin
     log = errors.read_text()
     assert (child.returncode, len(problems(log))) == (3, 1), log
-    assert taken < TOLD_SECONDS
+    assert taken < REPORT_SECONDS
     there = identify(job.settings.kafka, [name])[name]
     reason = "was deleted while" if there is None else "It has 1 in place of 4 partitions"
     assert reason in log

@@ -18,7 +18,7 @@ from tests.oracle.driver import Oracle
 from tests.oracle.streaming.collect.damage import damaged
 
 #: Record type → (function that creates a value, expected decoded value).
-Make = Callable[[random.Random], tuple[dict[str, Any], Any]]
+MakeRecord = Callable[[random.Random], tuple[dict[str, Any], Any]]
 IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
 
 
@@ -216,7 +216,7 @@ def pattern(rng: random.Random) -> tuple[dict[str, Any], Any]:
     return {"topics": topics, "version": 5, "timestamp": 6}, tuple(topics)
 
 
-RECORD_MAKERS: dict[int, Make] = {
+RECORD_MAKERS: dict[int, MakeRecord] = {
     3: epoch,
     5: consumer,
     6: target_epoch,

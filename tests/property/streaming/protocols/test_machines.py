@@ -208,7 +208,7 @@ class Lifecycles(RuleBasedStateMachine):
 
 
 CASES = [
-    *((protocol, assignor, False) for protocol, family in FAMILIES.items() for assignor in family.carries),
+    *((protocol, assignor, False) for protocol, family in FAMILIES.items() for assignor in family.assignors),
     ("consumer", "uniform", True),
     ("consumer", "range", True),
 ]

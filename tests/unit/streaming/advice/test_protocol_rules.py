@@ -94,13 +94,13 @@ def test_classic_protocol_against_kip_848() -> None:
     assert "consumer-protocol" not in rules(history(deploy(modern)))
 
 
-def twelve() -> DiffBuilder:
+def group_of_twelve() -> DiffBuilder:
     """Return a group of twelve members with 96 partitions."""
     return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 
 def test_short_restarts_against_static_members() -> None:
-    advice = rules(history(deploy(twelve(), away_s=2), session_ms=45_000))["static-membership"]
+    advice = rules(history(deploy(group_of_twelve(), away_s=2), session_ms=45_000))["static-membership"]
     assert (advice.severity, advice.confidence) == ("info", "high")
     assert advice.evidence == evidence(
         "12 restarts in episode 2 took up to 2.0 s; the session timeout is 45 s",
@@ -120,7 +120,7 @@ def test_short_restarts_against_static_members() -> None:
 
 def test_static_members_do_not_help_long_restarts() -> None:
     """Static membership would delay the partitions for the minute of the restart; a rebalance moves them in seconds."""
-    assert "static-membership" not in rules(history(deploy(twelve(), away_s=60), session_ms=45_000))
+    assert "static-membership" not in rules(history(deploy(group_of_twelve(), away_s=60), session_ms=45_000))
 
 
 def test_pod_names_of_a_deployment_are_not_instance_ids() -> None:

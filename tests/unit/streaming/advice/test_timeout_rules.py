@@ -11,7 +11,7 @@ EXPIRED = "removing member on heartbeat expiration"
 OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
-def three(instances: bool = False) -> DiffBuilder:
+def group_of_three(instances: bool = False) -> DiffBuilder:
     ids = ("a@h1#1", "b@h2#1", "c@h3#1")
     return DiffBuilder(12).join(*(f"{member_id}={member_id[0]}" if instances else member_id for member_id in ids))
 
@@ -24,7 +24,7 @@ def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
 
 
 def test_pauses_longer_than_the_session_timeout() -> None:
-    advice = rules(history(paused(three()), session_ms=10_000))["session-timeout-short"]
+    advice = rules(history(paused(group_of_three()), session_ms=10_000))["session-timeout-short"]
     assert advice.evidence == evidence(
         "Sessions expired in episodes 3, 2, and the same clients came back from the same hosts; "
         "the session timeout is 10 s",
@@ -37,13 +37,13 @@ def test_pauses_longer_than_the_session_timeout() -> None:
     assert advice.saving is not None
     assert (advice.saving.rounds, advice.saving.moved) == ((4, 0), (24, 0))
 
-    assert "session-timeout-short" not in rules(history(paused(three()), session_ms=45_000))
-    assert "session-timeout-short" not in rules(history(paused(three(), times=1), session_ms=10_000))
-    assert "session-timeout-short" not in rules(history(paused(three())))
+    assert "session-timeout-short" not in rules(history(paused(group_of_three()), session_ms=45_000))
+    assert "session-timeout-short" not in rules(history(paused(group_of_three(), times=1), session_ms=10_000))
+    assert "session-timeout-short" not in rules(history(paused(group_of_three())))
 
 
 def test_static_members_restart_for_longer_than_their_session() -> None:
-    builder = three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
+    builder = group_of_three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
     advice = rules(history(builder, session_ms=45_000))["session-timeout-short"]
     assert advice.evidence == evidence(
         "Static members were away for up to 105 s and lost their places in episode 2; the session timeout is 45 s",
@@ -83,7 +83,7 @@ def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
 
 
 def test_killed_members_send_no_leave_group() -> None:
-    advice = rules(history(replaced(three(), killed=True), session_ms=45_000))["missing-leave"]
+    advice = rules(history(replaced(group_of_three(), killed=True), session_ms=45_000))["missing-leave"]
     assert (advice.severity, advice.confidence) == ("warning", "medium")
     assert advice.evidence == evidence(
         "3 restarts without LeaveGroup in episode 2 (a, b, c): partitions waited for the session timeout of 45 s",
@@ -95,11 +95,11 @@ def test_killed_members_send_no_leave_group() -> None:
     assert advice.saving is not None
     assert advice.saving.downtime_ms == (534_456, 30_456)
 
-    assert "missing-leave" not in rules(history(replaced(three(), killed=False), session_ms=45_000))
+    assert "missing-leave" not in rules(history(replaced(group_of_three(), killed=False), session_ms=45_000))
 
 
 def poll_timeout(*, reason: str = OVERRAN) -> DiffBuilder:
-    return three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
+    return group_of_three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 
 def test_members_that_poll_too_late() -> None:
@@ -121,7 +121,7 @@ def test_members_that_poll_too_late() -> None:
 
 
 def test_open_incident_about_late_polls_is_critical() -> None:
-    builder = three()
+    builder = group_of_three()
     late = incident("g", 3, kind="poll-timeout", opened_at=builder.now, story="a of g polls too late.", episode=1)
     advice = rules(history(builder, incidents=[late]))["poll-interval"]
     assert advice.severity == "critical"
@@ -129,7 +129,7 @@ def test_open_incident_about_late_polls_is_critical() -> None:
 
 
 def test_rebalances_that_wait_for_a_slow_member() -> None:
-    builder = three()
+    builder = group_of_three()
     stuck = incident(
         "g", 2, kind="rebalance-stuck", opened_at=builder.now, closed_at=builder.now + 1, story="g waited for a."
     )

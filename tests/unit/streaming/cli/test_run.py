@@ -29,7 +29,7 @@ class Part:
     started: list[list[str]] = []  # noqa: RUF012 - emptied for each test
     ended: list[str] = []  # noqa: RUF012 - same
     waited: list[str] = []  # noqa: RUF012 - same
-    dies = ""
+    crashing_part = ""
     can_restart = False
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class Part:
         self.started.append([name, *words])
 
     def check(self) -> None:
-        if self.name == self.dies:
+        if self.name == self.crashing_part:
             raise OutsideFailure(f"{self.name} ended with status 3; its error is above")
 
     def terminate(self) -> None:
@@ -52,7 +52,7 @@ class Part:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[Part]:
     monkeypatch.setattr(children, "Child", Part)
-    for name, value in (("started", []), ("ended", []), ("waited", []), ("dies", "")):
+    for name, value in (("started", []), ("ended", []), ("waited", []), ("crashing_part", "")):
         monkeypatch.setattr(Part, name, value)
     return Part
 
@@ -115,7 +115,7 @@ def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: 
         assert (status, parts.started) == (3, [])
         assert "rebalance-monitor-collector is running" in errors
         assert "--take-over" in errors
-        parts.dies = "collect"
+        parts.crashing_part = "collect"
         assert command("run", "--port", "0", "--take-over")[0] == 3
         assert len(parts.started) == 3
 
@@ -126,12 +126,12 @@ def test_crashed_or_stopped_collector_does_not_prevent_start(
 ) -> None:
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka, state)
-    parts.dies = "collect"
+    parts.crashing_part = "collect"
     command("run", "--port", "0")
     assert len(parts.started) == 3
 
 
 def test_component_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
-    parts.dies = "stream"
+    parts.crashing_part = "stream"
     assert command("run", "--port", "0") == (3, "", "error: stream ended with status 3; its error is above\n")
     assert parts.ended == ["serve", "stream", "collect"]

@@ -73,11 +73,11 @@ def test_stream_options_reach_the_job(command: Command, jobs: list[tuple[Any, ..
     )
 
 
-@pytest.mark.parametrize(("meant", "level"), [(True, "INFO"), (False, "WARNING")])
+@pytest.mark.parametrize(("is_intended", "level"), [(True, "INFO"), (False, "WARNING")])
 def test_first_line_names_the_assignment_code(
-    command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, meant: bool, level: str
+    command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, is_intended: bool, level: str
 ) -> None:
-    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", meant))
+    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", is_intended))
     status, _, errors = command("stream", "--checkpoint", "c")
     assert (status, len(jobs)) == (0, 1)
     first = errors.splitlines()[0]

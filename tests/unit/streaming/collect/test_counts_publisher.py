@@ -36,9 +36,9 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def new_publisher(every: float = 60.0, **published: dict[str, TopicMetadata]) -> CountsPublisher:
+def new_publisher(interval_s: float = 60.0, **published: dict[str, TopicMetadata]) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
-    return CountsPublisher(topics, "counts", published, ClusterView("cluster"), every)
+    return CountsPublisher(topics, "counts", published, ClusterView("cluster"), interval_s)
 
 
 def view(group: str = "g", topic: str = "t", *, subscribed: bool = True, **fields: Any) -> Event:
@@ -116,7 +116,7 @@ def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKa
 
 
 def test_all_groups_get_partition_counts_when_due(kafka: MemoryKafka) -> None:
-    publisher, groups = new_publisher(every=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
+    publisher, groups = new_publisher(interval_s=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     assert published_counts(publisher, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
@@ -163,7 +163,7 @@ def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka)
 
 
 def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
-    publisher, groups = new_publisher(every=0.0), {"g": frozenset({"t", "never-there"})}
+    publisher, groups = new_publisher(interval_s=0.0), {"g": frozenset({"t", "never-there"})}
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     kafka.delete("t")
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 0}]
@@ -175,7 +175,7 @@ def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
 def test_changes_of_the_cluster_are_published_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
-    publisher = new_publisher(every=0.0)
+    publisher = new_publisher(interval_s=0.0)
     kafka.brokers[2] = {}
     assert cluster_changes(publisher) == []
     del kafka.brokers[2]

@@ -34,10 +34,10 @@ def view(
 
 
 def ended(
-    last_commit: int, gone_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
+    last_commit: int, departed_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
 ) -> tuple[str | None, str] | None:
     """Return kind and reason of the evidence about member b, which commits until ``last_commit``, then departs."""
-    before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(gone_at, {"a": [0, 1]}, 2, **fields)
+    before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(departed_at, {"a": [0, 1]}, 2, **fields)
     holdings = PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 1, last_commit, 7)

@@ -44,7 +44,7 @@ class OneCollector(BaseCollector):
 
     def __init__(self, stop: threading.Event, collect: Callable[[], None], begun: bool = False) -> None:
         super().__init__(SETTINGS, stop)
-        self._call, self._begun = collect, begun
+        self._call, self._has_begun = collect, begun
 
     def _begin(self) -> None:
         self._collect()

@@ -6,8 +6,8 @@ from streaming.records.events import Partitions
 from tests.support.histories import change, sample
 
 
-def diff(generation: int, **afters: Partitions) -> Diff:
-    return sample(generation=generation, members={member: change(assigned=share) for member, share in afters.items()})
+def diff(generation: int, **after: Partitions) -> Diff:
+    return sample(generation=generation, members={member: change(assigned=share) for member, share in after.items()})
 
 
 def line(generation: int, event: str, owned: Partitions, *, member: str = "c1", closing: bool = False) -> ReportLine:

@@ -162,10 +162,10 @@ STEPS = st.lists(
 def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]], first: bool) -> None:
     builder = DiffBuilder() if first else started()
     lives: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
-    last_life = {0: 1, 1: 1, 2: 1, 3: 0}
+    last_incarnations = {0: 1, 1: 1, 2: 1, 3: 0}
     names = "abcd"
     for number, what in steps:
-        member_id = f"{names[number]}@h{number + 1}#{last_life[number]}"
+        member_id = f"{names[number]}@h{number + 1}#{last_incarnations[number]}"
         if number in lives and what in ("leave", "silent", "fence", "vanish"):
             del lives[number]
             reasons = {"leave": CLOSED, "silent": NO_REASON}
@@ -176,9 +176,9 @@ def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]],
             else:
                 builder.vanish(member_id)
         elif number not in lives:
-            last_life[number] += 1
-            lives[number] = last_life[number]
-            builder.join(f"{names[number]}@h{number + 1}#{last_life[number]}")
+            last_incarnations[number] += 1
+            lives[number] = last_incarnations[number]
+            builder.join(f"{names[number]}@h{number + 1}#{last_incarnations[number]}")
         elif what == "rejoin":
             builder.round("group.observed")
     for episode in episodes("g", builder.diffs):

@@ -122,8 +122,8 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
 def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple[str, str], *, surge: bool) -> None:
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
-    stranger = "stats@h9#1"
-    builder = DiffBuilder().join(*before, stranger)
+    unrelated_member = "stats@h9#1"
+    builder = DiffBuilder().join(*before, unrelated_member)
     builder.now += 1_000_000
     if surge:
         builder.join(*after).leave(*before)

@@ -17,9 +17,9 @@ from streaming.kafka import clients
 from streaming.kafka.clients import (
     ClusterUnavailable,
     OncePerMinute,
-    answer_of,
     check_reachable,
     confluent_config,
+    result_of,
     spark_options,
     wait_reachable,
 )
@@ -96,14 +96,14 @@ def test_cluster_is_awaited_until_it_answers_or_is_stopped(
 def test_answer_is_returned_and_error_raised_again() -> None:
     there: Future[int] = Future()
     there.set_result(5)
-    assert answer_of(there) == 5
+    assert result_of(there) == 5
     refused: Future[int] = Future()
     refused.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "t")))
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS") as raised:
-        answer_of(refused)
+        result_of(refused)
     assert raised.value is not refused.exception()
     with pytest.raises(TimeoutError):
-        answer_of(Future(), 0.01)
+        result_of(Future(), 0.01)
 
 
 def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:

@@ -45,7 +45,7 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
 
 def test_the_newest_record_of_every_episode_and_group(kafka: MemoryKafka) -> None:
     counted: list[int] = []
-    assignments, episodes, _ = read_groups(SETTINGS, each=counted.append)
+    assignments, episodes, _ = read_groups(SETTINGS, on_step=counted.append)
     assert {assignment.group_id: assignment for assignment in assignments} == {
         builder.group_id: latest(builder) for builder in (checkout(), OTHER)
     }

@@ -42,7 +42,7 @@ def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
 
 
 def test_identity_is_returned_by_the_call_after_the_request(kafka: MemoryKafka) -> None:
-    watch = IdentityWatch(SETTINGS, ["a"], every=2.0)
+    watch = IdentityWatch(SETTINGS, ["a"], interval_s=2.0)
     assert watch.look(10.0) is None
     assert watch.look(10.5) == {"a": Identity("id-1", 3)}
     assert watch.trouble is None
@@ -54,7 +54,7 @@ def test_identity_is_returned_by_the_call_after_the_request(kafka: MemoryKafka) 
 
 
 def test_error_is_reported_and_a_new_client_is_used(kafka: MemoryKafka) -> None:
-    watch = IdentityWatch(SETTINGS, ["a", "b"], every=1.0)
+    watch = IdentityWatch(SETTINGS, ["a", "b"], interval_s=1.0)
     kafka.fail("describe_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     first = watch._admin
     assert [watch.look(0.0), watch.look(0.5), watch.trouble] == [None, None, "away"]
@@ -68,7 +68,7 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
     def silent(*_: object, **__: object) -> dict[str, Future[Any]]:
         return {"a": Future()}
 
-    watch = IdentityWatch(SETTINGS, ["a"], every=1.0)
+    watch = IdentityWatch(SETTINGS, ["a"], interval_s=1.0)
     with monkeypatch.context() as patched:
         patched.setattr(MemoryAdmin, "describe_topics", silent)
         assert watch.look(0.0) is None

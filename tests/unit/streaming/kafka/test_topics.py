@@ -64,10 +64,10 @@ def test_only_missing_topics_are_created(kafka: MemoryKafka) -> None:
 
 
 def test_topic_limit_is_raised_to_the_producer_limit() -> None:
-    wider = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
+    wider_topic = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
     wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
-    assert longest_records([wider, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
+    assert longest_records([wider_topic, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
 
 
 def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> None:

@@ -18,7 +18,7 @@ from streaming.listener import confluent as confluent_module
 from streaming.listener import kafka_python as kafka_module
 from streaming.listener.membership import join_template
 
-NOWHERE = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 class RecordingReporter:
@@ -45,11 +45,11 @@ def test_importing_it_loads_no_client_and_no_spark() -> None:
 
 
 def test_wrapped_confluent_consumer_keeps_its_type() -> None:
-    listener = Listener(NOWHERE)
+    listener = Listener(UNREACHABLE)
     wrapped = listener.wrap(confluent_kafka.Consumer)
     assert issubclass(wrapped, confluent_kafka.Consumer)
     assert (wrapped.__name__, wrapped.poll) == ("Consumer", confluent_kafka.Consumer.poll)
-    consumer = wrapped({"bootstrap.servers": NOWHERE, "group.id": "g", "log_level": 0})
+    consumer = wrapped({"bootstrap.servers": UNREACHABLE, "group.id": "g", "log_level": 0})
     consumer.subscribe(["t"], on_assign=lambda *_: None)
     assert consumer.poll(0.01) is None
     consumer.unsubscribe()
@@ -58,16 +58,16 @@ def test_wrapped_confluent_consumer_keeps_its_type() -> None:
 
 
 def test_consumer_without_a_group_gets_no_listener() -> None:
-    listener = Listener(NOWHERE)
+    listener = Listener(UNREACHABLE)
     with pytest.raises(ValueError, match=r"group\.id"):  # the client's own value
-        listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": NOWHERE})
+        listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": UNREACHABLE})
     assert confluent_module.read_configuration({}) is None
     listener.close(0)
 
 
 def test_wrapped_object_that_is_not_a_consumer_is_refused() -> None:
     with pytest.raises(BadInput, match="dict is not a consumer"):
-        Listener(NOWHERE).wrap(dict)
+        Listener(UNREACHABLE).wrap(dict)
 
 
 def test_failing_application_callback_fails_and_is_reported() -> None:

@@ -83,10 +83,10 @@ def test_poison_is_dead_lettered_with_reason_and_no_change(poison: Record, kind:
 
 
 def test_monitor_bug_makes_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explode(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeyError("boom")
 
-    monkeypatch.setattr("streaming.monitor.bucket.apply", explode)
+    monkeypatch.setattr("streaming.monitor.bucket.apply", fail)
     (letter,) = run(Bucket(), [Log().join("c1")])
     assert dict(letter.headers)["dlt_exception"] == b"KeyError"
 
@@ -258,9 +258,9 @@ def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> N
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
-    fits, refuses = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
-    assert run(Bucket(), events, sinks=fits) == [diff, latest]
-    (letter,) = run(Bucket(), events, sinks=refuses)
+    large_enough, too_small = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
+    assert run(Bucket(), events, sinks=large_enough) == [diff, latest]
+    (letter,) = run(Bucket(), events, sinks=too_small)
     reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 

@@ -190,13 +190,13 @@ def test_a_restarted_static_member_received_its_generation() -> None:
 
 def test_large_groups_list_members_that_were_corrected() -> None:
     log = Log()
-    everybody = {f"c{number}": [number] for number in range(150)}
-    phantom = {**everybody, "c0": [], "c200": []}
+    members = {f"c{number}": [number] for number in range(150)}
+    phantom = {**members, "c0": [], "c200": []}
     _, outputs = play(
         [
-            log.observe(1, shares(**everybody), protocol=COOP),
-            log.observe(2, shares(**phantom), protocol=COOP, owned=shares(**everybody)),
-            log.observe(3, shares(**everybody, c200=[]), protocol=COOP, owned=shares(**everybody)),
+            log.observe(1, shares(**members), protocol=COOP),
+            log.observe(2, shares(**phantom), protocol=COOP, owned=shares(**members)),
+            log.observe(3, shares(**members, c200=[]), protocol=COOP, owned=shares(**members)),
         ]
     )
     assert last(outputs).members["c0"].owned == {"t": [0]}

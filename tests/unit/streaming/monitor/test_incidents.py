@@ -120,15 +120,15 @@ def test_quick_recurrence_is_the_same_incident() -> None:
 
 
 def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
-    def overrun(incarnation: int) -> list[Incident]:
+    def overrun_incidents(incarnation: int) -> list[Incident]:
         reason = "consumer poll timeout has expired."
         return group.apply(group.log.leave(f"pay-1-{incarnation}", reason=reason), group.come(1, incarnation + 1))
 
     group = started()
     group.rest()
-    assert overrun(0) == []
+    assert overrun_incidents(0) == []
     group.rest()
-    (incident,) = overrun(1)
+    (incident,) = overrun_incidents(1)
     assert (incident.kind, incident.member_ids, incident.evidence[0].kind) == (
         "poll-timeout",
         ["pay-1-1"],
@@ -138,7 +138,7 @@ def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
     (closed,) = group.rest()
     assert closed.status == "closed"
     group.log.count += 360  # advances the log by an hour
-    assert overrun(2) == []
+    assert overrun_incidents(2) == []
 
 
 def test_unowned_partitions_are_an_incident_until_owned() -> None:

@@ -27,7 +27,7 @@ from streaming.records.events import (
 from tests.support.histories import Log
 from tests.support.pure_stream import SINKS
 
-HALF: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
+HALF_ASSIGNED: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
 CLIENTS = {"a": ("pay", "/10.0.0.1"), "b": ("ship", "/10.0.0.2")}
 
 
@@ -52,7 +52,7 @@ class Group:
         self.apply(self.log.event(GroupQuiet, after=episode.last_note_id))
 
     def observed(self, generation: int, **fields: Any) -> Event:
-        return self.log.observe(generation, HALF, clients=CLIENTS, **fields)
+        return self.log.observe(generation, HALF_ASSIGNED, clients=CLIENTS, **fields)
 
     def rebalancing(self, since: int | None = None, **fields: Any) -> Event:
         since = 1000 * (self.log.count + 1) if since is None else since
@@ -133,7 +133,7 @@ def test_generation_before_the_rebalance_does_not_end_it() -> None:
 def test_deleted_group_with_epochs_rebalances_no_more() -> None:
     group = Group()
     group.bucket = Bucket()
-    group.apply(group.log.topics(t=2), group.log.observe(2, HALF, epoch=True))
+    group.apply(group.log.topics(t=2), group.log.observe(2, HALF_ASSIGNED, epoch=True))
     group.apply(group.rebalancing(state="Reconciling"))
     episodes, _ = group.apply(group.log.delete())
     assert episodes[-1].rebalancing is None
@@ -151,12 +151,12 @@ def test_rebalance_ends_without_a_generation(how: str) -> None:
 def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
     group = Group()
     group.bucket = Bucket()
-    seen = group.log.observe(2, HALF, epoch=True)
+    seen = group.log.observe(2, HALF_ASSIGNED, epoch=True)
     group.apply(group.log.topics(t=2), seen)
     (episode,), _ = group.apply(group.rebalancing(state="Reconciling"))
     assert episode.status == "rebalancing"
     for state, status in (("Reconciling", "rebalancing"), ("Stable", "settled")):
-        view = group.log.observe(2, HALF, epoch=True)
+        view = group.log.observe(2, HALF_ASSIGNED, epoch=True)
         data = structs.replace(view.data, state=state, members=members_at(view, 2 if state == "Stable" else 1))
         (episode,), _ = group.apply(structs.replace(view, data=data))
         assert episode.status == status
@@ -165,8 +165,8 @@ def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
 def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
     group = Group()
     group.bucket = Bucket()
-    group.apply(group.log.topics(t=2), group.log.observe(2, HALF, epoch=True))
-    view = group.log.observe(3, HALF, epoch=True)
+    group.apply(group.log.topics(t=2), group.log.observe(2, HALF_ASSIGNED, epoch=True))
+    view = group.log.observe(3, HALF_ASSIGNED, epoch=True)
     data = structs.replace(view.data, state="Reconciling", members=members_at(view, 2))
     group.apply(structs.replace(view, data=data))
     (episode,), _ = group.apply(group.rebalancing(since=view.data.timestamp, source="records"))

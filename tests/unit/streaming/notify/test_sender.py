@@ -19,7 +19,7 @@ def sender(waits: list[float], *, most: int = 100, allow_private: bool = True) -
     return Sender("ops", wait, allow_private=allow_private)
 
 
-def posted(url: str) -> Request:
+def posted_request(url: str) -> Request:
     return Request(url, {"content-type": "application/json"}, b'{"id": "1"}')
 
 
@@ -31,7 +31,7 @@ def posted(url: str) -> Request:
 def test_failed_request_is_sent_again(failures: list[Response]) -> None:
     waits: list[float] = []
     with receiver(*failures) as received:
-        sender(waits).send(posted(received.url))
+        sender(waits).send(posted_request(received.url))
     assert received.ids() == ["1"]
     assert len(waits) == len(failures)
     if failures[0].headers:
@@ -41,7 +41,7 @@ def test_failed_request_is_sent_again(failures: list[Response]) -> None:
 def test_waits_grow_up_to_a_minute() -> None:
     waits: list[float] = []
     with receiver(*[Response(500)] * 12) as received:
-        sender(waits).send(posted(received.url))
+        sender(waits).send(posted_request(received.url))
     assert len(waits) == 12
     assert waits[0] < 2
     assert waits[-1] == 60
@@ -50,13 +50,13 @@ def test_waits_grow_up_to_a_minute() -> None:
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
 def test_redirect_or_client_error_is_not_retried(status: int) -> None:
     with receiver(Response(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
-        sender([]).send(posted(received.url))
+        sender([]).send(posted_request(received.url))
     assert len(received.requests) == 1
 
 
 def test_private_addresses_are_refused() -> None:
     with receiver() as received, pytest.raises(Refused, match="not a public address; set allow_private"):
-        sender([], allow_private=False).send(posted(received.url.replace("127.0.0.1", "localhost")))
+        sender([], allow_private=False).send(posted_request(received.url.replace("127.0.0.1", "localhost")))
     assert received.requests == []
 
 
@@ -64,4 +64,4 @@ def test_stop_interrupts_the_retries() -> None:
     with receiver() as received:
         url = received.url
     with pytest.raises(StopRequested):
-        sender([], most=3).send(posted(url))
+        sender([], most=3).send(posted_request(url))

@@ -110,11 +110,11 @@ def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkey
                 eventually(lambda starts=starts: log.read_text().count("ready") == starts)
                 os.kill(child._process.pid, signal.SIGKILL)
 
-        killer = threading.Thread(target=kill_twice)
-        killer.start()
+        kill_thread = threading.Thread(target=kill_twice)
+        kill_thread.start()
         with pytest.raises(ChildDied, match="another one is there"):
             children.watch(stop, before_restart)
-        killer.join()
+        kill_thread.join()
     assert names == ["part", "part"]
 
 

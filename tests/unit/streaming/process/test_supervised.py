@@ -15,11 +15,11 @@ from streaming.process.children import SupervisedProcess
 from tests.support.processes import alive
 from tests.support.wait import eventually
 
-SLEEPER = ["sleep", "100"]
+SLEEP_COMMAND = ["sleep", "100"]
 
 
 def test_stop_and_status(tmp_path: Path) -> None:
-    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+    process = SupervisedProcess(SLEEP_COMMAND, tmp_path / "log")
 
     assert process.poll() is None
     process.stop()
@@ -40,7 +40,7 @@ def open_files() -> set[str]:
 @pytest.mark.parametrize("end", [SupervisedProcess.stop, SupervisedProcess.kill])
 def test_an_ended_process_leaves_no_file_open(tmp_path: Path, end: Callable[[SupervisedProcess], None]) -> None:
     log = tmp_path / "log"
-    process = SupervisedProcess(SLEEPER, log)
+    process = SupervisedProcess(SLEEP_COMMAND, log)
     pipes = (process._supervisor.stdin, process._supervisor.stdout)
     opened = {str(log), *(str(Path(f"/proc/self/fd/{pipe.fileno()}").readlink()) for pipe in pipes if pipe is not None)}
     assert len(opened) == 3
@@ -114,7 +114,7 @@ def test_process_ends_with_its_parent_in_every_case(tmp_path: Path, end: signal.
 def test_process_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux kills a child with its parent")
-    process = SupervisedProcess(SLEEPER, tmp_path / "log")
+    process = SupervisedProcess(SLEEP_COMMAND, tmp_path / "log")
     os.kill(process._supervisor.pid, signal.SIGKILL)
 
     eventually(lambda: not alive(process.pid))

@@ -99,10 +99,10 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     yesterdays = structs.replace(records[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
     (both,) = group_overviews([latest(checkout())], records, [], NOW)
     (second,) = group_overviews([latest(checkout())], [records[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
-    (tomorrow,) = group_overviews([latest(checkout())], records, [], NOW + day)
+    (overview_tomorrow,) = group_overviews([latest(checkout())], records, [], NOW + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
     assert second.today == records[1].episode.downtime
-    assert tomorrow.today is None
+    assert overview_tomorrow.today is None
     assert json.loads(encode(both.line()))["downtimeToday"]["upperMs"] == 18
 
 

@@ -22,7 +22,7 @@ from tests.support.wait import eventually
 @pytest.fixture
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
-    monkeypatch.setattr(connections, "UNREAD_SECONDS", 1)
+    monkeypatch.setattr(connections, "UNREAD_TIMEOUT_SECONDS", 1)
 
 
 def connected(feed: Running) -> socket.socket:

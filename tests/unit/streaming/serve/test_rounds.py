@@ -82,8 +82,8 @@ def test_group_lists_members_of_the_newest_round_of_each_cause() -> None:
 
 
 def test_unsubscribed_partitions_leave_the_group_stable() -> None:
-    lonely = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
-    assert records.summarise("id-1", lonely).state == "Stable"
+    single_member_diff = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
+    assert records.summarise("id-1", single_member_diff).state == "Stable"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from assignors.errors import BadInput
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import CoordinatorFails, MachineEvent, Scheduled, Sent, Setup, Timing
+from streaming.protocols.vocabulary import CoordinatorFails, MachineEvent, RequestCount, Scheduled, Setup, Timing
 from streaming.simulation import event_loop
 from streaming.simulation.event_loop import run_scenario, seeded_lag, timing_of
 from streaming.simulation.parse import load_scenario
@@ -34,7 +34,7 @@ class EndlessRequester:
 
     def apply(self, group: int, event: MachineEvent) -> tuple[int, tuple[Any, ...]]:
         if event.at == self.at:
-            return group, (Sent("Heartbeat", 1),)
+            return group, (RequestCount("Heartbeat", 1),)
         return group + 1, (Scheduled(CoordinatorFails(self.at)),) if group == 0 else ()
 
     def heartbeats(self, group: int, at: int) -> Iterator[Any]:

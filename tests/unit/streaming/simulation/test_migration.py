@@ -99,7 +99,7 @@ def test_half_migrated_group_restarts_the_remaining_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hindered", "assignor", "reason"),
+    ("obstacle", "assignor", "reason"),
     [
         (member("a", 0), "com.example.Mine", "custom assignor com.example.Mine: KIP-848 has none in clients"),
         (member("a", 0, assignors=("range", "mine")), "range", "custom assignor mine: KIP-848 has none"),
@@ -110,8 +110,8 @@ def test_half_migrated_group_restarts_the_remaining_members() -> None:
         ),
     ],
 )
-def test_obstacle_that_no_step_removes_blocks_the_migration(hindered: LiveMember, assignor: str, reason: str) -> None:
-    migration = path("consumer", hindered, assignor=assignor)
+def test_obstacle_that_no_step_removes_blocks_the_migration(obstacle: LiveMember, assignor: str, reason: str) -> None:
+    migration = path("consumer", obstacle, assignor=assignor)
     (hindrance,) = migration["inTheWay"]
     assert (migration["state"], hindrance["step"]) == ("blocked", None)
     assert hindrance["reason"].startswith(reason)

@@ -123,11 +123,11 @@ def test_impossible_change_is_refused_with_the_option(changes: GroupChange, mess
 
 
 def test_namesakes_are_distinguished_by_ids() -> None:
-    twins = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
+    same_named = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
     with pytest.raises(BadInput, match="--remove a: 2 members have this name; there are a "):
-        apply_change(group(*twins), GroupChange(remove=("a",)))
-    change = apply_change(group(*twins), GroupChange(remove=(twins[0].member_id,)))
-    assert change.after.members == (twins[1],)
+        apply_change(group(*same_named), GroupChange(remove=("a",)))
+    change = apply_change(group(*same_named), GroupChange(remove=(same_named[0].member_id,)))
+    assert change.after.members == (same_named[1],)
 
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])

@@ -210,21 +210,21 @@ def test_all_unclear_reasons_that_name_a_member_are_kept() -> None:
     ]
 
 
-_HAD = "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] "
-_COMES = (
-    f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+_PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] "
+_JOINS = (
+    f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
     "(reason: Adding new member c-1 with group instance id null; client reason: not provided)."
 )
-_LOADS = f"{_HAD}Loaded classic group g with 2 members."
+_LOADS = f"{_PREFIX}Loaded classic group g with 2 members."
 _AGAIN = (
-    f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a-1 "
+    f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a-1 "
     "re-joining group during Stable; client reason: rebalance failed due to {}Exception)."
 )
-_WHOLE = f"{_HAD}Stabilized group g generation 2 with 2 members."
+_WHOLE = f"{_PREFIX}Stabilized group g generation 2 with 2 members."
 
 
 def test_coordinator_move_voids_the_rebalance_under_way() -> None:
-    (item,) = read(_COMES, _LOADS, _AGAIN.format("Disconnect"), _WHOLE).evidence("g", 2)
+    (item,) = read(_JOINS, _LOADS, _AGAIN.format("Disconnect"), _WHOLE).evidence("g", 2)
     assert (item.kind, item.member_ids) == ("coordinator.moved", [])
     assert "rebalance failed due to DisconnectException" in item.reason
 
@@ -247,9 +247,9 @@ def _at(seconds: int, line: str) -> str:
 
 @pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
 def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved: bool) -> None:
-    failed = f"{_HAD}Member a-1 in group g has failed, removing it from the group."
+    failed = f"{_PREFIX}Member a-1 in group g has failed, removing it from the group."
     expired = (
-        f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+        f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: removing member a-1 on heartbeat expiration)."
     )
     lines = [_at(0, _LOADS), *(_at(seconds, line) for line in (failed, expired, _WHOLE))]
@@ -260,15 +260,15 @@ def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved
 
 def test_coordinator_move_is_reported_once_for_one_generation() -> None:
     later = _WHOLE.replace("generation 2", "generation 3")
-    comes = _COMES.replace("old generation 1", "old generation 2")
-    log = read(*(_at(place, line) for place, line in enumerate((_LOADS, _COMES, _COMES, _WHOLE, comes, later))))
+    joins = _JOINS.replace("old generation 1", "old generation 2")
+    log = read(*(_at(place, line) for place, line in enumerate((_LOADS, _JOINS, _JOINS, _WHOLE, joins, later))))
     assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
 
 
 def test_story_quotes_the_reason_of_the_application() -> None:
     line = (
-        f"{_HAD}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
+        f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."
     )
     items = read(line, _WHOLE).evidence("g", 2)

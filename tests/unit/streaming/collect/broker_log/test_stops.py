@@ -127,14 +127,12 @@ def test_member_that_asked_or_was_closed_has_stopped(lines: tuple[str, ...], sto
 
 
 @pytest.mark.parametrize(
-    ("protocol", "owned_again", "given_up"),
+    ("protocol", "reassigned", "given_up"),
     [("range", {}, {"t": [0, 1, 2]}), ("cooperative-sticky", {"t": [0]}, {"t": [1, 2]})],
 )
-def test_stop_lists_the_partitions_that_a_member_revoked(
-    protocol: str, owned_again: Holding, given_up: Holding
-) -> None:
+def test_stop_lists_the_partitions_that_a_member_revoked(protocol: str, reassigned: Holding, given_up: Holding) -> None:
     previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
-    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=owned_again))
+    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=reassigned))
     event = stop_event(now, read_lines((prepared("01,000", REVOKED), assigned("05,000"))), previous)
     assert event is not None
     assert event.data == PartitionsStopped(

@@ -197,9 +197,9 @@ TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
 
 def test_the_view_of_two_members_with_one_partition() -> None:
     metadata = MemberMetadata(identity("/h", "t"))
-    has = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
+    current = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
-    group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, has))
+    group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, current))
 
     def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
         return ObservedMember(

@@ -139,10 +139,8 @@ def test_reason_names_the_member_with_invalid_bytes() -> None:
 
     with pytest.raises(MalformedRecord) as of_leader:
         decode(group_key("g"), group_value(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
-    with pytest.raises(MalformedRecord) as of_follower:
+    with pytest.raises(MalformedRecord) as of_member:
         decode(group_key("g"), group_value(7, {"bad": (metadata[:5], b"")}))
 
     assert str(of_leader.value) == "assignment of member bad: assignedPartitions.partitions: null"
-    assert (
-        str(of_follower.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"
-    )
+    assert str(of_member.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"

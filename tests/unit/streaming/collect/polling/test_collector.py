@@ -121,7 +121,7 @@ def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka)
         eventually(lambda: published(kafka) == FIRST)
         kafka.unlisted = {"g"}
         polling.await_descriptions()
-        kafka.unlistable = [AWAY]
+        kafka.list_errors = [AWAY]
         kafka.groups["g"] = group("g", shares=TWO)
         eventually(lambda: len(published(kafka)) == 3)
     assert "group.deleted" not in dict(published(kafka))
@@ -345,11 +345,11 @@ def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: p
 
     monkeypatch.setattr(lifecycle, "HeartbeatWriter", RecordedHeartbeats)
     kafka.groups["g"] = group("g", shares=ONE)
-    kafka.unlistable = [AWAY]
+    kafka.list_errors = [AWAY]
     with Polling() as polling:
         polling.await_descriptions()
         assert has_published(False)  # one broker has not listed its groups
-        kafka.unlistable = []
+        kafka.list_errors = []
         eventually(lambda: has_published(False, True))
         kafka.away = True
         eventually(lambda: has_published(False, True, False))

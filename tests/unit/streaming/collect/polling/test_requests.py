@@ -92,19 +92,19 @@ def test_list_gives_states_and_description_costs() -> None:
 def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     kafka.fail("describe b", AWAY)
-    questions = GroupRequests(SETTINGS)
-    assert questions.brokers("m") == 1
-    assert list(questions.replies(0)) == []
-    questions.list()
-    assert questions.is_pending(None)
-    questions.describe(["a", "b"])
-    assert list(questions.replies(1)) == [
+    group_requests = GroupRequests(SETTINGS)
+    assert group_requests.brokers("m") == 1
+    assert list(group_requests.replies(0)) == []
+    group_requests.list()
+    assert group_requests.is_pending(None)
+    group_requests.describe(["a", "b"])
+    assert list(group_requests.replies(1)) == [
         GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
         stable("a"),
         Unanswered("b", AWAY),
     ]
-    assert not questions.is_pending(None)
-    assert list(questions.replies(0)) == []
+    assert not group_requests.is_pending(None)
+    assert list(group_requests.replies(0)) == []
 
 
 class NotUtf8:
@@ -129,9 +129,9 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
     kafka.groups = {"bad": group("bad", shares={"m": []}), "good": group("good")}
     (member,) = kafka.groups["bad"].members
     member.assignment.topic_partitions.append(place)
-    questions = GroupRequests(SETTINGS)
-    questions.describe(["bad", "good"])
-    refused, answered = questions.replies(1)
+    group_requests = GroupRequests(SETTINGS)
+    group_requests.describe(["bad", "good"])
+    refused, answered = group_requests.replies(1)
     assert isinstance(refused, Unanswered)
     assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", message)
     assert answered == stable("good")
@@ -139,13 +139,13 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
 
 def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -> None:
     kafka.fail("describe g", KafkaError(KafkaError._DESTROY, "Broker handle destroyed for termination"))
-    questions = GroupRequests(SETTINGS)
-    client = questions._admin
-    questions.describe(["g"])
-    (refused,) = questions.replies(1)
+    group_requests = GroupRequests(SETTINGS)
+    client = group_requests._admin
+    group_requests.describe(["g"])
+    (refused,) = group_requests.replies(1)
     assert isinstance(refused, Unanswered)
     assert (refused.error.name(), refused.error.str()) == ("INVALID_RECORD", "a member's assignment can't be read")
-    assert questions._admin is client
+    assert group_requests._admin is client
 
 
 class Clock:
@@ -163,73 +163,73 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clock) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
-    questions = GroupRequests(SETTINGS)
+    group_requests = GroupRequests(SETTINGS)
     kafka.move_coordinators()
-    questions.describe(["a"])
+    group_requests.describe(["a"])
     clock.now = 2.0
     kafka.silent = True
-    questions.list()
-    questions.describe(["b"])
+    group_requests.list()
+    group_requests.describe(["b"])
     kafka.silent = False
-    assert list(questions.replies(0)) == []
+    assert list(group_requests.replies(0)) == []
     clock.now = 2.5
-    assert list(questions.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
+    assert list(group_requests.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
     replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable("b")]
-    assert list(questions.replies(1)) == replies
-    assert not questions.is_pending(None)
-    questions.describe(["a"])
-    assert list(questions.replies(1)) == [stable("a")]
+    assert list(group_requests.replies(1)) == replies
+    assert not group_requests.is_pending(None)
+    group_requests.describe(["a"])
+    assert list(group_requests.replies(1)) == [stable("a")]
     assert len(kafka.admins) == 2
 
 
 def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: Clock) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
-    questions = GroupRequests(SETTINGS)
+    group_requests = GroupRequests(SETTINGS)
 
     def patience() -> float:
-        """Return how many seconds the requests wait for an unanswered DescribeGroups request about group a."""
+        """Return how many seconds the group_requests wait for an unanswered DescribeGroups request about group a."""
         began = clock.now
         kafka.silent = True
-        questions.describe(["a"])
-        while not list(questions.replies(0)):
+        group_requests.describe(["a"])
+        while not list(group_requests.replies(0)):
             clock.now += 0.5
         kafka.silent = False
-        questions.describe(["b"])
-        assert list(questions.replies(1)) == [stable("b")]
+        group_requests.describe(["b"])
+        assert list(group_requests.replies(1)) == [stable("b")]
         return clock.now - began
 
     assert [patience() for _ in range(4)] == [2.5, 5, 10, 10]
-    questions.describe(["a"])
-    assert list(questions.replies(1)) == [stable("a")]
+    group_requests.describe(["a"])
+    assert list(group_requests.replies(1)) == [stable("a")]
     assert patience() == 2.5
     assert len(kafka.admins) == 6
 
 
 def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clock) -> None:
-    questions = GroupRequests(SETTINGS)
+    group_requests = GroupRequests(SETTINGS)
     kafka.silent = True
-    questions.list()
+    group_requests.list()
     clock.now = 19.5
-    assert (list(questions.replies(0)), questions.is_pending(None)) == ([], True)
+    assert (list(group_requests.replies(0)), group_requests.is_pending(None)) == ([], True)
     clock.now = 20.0
-    assert list(questions.replies(0)) == [Unanswered(None, KafkaError(KafkaError._TIMED_OUT))]
-    assert not questions.is_pending(None)
+    assert list(group_requests.replies(0)) == [Unanswered(None, KafkaError(KafkaError._TIMED_OUT))]
+    assert not group_requests.is_pending(None)
 
 
 def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) -> None:
-    questions = GroupRequests(SETTINGS)
+    group_requests = GroupRequests(SETTINGS)
     for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
-        kafka.unlistable = [trouble]
-        questions.list()
-        assert list(questions.replies(1)) == [GroupListing((), (trouble,))]
+        kafka.list_errors = [trouble]
+        group_requests.list()
+        assert list(group_requests.replies(1)) == [GroupListing((), (trouble,))]
         assert len(kafka.admins) == clients
 
 
 def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
-    questions = GroupRequests(SETTINGS)
+    group_requests = GroupRequests(SETTINGS)
     kafka.fail("describe a", AWAY)
-    questions.describe(["a"])
-    assert list(questions.replies(1)) == [Unanswered("a", AWAY)]
+    group_requests.describe(["a"])
+    assert list(group_requests.replies(1)) == [Unanswered("a", AWAY)]
     assert len(kafka.admins) == 1
 
 
