@@ -53,7 +53,7 @@ def names(page: Page) -> list[str]:
     return page.locator(".grid-row:not([hidden]) .name").all_inner_texts()
 
 
-def test_only_rows_in_sight_are_elements(page: Page) -> None:
+def test_only_visible_rows_are_in_the_page(page: Page) -> None:
     expect(page.locator(".count")).to_have_text("120 groups")
     assert page.locator(".grid-row").count() < 60
     page.locator(".grid-body").evaluate("body => body.scrollTop = 1e6")

@@ -21,7 +21,7 @@ LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothin
 
 
 @given(group=NAMES, member=MEMBERS, layout=LAYOUT, data=st.data())
-def test_names_are_read_back(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
+def test_log_lines_are_parsed(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(cases(group, member)))
     event = read_line(layout.render(case.message, case.logger))
     assert event is not None

@@ -46,7 +46,7 @@ def test_violation_contains_machine_readable_fields() -> None:
     assert violations == [Violation("valid", "u-0 given to nobody", (), "u", (0,))]
 
 
-def test_withheld_partitions_need_an_owner_before() -> None:
+def test_only_owned_partitions_may_be_withheld() -> None:
     owner = Member("a", ("t",), owned={"t": [0, 1, 2]})
     after: Assignment = {"a": {"t": [0, 1]}, "b": {}}
     members = [owner, Member("b", ("t",))]

@@ -9,7 +9,7 @@ import streaming
 from streaming.kafka.diff_reader import read_diffs
 
 
-def test_the_reader_is_at_the_top() -> None:
+def test_read_diffs_is_in_the_top_level_package() -> None:
     assert streaming.read_diffs is read_diffs
     assert all(getattr(streaming, name) for name in streaming.__all__)
     assert set(streaming.__all__) <= set(dir(streaming))

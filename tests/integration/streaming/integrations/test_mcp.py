@@ -126,7 +126,7 @@ def test_golden_questions_are_answered(feed: Running) -> None:
     assert answers_by_question == {question[0]: question[4] for question in QUESTIONS}
 
 
-def test_invalid_question_gets_an_error_message(feed: Running) -> None:
+def test_invalid_tool_call_gets_an_error_message(feed: Running) -> None:
     calls = (("episodes", {}), ("groups", {"colour": "red"}), ("delete", {}), ("group", {"group": "none"}))
     _, answers = ask(feed, *calls)
     assert [result.is_error for result in answers] == [True] * 4

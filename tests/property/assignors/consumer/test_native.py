@@ -186,7 +186,7 @@ def test_unsupported_groups_are_left_to_python(assignor: str, topics: dict[str, 
         [{"t": (0, 1)}, {}],
     ],
 )
-def test_claims_that_do_not_fit_are_declined(owned: list[dict[str, Sequence[int]]]) -> None:
+def test_native_code_declines_invalid_claims(owned: list[dict[str, Sequence[int]]]) -> None:
     members = [Member(name, ("t",), owned=share) for name, share in zip("ab", owned, strict=True)]
     assert same("uniform", ONE, members) is None
 

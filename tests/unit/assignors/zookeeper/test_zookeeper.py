@@ -70,7 +70,7 @@ def test_the_hashed_text_changed_with_1_0() -> None:
     assert dash == assign_round_robin(*group, kafka_version="1.0.2")
 
 
-def test_the_union_skips_those_that_do_not_subscribe() -> None:
+def test_round_robin_skips_consumers_without_the_topic() -> None:
     answer = assign_round_robin(topics(t=4, u=2), consumers(c1={"t": 1}, c2={"t": 1, "u": 1}))
     assert answer == {"c1-0": {"t": [0, 2]}, "c2-0": {"t": [1, 3], "u": [0, 1]}}
 

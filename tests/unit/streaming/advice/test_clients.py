@@ -58,7 +58,7 @@ def test_java_properties() -> None:
         ("consumer.yaml", "session_timeout_ms: 9000", "kafka-python", 9000),
     ],
 )
-def test_files_of_each_client(source: str, text: str, client: str, session_ms: int) -> None:
+def test_configuration_files_of_each_client_are_parsed(source: str, text: str, client: str, session_ms: int) -> None:
     configuration = parse_configuration(source, text)
     assert (configuration.client.name, configuration.milliseconds("session.timeout.ms")) == (client, session_ms)
 

@@ -79,13 +79,13 @@ def test_topics_that_grow_again_and_again() -> None:
     assert "metadata-rebalances" not in rules(history(grown(2)))
 
 
-OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
+POLL_TIMED_OUT = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
 def left_idle(client: str) -> DiffBuilder:
     """Return a group whose fourth member, which has no partitions, is removed after max.poll.interval.ms."""
     builder = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
-    return builder.leave(f"{client}@h4#1", after=600, reason=OVERRAN)
+    return builder.leave(f"{client}@h4#1", after=600, reason=POLL_TIMED_OUT)
 
 
 def test_client_fault_is_detected_from_history() -> None:

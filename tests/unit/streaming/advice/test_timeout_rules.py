@@ -8,7 +8,7 @@ from tests.support.built_diffs import DiffBuilder
 from tests.support.incidents import incident
 
 EXPIRED = "removing member on heartbeat expiration"
-OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
+POLL_TIMED_OUT = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
 def group_of_three(instances: bool = False) -> DiffBuilder:
@@ -98,7 +98,7 @@ def test_killed_members_send_no_leave_group() -> None:
     assert "missing-leave" not in rules(history(replaced(group_of_three(), killed=False), session_ms=45_000))
 
 
-def poll_timeout(*, reason: str = OVERRAN) -> DiffBuilder:
+def poll_timeout(*, reason: str = POLL_TIMED_OUT) -> DiffBuilder:
     return group_of_three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 

@@ -129,7 +129,7 @@ def test_group_without_a_coordinator_is_awaited_longer() -> None:
     assert tracked.pauses_of_change(SINCE + 400_000).groups == {"g": (367_999, 369_999)}
 
 
-def test_evaluated_once_per_metadata_response() -> None:
+def test_pauses_are_evaluated_once_per_metadata_response() -> None:
     tracked, same = OneChange({"g": regular(SINCE + 1)}), snapshot()
     assert tracked.pauses.event(tracked.groups.get, None, SINCE + 1) is None
     assert tracked.pauses.event(tracked.groups.get, same, SINCE + 1) is not None

@@ -119,7 +119,7 @@ def test_other_episodes_keep_their_story(about: str, record: Episode) -> None:
     assert explain_episode(record, [incident(about)]) is record
 
 
-def test_an_open_incident_and_late_metadata_explain() -> None:
+def test_open_incident_or_late_metadata_explains_an_episode() -> None:
     assert explain_episode(episode(at=900_000), [incident(closed=None)]).cause == "(cluster)/7"
     assert explain_episode(episode("partition-growth", at=300_000), [incident("partitions-added", closed=0)]).cause
 

@@ -85,7 +85,7 @@ def removed(builder: DiffBuilder) -> DiffBuilder:
     return builder.round("group.observed", who=(), shares=shares, number=2)
 
 
-OVERRAN = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
+TIMEOUT = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "members come": (lambda: started().join("d@h4#1"), "scale-out", True),
     "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
@@ -118,7 +118,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         lambda: started().round(
             "member.left",
             gone=("a@h1#1",),
-            evidence=(Evidence(source="coordinator-log", reason=OVERRAN, member_ids=["a@h1#1"], kind="member.left"),),
+            evidence=(Evidence(source="coordinator-log", reason=TIMEOUT, member_ids=["a@h1#1"], kind="member.left"),),
         ),
         "poll-timeout",
         True,

@@ -34,7 +34,7 @@ def test_a_storm_names_its_member_and_the_time_between() -> None:
     )
 
 
-def test_the_head_of_every_kind() -> None:
+def test_story_of_every_episode_kind() -> None:
     heads = {
         name: story(episodes("checkout", make().diffs)[-1]).partition(", 2023")[0] for name, (make, *_) in CASES.items()
     }

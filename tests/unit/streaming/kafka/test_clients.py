@@ -32,7 +32,7 @@ from tests.support.memory_kafka import MemoryKafka
 SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 
 
-def test_names_of_each_client() -> None:
+def test_settings_have_the_names_of_each_client() -> None:
     assert confluent_config(SETTINGS, group_id="g")["bootstrap.servers"] == "a:1,b:2"
     assert confluent_config(SETTINGS, group_id="g")["group.id"] == "g"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.bootstrap.servers"] == "a:1,b:2"

@@ -51,7 +51,7 @@ def letter(key: bytes | None = b"k", value: bytes | None = b"v", **more: object)
     )
 
 
-def test_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) -> None:
+def test_dead_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) -> None:
     put(kafka, b"k", b"v")
     put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
     kafka.append(LETTERS, b"by hand", headers=[("dlt_partition", b"x")])

@@ -129,9 +129,7 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
 
 
 @pytest.mark.parametrize("positions", [{("t", 0): 2}, {("t", 0): 2, ("t", 1): 3}])
-def test_a_position_wins_over_the_beginning_and_the_end(
-    kafka: MemoryKafka, positions: dict[tuple[str, int], int]
-) -> None:
+def test_position_overrides_beginning_and_end(kafka: MemoryKafka, positions: dict[tuple[str, int], int]) -> None:
     with reader(positions=positions, from_beginning=True) as first:
         expected = [b"4"] if len(positions) == 2 else [b"4", b"1", b"3", b"5"]
         assert sorted(values_to_end(first), key=repr) == sorted(expected, key=repr)

@@ -163,7 +163,7 @@ def test_fence_at_the_latest_timestamp_can_be_read() -> None:
     assert decode_event(write.key, write.value, ce_attributes(write.headers)).data.timestamp == MAX_TIMESTAMP
 
 
-def test_fence_read_back_applies_without_a_timer() -> None:
+def test_fence_event_is_applied_when_it_is_read_back() -> None:
     log, bucket = live_bucket()
     fence = fences(expire(bucket, 10_000, SINKS))[0]
     writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)

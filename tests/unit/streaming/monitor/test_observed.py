@@ -219,7 +219,7 @@ def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None
     ]
 
 
-def test_derived_group_becomes_observed_whatever_its_count() -> None:
+def test_derived_group_becomes_observed_at_any_generation() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
     state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)

@@ -18,7 +18,7 @@ from tests.support.wait import eventually
 SLEEP_COMMAND = ["sleep", "100"]
 
 
-def test_stop_and_status(tmp_path: Path) -> None:
+def test_stopped_process_has_the_status_of_the_signal(tmp_path: Path) -> None:
     process = SupervisedProcess(SLEEP_COMMAND, tmp_path / "log")
 
     assert process.poll() is None

@@ -60,7 +60,7 @@ def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
     assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].episodes == [late]
 
 
-def test_higher_number_wins_at_equal_times() -> None:
+def test_episode_with_the_higher_number_is_chosen_at_equal_times() -> None:
     first, second = episode_records(checkout())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
     assert episode_at(GROUP, [level, first], None, QUIET) is level

@@ -82,7 +82,7 @@ def test_instance_ids_make_later_restarts_free() -> None:
     assert doubt.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
 
 
-def test_to_kip_848_one_rolling_restart_that_converts_the_group() -> None:
+def test_migration_to_kip_848_is_one_rolling_restart() -> None:
     migration = path("consumer", *two())
 
     assert (migration["state"], migration["inTheWay"]) == ("ready", [])

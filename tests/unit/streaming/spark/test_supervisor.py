@@ -109,7 +109,7 @@ def test_topic_missing_on_one_broker_is_ignored() -> None:
     assert supervisor.next_action(1.6) is Action.CONTINUE
 
 
-def test_undescribed_topic_is_not_judged() -> None:
+def test_topic_without_a_description_does_not_end_the_job() -> None:
     supervisor = new_supervisor()
     supervisor.next_action(0.0)
     supervisor.set_topics({"m": TOPICS["m"]}, 1.0)

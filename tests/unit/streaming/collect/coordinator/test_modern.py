@@ -47,7 +47,7 @@ def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | 
     return state.modern
 
 
-def test_parts_are_put_together() -> None:
+def test_group_parts_become_a_snapshot() -> None:
     now, target = current(2, "STABLE"), {"id": (0,)}
     parts = [
         part("subscriptions", subscription("t"), "m"),

@@ -314,7 +314,7 @@ def test_group_is_at_rest_since_its_last_stable_answer(
     assert group.flux == Flux(bound, 9, "PreparingRebalance")
 
 
-def test_a_state_that_was_not_described_calls_for_a_description() -> None:
+def test_listed_state_that_differs_from_the_description_is_a_change() -> None:
     assert not shows_change(UNKNOWN, "Stable")  # an unknown group is due in any case
     assert shows_change(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))

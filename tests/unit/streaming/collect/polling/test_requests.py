@@ -89,7 +89,7 @@ def test_list_gives_states_and_description_costs() -> None:
     )
 
 
-def test_answers_come_for_each_question(kafka: MemoryKafka) -> None:
+def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
     kafka.fail("describe b", AWAY)
     group_requests = GroupRequests(SETTINGS)

@@ -149,7 +149,7 @@ def test_groups_never_polled_come_first() -> None:
     assert names == ["a", "b", "c", "d", "a"]
 
 
-def test_without_groups_nothing_is_ever_due() -> None:
+def test_no_request_is_due_without_groups() -> None:
     schedule = Schedule(PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0, inf)) == ([], 0, 0.2)
     assert len(schedule) == 0
