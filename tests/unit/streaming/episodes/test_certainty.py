@@ -117,7 +117,7 @@ def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
     assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == ("crash", False)
 
 
-def test_members_replaced_without_a_reason_during_a_coordinator_move() -> None:
+def test_members_replaced_without_a_reason_as_coordinator_moves() -> None:
     builder = started().round("group.observed", gone=THREE, joined=RESTARTED_THREE, evidence=(MOVED,))
     assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
 

@@ -314,7 +314,7 @@ def test_group_is_at_rest_since_its_last_stable_answer(
     assert group.flux == Flux(bound, 9, "PreparingRebalance")
 
 
-def test_listed_state_that_differs_from_the_description_is_a_change() -> None:
+def test_listed_state_other_than_the_described_is_a_change() -> None:
     assert not shows_change(UNKNOWN, "Stable")  # an unknown group is due in any case
     assert shows_change(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))

@@ -9,9 +9,9 @@ from streaming.collect.polling.schedule import Pace, Schedule
 PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
 
-@pytest.mark.parametrize(("answers", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
-def test_each_unchanged_answer_doubles_the_interval(answers: int, seconds: float) -> None:
-    assert PACE.pause(answers) == seconds
+@pytest.mark.parametrize(("count", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
+def test_each_unchanged_answer_doubles_the_interval(count: int, seconds: float) -> None:
+    assert PACE.pause(count) == seconds
 
 
 @pytest.mark.parametrize(("brokers", "seconds"), [(1, 1.0), (50, 1.0), (51, 1.02), (500, 10.0)])
