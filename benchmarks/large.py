@@ -269,11 +269,11 @@ def _wait_for_last_epoch(
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
-            stand = monitor.serve.ask("/api/v1/groups")[1]
+            board = monitor.serve.ask("/api/v1/groups")[1]
             there = sum(
-                group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable" for group in stand["groups"]
+                group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable" for group in board["groups"]
             )
-            print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {stand['lag']}", flush=True)
+            print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {board['lag']}", flush=True)
             if there == len(groups):
                 return
             if time.monotonic() > by:

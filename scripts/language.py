@@ -33,7 +33,7 @@ POOR_WORD = re.compile(
 POOR_NAME = re.compile("one|found|known|given|others?|once|turns?|following|sign|life|answers")
 POOR_LOCAL = re.compile("one|found|known|given|other")
 POOR_MODULE = re.compile("beside|followed|meanwhile|outgoing|passing|remade|repeated|running|underway|unfit")
-RIDDLES = ("What", "Whether", "Of", "That", "Who", "How", "As")
+RIDDLE_STARTS = ("What", "Whether", "Of", "That", "Who", "How", "As")
 _UNIT = r"(?:µs|ns|ms|s|seconds|kB|MB|GB|%)"
 _FIGURE = rf"[\d.,]+ ?{_UNIT}(?!\w)"
 HISTORY = re.compile(
@@ -119,7 +119,7 @@ def _prose_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Findi
         sentence = first_sentence(text)
         if len(sentence.split()) > FIRST_SENTENCE_WORDS:
             yield Finding(path, line, "long-docstring", sentence)
-        if sentence.split()[0].rstrip(",") in RIDDLES:
+        if sentence.split()[0].rstrip(",") in RIDDLE_STARTS:
             yield Finding(path, line, "riddle", sentence)
         if sentence.count(";") > 1:
             yield Finding(path, line, "semicolons", sentence)

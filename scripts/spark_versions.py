@@ -42,8 +42,8 @@ def environment(release: str) -> Path:
     """Return the path of Python in an environment with that PySpark release."""
     folder = ROOT / ".venvs" / f"pyspark-{release}"
     python = folder / "bin/python"
-    made_of, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
-    if made_of.exists() and made_of.read_text() == now:
+    built_from, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
+    if built_from.exists() and built_from.read_text() == now:
         return python
     uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     # The wheel excludes untested releases.
@@ -52,7 +52,7 @@ def environment(release: str) -> Path:
     arguments = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
     for packages in (arguments, TOOLS):
         uv("pip", "install", "--quiet", "--no-config", "--python", str(python), *packages)
-    made_of.write_text(now)
+    built_from.write_text(now)
     return python
 
 

@@ -11,7 +11,7 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.cli.options import AsJson, connected, example, flag, offline, option
 from streaming.cli.output import answer
 from streaming.process.plain import say
-from streaming.process.terminal import table, whole
+from streaming.process.terminal import nowrap, table
 
 if TYPE_CHECKING:
     from streaming.kafka.dead_letters import DeadLetter
@@ -146,7 +146,7 @@ def dead_letter_table(letters: "Iterable[DeadLetter]") -> Table:
         source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
         key = None if letter.key is None else letter.key.decode(errors="backslashreplace")
         rows.append((place, letter.exception, letter.message, source, key))
-    return table((whole("place"), "reason", "message", "read from", "key"), rows)
+    return table((nowrap("place"), "reason", "message", "read from", "key"), rows)
 
 
 def topic_table(states: "Iterable[MonitorTopic]") -> Table:
@@ -156,4 +156,4 @@ def topic_table(states: "Iterable[MonitorTopic]") -> Table:
         policy = state.cleanup_policy or state.wanted_cleanup_policy
         word = "wrong cleanup policy" if state.problem else "ok" if state.exists else "missing"
         rows.append((state.name, policy, state.partitions, state.replication_factor, word))
-    return table((whole("topic"), "cleanup", "partitions", "replicas", "state"), rows)
+    return table((nowrap("topic"), "cleanup", "partitions", "replicas", "state"), rows)

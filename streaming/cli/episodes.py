@@ -17,7 +17,7 @@ from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.status import group_status
 from streaming.episodes.story import called_in, count, duration
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes
-from streaming.process.terminal import SafeText, fold, right, table, whole
+from streaming.process.terminal import SafeText, fold, nowrap, right, table
 from streaming.recording import overview
 from streaming.records.codec import raw_records
 from streaming.records.cost import FigureChange, TotalCost, figure_changes, total_cost
@@ -162,7 +162,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     for change in changes:
         values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
         rows.append((change.heading, *values, SafeText(*_VERDICTS[change.better])))
-    return table((whole(group_id), *map(right, heads), ""), rows)
+    return table((nowrap(group_id), *map(right, heads), ""), rows)
 
 
 #: Field of a cost with bounds → its column heading.

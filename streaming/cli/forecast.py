@@ -12,7 +12,7 @@ from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
-from streaming.process.terminal import SafeText, fold, right, table, whole
+from streaming.process.terminal import SafeText, fold, nowrap, right, table
 from streaming.records.codec import rfc3339
 from streaming.settings.config import Settings
 from streaming.simulation import changes
@@ -129,7 +129,7 @@ def forecast_lines(group_id: str, forecast: Forecast) -> Iterator[Table | SafeTe
         cells = (_PROTOCOL_NAMES[cost.way.name], cost.way.assignor, *counts, *times, worst)
         rows.append([SafeText(str(cell), "bold" if cost.way.name == forecast.own else "") for cell in cells])
     numbers = map(right, ("rebalances", "rounds", "moved", "downtime", "worst"))
-    heads = (whole("protocol"), whole("assignor"), *numbers, fold("of partition"))
+    heads = (nowrap("protocol"), nowrap("assignor"), *numbers, fold("of partition"))
     yield table(heads, rows, box=None, pad_edge=False)
     yield from _uncertainty_lines(forecast.unsure)
 

@@ -26,7 +26,7 @@ from streaming.kafka.group_reader import read_history
 from streaming.kafka.lag_reader import read_lags
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process.plain import warn
-from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, console, fold, nowrap, right, stretch, table
 from streaming.recording.overview import (
     GroupOverview,
     OwnerLine,
@@ -140,8 +140,8 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
         )
         for overview in overviews
     )
-    heads = [fold("group"), whole("kind"), whole("status"), right("members"), right("lag"), Column("downtime today")]
-    heads += [right("budget left"), Column("incidents"), rest("last episode")]
+    heads = [fold("group"), nowrap("kind"), nowrap("status"), right("members"), right("lag"), Column("downtime today")]
+    heads += [right("budget left"), Column("incidents"), stretch("last episode")]
     return table(heads, rows, optional=("lag", "budget left"))
 
 
@@ -182,7 +182,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
 def episode_table(episodes: Iterable[Episode]) -> Table:
     """Return a table with one row per episode."""
     rows = ((e.episode, kind_of(e), status_word(e.status), utc(e.opened_at), e.story) for e in episodes)
-    return table((right("episode"), "kind", "status", whole("began"), rest("story")), rows)
+    return table((right("episode"), "kind", "status", nowrap("began"), stretch("story")), rows)
 
 
 def owner_table(lines: Sequence[OwnerLine]) -> Table:
@@ -243,7 +243,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
         before = _join_names(last.before, last.names) or "nobody"
         why = ": ".join([cause, *(with_display_names(reason, last.names) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
-    return table((fold("group"), fold("owner"), whole("since"), fold("before"), rest("why")), rows)
+    return table((fold("group"), fold("owner"), nowrap("since"), fold("before"), stretch("why")), rows)
 
 
 def _join_names(member_ids: Iterable[str], names: dict[str, str]) -> str:

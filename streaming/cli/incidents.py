@@ -17,7 +17,7 @@ from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process.plain import say
-from streaming.process.terminal import SafeText, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.recording.overview import concerns_group, newest_first
 from streaming.records.codec import raw_records
 from streaming.records.episodes import Incident, IncidentRecord
@@ -121,5 +121,5 @@ def incident_table(listed: Iterable[Incident]) -> Table:
         )
         for incident in listed
     )
-    heads = (fold("group"), right("number"), *map(whole, ("incident", "status", "since", "closed")))
-    return table((*heads, right("times"), rest("story")), rows, optional=("closed",))
+    heads = (fold("group"), right("number"), *map(nowrap, ("incident", "status", "since", "closed")))
+    return table((*heads, right("times"), stretch("story")), rows, optional=("closed",))

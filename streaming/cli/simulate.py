@@ -15,7 +15,7 @@ from streaming.cli.diff_lines import cause_text, listed, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.process.plain import say
-from streaming.process.terminal import SafeText, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import builtin_scenarios
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS
@@ -142,7 +142,7 @@ def _comparison_table(simulations: Sequence[Simulation]) -> Table:
         counts = (result.rebalances, result.round_count, sum(result.requests.values()), result.moved)
         seconds = (f"{ms / 1000:.1f}" for ms in (run.unavailable_ms, result.longest_gap_ms, run.end))
         rows.append((run.protocol, *([run.assignor] if has_assignors else []), *counts, *seconds))
-    names = map(whole, ("protocol", "assignor")[: 1 + has_assignors])
+    names = map(nowrap, ("protocol", "assignor")[: 1 + has_assignors])
     numbers = map(right, ("rebalances", "rounds", "requests", "moved", "p·s down", "gap s", "rest s"))
     return table((*names, *numbers), rows, box=None, pad_edge=False)
 
@@ -158,7 +158,7 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     if len(rounds) > max_rows:
         rows.append(("", "", "", f"{len(rounds) - max_rows} more rounds (--rows)", ""))
     numbers = map(right, ("s", number, "round"))
-    return table((*numbers, fold("cause"), rest("changes")), rows, box=None, pad_edge=False)
+    return table((*numbers, fold("cause"), stretch("changes")), rows, box=None, pad_edge=False)
 
 
 def _change_texts(record: SimulatedRound) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from streaming.cli.diff_lines import share_text
-from streaming.process.terminal import SafeText, console, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, console, fold, nowrap, right, stretch, table
 
 
 def table_writer(shown: Callable[[Any], Table]) -> Callable[[Any], None]:
@@ -28,7 +28,7 @@ def assignment_table(answer: Mapping[str, Any]) -> Table:
         return _explanation_table(answer)
     shares = answer["assignment"].items()
     rows = ((member, share_text(share), sum(map(len, share.values()))) for member, share in shares)
-    return table((whole("member"), "assignment", right("partitions")), rows)
+    return table((nowrap("member"), "assignment", right("partitions")), rows)
 
 
 #: Kind of change → its mark and colour.
@@ -36,7 +36,7 @@ _CHANGE_MARKS = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "gree
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
-    made = table((whole("member"), whole("change"), "partitions", rest("why")), ())
+    made = table((nowrap("member"), nowrap("change"), "partitions", stretch("why")), ())
     for member, reason in answer["members"].items():
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():
@@ -69,7 +69,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     names, columns = answer["compared"].keys(), answer["compared"].values()
     members = dict.fromkeys(member for column in columns for member in column.get("assignment", ()))
     rows = ((member, *(share_text(way.get("assignment", {}).get(member, {})) for way in columns)) for member in members)
-    made = table((whole("member"), *map(fold, names)), rows)
+    made = table((nowrap("member"), *map(fold, names)), rows)
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
     fewest = min(moves) if len(moves) > 1 else None
@@ -100,4 +100,4 @@ def check_table(answer: Mapping[str, Any]) -> Table:
             rows.append((SafeText(f"{name} by broker", "dim"), counts))
     for name, verb in (("moves", "move"), ("leaderChanges", "lead")):
         rows += [(verb, f"{step['partition']}: {step['from']} → {step['to']}") for step in answer.get(name, ())]
-    return table((whole("result"), "details"), rows)
+    return table((nowrap("result"), "details"), rows)

@@ -11,7 +11,7 @@ from streaming.cli.diff_lines import share_text, short_member
 from streaming.cli.options import AsOneDocument, GroupId, connected, option
 from streaming.cli.output import Progress, answer
 from streaming.kafka.group_reader import read_live
-from streaming.process.terminal import SafeText, fold, rest, right, table, whole
+from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
 from streaming.simulation.what_if_query import parse_query, what_if_document
@@ -106,7 +106,7 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
         )
         rows.append([SafeText(cell, "bold" if is_chosen else "") for cell in row])
     numbers = (right(name, no_wrap=True) for name in ("moved", "new", "a member", "rounds"))
-    return table(("", whole("protocol"), whole("assignor"), *numbers, right("in its rack"), rest("")), rows)
+    return table(("", nowrap("protocol"), nowrap("assignor"), *numbers, right("in its rack"), stretch("")), rows)
 
 
 def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:

@@ -74,7 +74,7 @@ class ClusterTopics:
         #: The cluster's metadata at the last request; None if the cluster did not answer.
         self.snapshot: ClusterSnapshot | None = None
 
-    def fetched(self, past: bool) -> None:
+    def on_fetch(self, past: bool) -> None:
         """Record that the collector fetched records, which may name topics created after the last topic request.
 
         ``past``: all fetched records were in the log before this object was created, so one topic request covers them.

@@ -65,7 +65,7 @@ class Collector(BaseCollector):
             *(settings.kafka, settings.collector_id, self._stop),
             lambda partition: Fold(source, partition, topics.name, self._wanted, alive_ms),
             waiting=lambda: self._heartbeats.write(up_to=time.time()),
-            fetched=topics.fetched,
+            on_fetch=topics.on_fetch,
         )
         self._states = GroupStates(settings.kafka, self._wanted)
         self._pauses = CommitPauses(f"kafka://{self._cluster}/cluster")

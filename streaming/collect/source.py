@@ -108,7 +108,7 @@ class _Partition:
 class OffsetsTopic:
     """Reads ``__consumer_offsets``; waits for the topic if the cluster has never had a group.
 
-    ``waiting`` is called repeatedly while the topic does not exist. ``fetched`` is called before the records of a read
+    ``waiting`` is called repeatedly while the topic does not exist. ``on_fetch`` is called before the records of a read
     are used; its argument is True if all these records were in the log at the start.
     """
 
@@ -120,10 +120,10 @@ class OffsetsTopic:
         fold: Callable[[int], Fold],
         *,
         waiting: Callable[[], None] = lambda: None,
-        fetched: Callable[[bool], None] = lambda _: None,
+        on_fetch: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._kafka, self._group_id, self._stop = kafka, group_id, stop
-        self._waiting, self._fetched = waiting, fetched
+        self._waiting, self._fetched = waiting, on_fetch
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], interval_s=_LOOK_SECONDS)
         self._contact = Contact()

@@ -51,8 +51,8 @@ def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False
 #: the remaining width.
 right = partial(Column, justify="right")
 fold = partial(Column, overflow="fold")
-whole = partial(Column, no_wrap=True)
-rest = partial(Column, ratio=1)
+nowrap = partial(Column, no_wrap=True)
+stretch = partial(Column, ratio=1)
 
 
 def table(

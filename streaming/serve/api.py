@@ -50,7 +50,7 @@ _MAX_TIME_MS: Final = 86_400_000
 
 _FILTERS: Final = (
     openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
-    openapi.whole("min_moved", "Only rounds that moved at least this many partitions."),
+    openapi.integer("min_moved", "Only rounds that moved at least this many partitions."),
 )
 _AT_PARAMETER: Final = openapi.moment("at", "As of this time, as far as the history reaches: RFC 3339 or milliseconds.")
 _SPAN_PARAMETERS: Final = (
@@ -59,17 +59,17 @@ _SPAN_PARAMETERS: Final = (
 )
 _PAGING: Final = (
     *_SPAN_PARAMETERS,
-    openapi.whole("cursor", "`next` of the page before."),
-    openapi.whole("limit", "Rounds a page, at most; the server may give less.", minimum=1),
+    openapi.integer("cursor", "`next` of the page before."),
+    openapi.integer("limit", "Rounds a page, at most; the server may give less.", minimum=1),
 )
 _LISTING: Final = (*_PAGING, *_FILTERS, openapi.choice("view", ("diff", "summary"), "`summary` leaves the diffs out."))
 _IS_OPEN: Final = openapi.flag("open", "`true`: only those that are open; `false`: the others.")
 _RESTART: Final = (
-    openapi.whole("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
-    openapi.whole("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
-    openapi.whole("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
-    openapi.whole("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
-    openapi.whole("processing_ms", "How long members process what one poll gave; 1000 if left out."),
+    openapi.integer("parallel", "Members that restart at once; a twentieth of the group if left out.", minimum=1),
+    openapi.integer("down_ms", "How long a member is away; 20000 if left out.", minimum=1),
+    openapi.integer("between_ms", "From the return of some to the stop of the next; 30000 if left out."),
+    openapi.integer("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
+    openapi.integer("processing_ms", "How long members process what one poll gave; 1000 if left out."),
 )
 
 #: Operations in the order in which their paths are matched.
@@ -171,7 +171,7 @@ class Api:
         openapi.GROUPS,
         _AT_PARAMETER,
         openapi.text("cursor", "`next` of the page before."),
-        openapi.whole("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
+        openapi.integer("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
     async def groups(self, request: Request, query: Query) -> Response:
         """All groups as they are now, or as of a moment."""
@@ -223,7 +223,7 @@ class Api:
         "/groups/{group}/forecast",
         openapi.FORECAST,
         *_RESTART,
-        openapi.whole("scale", "Members that the group gets, in place of a restart.", minimum=1),
+        openapi.integer("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast a rolling restart or another size from the stored history: `forecast --json` without rounds."""
@@ -341,7 +341,7 @@ class Api:
         openapi.ANNOTATIONS,
         openapi.text("group", "Only those that concern this group."),
         *_SPAN_PARAMETERS,
-        openapi.whole("limit", "Annotations at most.", minimum=1),
+        openapi.integer("limit", "Annotations at most.", minimum=1),
     )
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
@@ -373,7 +373,7 @@ class Api:
         "/search",
         openapi.SEARCH,
         openapi.text("q", "A part of a member's name or a topic's; or a partition, such as `orders-17`."),
-        openapi.whole("limit", "Matches at most.", minimum=1),
+        openapi.integer("limit", "Matches at most.", minimum=1),
     )
     async def search(self, _: Request, query: Query) -> Response:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""

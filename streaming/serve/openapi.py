@@ -51,7 +51,7 @@ def text(name: str, description: str, *, location: str = "query") -> Parameter:
     return Parameter(name, description, {"type": "string"}, location=location)
 
 
-def whole(name: str, description: str, *, minimum: int = 0, location: str = "query") -> Parameter:
+def integer(name: str, description: str, *, minimum: int = 0, location: str = "query") -> Parameter:
     """Return a parameter whose value is a whole number from ``minimum`` to 2^53."""
 
     def decode(value: str) -> int:
@@ -231,9 +231,9 @@ class Operation(NamedTuple):
 
 _PATH_PARAMETERS: Final = (
     text("group", "Group id, percent-encoded.", location="path"),
-    whole("seq", "Number of the round.", location="path"),
-    whole("before", "Number of an episode.", minimum=1, location="path"),
-    whole("after", "Number of a later episode.", minimum=1, location="path"),
+    integer("seq", "Number of the round.", location="path"),
+    integer("before", "Number of an episode.", minimum=1, location="path"),
+    integer("after", "Number of a later episode.", minimum=1, location="path"),
 )
 
 

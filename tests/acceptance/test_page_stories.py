@@ -590,7 +590,7 @@ FIELD = "at => new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOStri
 
 
 #: True if something is drawn in the lower half of a canvas.
-INKED = """selector => {
+HAS_DRAWN_PIXELS = """selector => {
   const canvas = document.querySelector(selector), half = Math.floor(canvas.height / 2);
   return canvas.getContext("2d").getImageData(0, half, canvas.width, canvas.height - half).data.some(Boolean);
 }"""
@@ -680,7 +680,7 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     boxes = [element.bounding_box() or {} for element in (strip, timeline)]
     assert boxes[0]["x"] == boxes[1]["x"]
     assert boxes[0]["width"] == boxes[1]["width"]
-    page.wait_for_function(INKED, arg=".lag-strip")
+    page.wait_for_function(HAS_DRAWN_PIXELS, arg=".lag-strip")
     assert violations(page) == []
     page.get_by_role("button", name="Rounds", exact=True).click()
     expect(strip).to_be_hidden()

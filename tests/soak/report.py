@@ -62,12 +62,12 @@ def report(run: Soak, account: Account, load: dict[str, float]) -> str:
 
 def _bound(run: Soak, account: Account) -> str:
     """Return the upper bound of the checkpoint's size: the bytes of what its groups remember."""
-    at_the_end = run.recorder.samples["checkpoint"][-1][1]
+    last_bytes = run.recorder.samples["checkpoint"][-1][1]
     return (
         f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
         f"{account.state / account.groups:.0f} bytes a group. With the same members it takes at most "
         f"{account.max_state / 2**20:.1f} MB, once each group remembers {MAX_APPLIED} events, and the checkpoint "
-        f"about {at_the_end * account.max_state / account.state:.0f} MB: as many files, larger in proportion."
+        f"about {last_bytes * account.max_state / account.state:.0f} MB: as many files, larger in proportion."
     )
 
 

@@ -111,7 +111,7 @@ class PollingCollector(BaseCollector):
             self._described[group_id] = frozenset(member.member_id for member in answer.members)
         if group_id in self._newer_than_answer:
             self._newer_than_answer.discard(group_id)
-            self._schedule.answered(group_id, "flux", now)
+            self._schedule.record_answer(group_id, "flux", now)
             return None
         self._newer_than_list.add(group_id)
         before = self._group(group_id)
@@ -119,14 +119,14 @@ class PollingCollector(BaseCollector):
         if event is None:
             self._held.pop(group_id, None)
         elif before.is_from_other_collector and self._must_wait(group_id, now):
-            self._schedule.answered(group_id, "flux", now)
+            self._schedule.record_answer(group_id, "flux", now)
             return None
         self._groups[group_id] = group
         if group is UNKNOWN:
             self._schedule.remove(group_id)
         else:
             is_stable = answer.state in STABLE_STATES and (event is None or before.view is None)
-            self._schedule.answered(group_id, "rest" if is_stable else "flux", now)
+            self._schedule.record_answer(group_id, "rest" if is_stable else "flux", now)
         return event
 
     def _changed_rebalances(self, events: list[Event]) -> Iterator[Event]:
@@ -217,7 +217,7 @@ class PollingCollector(BaseCollector):
             self._list_due = now + _LIST_RETRY_SECONDS
             return
         self._newer_than_answer.discard(group_id)
-        self._schedule.answered(group_id, "nothing", now)
+        self._schedule.record_answer(group_id, "nothing", now)
         if not self._unanswered and not self._away:
             _log.warning("group %s: its coordinator does not answer (%s): waiting for an answer", group_id, error)
         self._unanswered.add(group_id)

@@ -109,7 +109,7 @@ class GroupRequests:
 
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, and requests that timed out; wait up to ``wait`` seconds for the first answer."""
-        replies = [*self._arrived(wait), *self._timed_out()]
+        replies = [*self._received_replies(wait), *self._timed_out()]
         about = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
         lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors(reply))]
         if lost:  # the client itself reported an error, not a broker
@@ -118,7 +118,7 @@ class GroupRequests:
             self._seconds = _FIRST_TIMEOUT_SECONDS
         yield from replies
 
-    def _arrived(self, wait: float) -> Iterator[Reply]:
+    def _received_replies(self, wait: float) -> Iterator[Reply]:
         try:
             done = [self._replies.get(timeout=wait)]
         except queue.Empty:

@@ -115,14 +115,14 @@ class Schedule:
             taken.append(group_id)
         return taken
 
-    def answered(self, group_id: str, shown: AnswerContent, now: float) -> None:
+    def record_answer(self, group_id: str, kind: AnswerContent, now: float) -> None:
         """Schedule the group's next request after an answer with this content, or after no answer (``nothing``)."""
         slot = self._slots.get(group_id)
         if slot is None:
             return
         slot.is_pending = False
-        slot.failed = slot.failed + 1 if shown == "nothing" else 0
-        slot.unchanged_answers = slot.unchanged_answers + 1 if shown == "rest" else 0
+        slot.failed = slot.failed + 1 if kind == "nothing" else 0
+        slot.unchanged_answers = slot.unchanged_answers + 1 if kind == "rest" else 0
         slot.due = now + self._pace.pause(slot.failed or slot.unchanged_answers)
 
     @property

@@ -72,7 +72,7 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
         step.add_reason("member.joined", new)
     if subscribed:
         step.add_reason("member.subscription_changed", subscribed)
-    _arrived(step, names, new, replaced)
+    _handle_joins(step, names, new, replaced)
 
 
 def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
@@ -99,7 +99,7 @@ def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMembe
     return None
 
 
-def _arrived(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
+def _handle_joins(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
     if step.group.phase is classic.ClassicPhase.EMPTY:
         delay, attempt = step.timing.initial_rebalance_delay_ms, step.group.attempt + 1
         step.set(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=len(new) > 1)

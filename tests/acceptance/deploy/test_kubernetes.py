@@ -27,7 +27,7 @@ VALIDATOR = ("tool", "run", "--quiet", "--from", "kubernetes-validate==1.37.0", 
 # Fields of the operators' resources that the manifests use: a typo or a wrong type is rejected. Sources: the types of
 # kubeflow/spark-operator (v1beta2), apache/spark-kubernetes-operator (v1), prometheus-operator (v1) and Strimzi (v1).
 Labels = dict[str, str]
-Anything = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 def shape(kind: str, /, **fields: Any) -> type[Struct]:
@@ -46,9 +46,9 @@ POD: dict[str, Any] = {
     "memory": str,
     "memory_overhead": str,
     "labels": Labels,
-    "env_from": list[Anything],
-    "security_context": Anything,
-    "volume_mounts": list[Anything],
+    "env_from": list[JsonObject],
+    "security_context": JsonObject,
+    "volume_mounts": list[JsonObject],
 }
 PORT = shape("Port", name=str, protocol=Literal["TCP", "UDP"], container_port=int)
 KUBEFLOW = shape(
@@ -67,11 +67,11 @@ KUBEFLOW = shape(
         on_failure_retry_interval=int,
         on_submission_failure_retry_interval=int,
     ),
-    volumes=list[Anything],
+    volumes=list[JsonObject],
     driver=shape("Driver", **POD, service_account=str, ports=list[PORT]),
     executor=shape("Executor", **POD, instances=int),
 )
-ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=Anything, spec=Anything))
+ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=JsonObject, spec=JsonObject))
 RESTARTS = shape(
     "RestartConfig",
     restart_policy=Literal["Always", "Never", "OnFailure", "OnInfrastructureFailure"],

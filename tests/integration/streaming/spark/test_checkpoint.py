@@ -72,9 +72,9 @@ def test_command_leaves_no_files_in_its_working_directory(done: Job) -> None:
 
 
 def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
-    assert_damage_reported = shown(done.folder / "checkpoint", "--json")
-    assert (assert_damage_reported.returncode, assert_damage_reported.stderr) == (0, "")
-    groups = {group["groupId"]: group for group in map(json.loads, assert_damage_reported.stdout.splitlines())}
+    result = shown(done.folder / "checkpoint", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    groups = {group["groupId"]: group for group in map(json.loads, result.stdout.splitlines())}
     latest = compacted(done.rows(done.settings.topics.assignments))
     held = {
         key.decode(): json.loads(rows[0][0])["members"]
@@ -146,17 +146,17 @@ RECREATABLE_FILES = {"commits", "sources/0/0", "metadata", "state/0/0/_metadata/
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("harm", [Path.unlink, flip_bits])
+@pytest.mark.parametrize("damage", [Path.unlink, flip_bits])
 @pytest.mark.parametrize("file", ["offsets", "state/0/0/*.delta", *sorted(RECREATABLE_FILES)])
 def test_lost_or_damaged_file_is_reported_or_created_again(
-    done: Job, tmp_path: Path, file: str, harm: Callable[[Path], object]
+    done: Job, tmp_path: Path, file: str, damage: Callable[[Path], object]
 ) -> None:
     checkpoint = of(done, tmp_path)
     files = sorted(checkpoint.glob(f"{file}/[0-9]*" if file in ("offsets", "commits") else file))
-    harm(files[-1])
+    damage(files[-1])
     ended = done.start("--available-now", "--buckets", "4")
     wanted = expected(done, LOG)[done.settings.topics.diffs]
-    if ended.returncode == 0 and (harm is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
+    if ended.returncode == 0 and (damage is Path.unlink or file not in ("offsets", "state/0/0/*.delta")):
         assert without_repeats(done.rows(done.settings.topics.diffs)) == wanted
         return
     (line,) = problems(ended.stderr)

@@ -74,7 +74,7 @@ def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp
     rng = random.Random(21)
     begin = time.monotonic()
     assert run(*resize(job, 32, 3), timeout=300).returncode == 0
-    takes = time.monotonic() - begin
+    duration = time.monotonic() - begin
     was = numbers(job)
     assert was == (32, 3)
     finished = 0
@@ -83,7 +83,7 @@ def test_a_killed_resize_leaves_the_old_or_the_new_checkpoint(broker: Kafka, tmp
         child = subprocess.Popen(command(*resize(job, *wanted)), start_new_session=True)
         try:
             # The duration varies on a busy machine: some resizes are killed near the end, and some complete.
-            assert child.wait(takes * rng.uniform(0.2, 1.4)) == 0
+            assert child.wait(duration * rng.uniform(0.2, 1.4)) == 0
             finished += 1
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)

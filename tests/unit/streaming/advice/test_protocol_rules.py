@@ -213,14 +213,14 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
     assert half.settings == {STRATEGY: COOPERATIVE}
 
 
-@pytest.mark.parametrize(("age_ms", "fires"), [(86_400_000, True), (3_600_000, False)])
-def test_half_a_migration_is_advice_after_a_day(age_ms: int, fires: bool) -> None:
+@pytest.mark.parametrize(("age_ms", "is_given"), [(86_400_000, True), (3_600_000, False)])
+def test_half_a_migration_is_advice_after_a_day(age_ms: int, is_given: bool) -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     opened = builder.now + 60_000 - age_ms
     open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
     advice = rules(history(builder, incidents=[open_since]))
-    assert ("half-migration" in advice) == fires
-    if fires:
+    assert ("half-migration" in advice) == is_given
+    if is_given:
         assert advice["half-migration"].evidence == evidence("Incident 4: g is half migrated.", 1, incident=4)
 
 

@@ -41,8 +41,8 @@ def week(kafka: MemoryKafka) -> MemoryKafka:
 
 
 def test_unknown_values_widen_the_bounds() -> None:
-    priced, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
-    both, partly, none = total_cost([priced, second]), total_cost([priced, episode(3, "g", 1)]), total_cost([])
+    with_cost, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
+    both, partly, none = total_cost([with_cost, second]), total_cost([with_cost, episode(3, "g", 1)]), total_cost([])
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
     assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
     assert (partly.delayed_messages, partly.peak_lag, partly.measured) == ((10, None), (7, None), 1)

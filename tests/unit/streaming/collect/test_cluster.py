@@ -127,9 +127,9 @@ def test_topic_id_keeps_the_name_of_a_deleted_topic(
     kafka.delete("t")
     assert topics.name("id-1") == "t"
     kafka.create("t")  # deleted and created again: same name and partition count, another topic id
-    topics.fetched(past=False)
+    topics.on_fetch(past=False)
     assert topics.name("id-2") == "t"
-    topics.fetched(past=False)
+    topics.on_fetch(past=False)
     kafka.requests.clear()
     assert [topics.name("never"), topics.name("never")] == ["never", "never"]
     assert kafka.requests.count("list_topics") == 1  # the collector requests an unknown topic only once
@@ -140,17 +140,17 @@ def test_unknown_old_topic_ids_cost_one_request(kafka: MemoryKafka, topics: Clus
     kafka.create("t")
     kafka.requests.clear()
     for number in range(3):
-        topics.fetched(past=True)
+        topics.on_fetch(past=True)
         assert topics.name(f"gone-{number}") == f"gone-{number}"
     assert kafka.requests.count("list_topics") == 1
 
 
 def test_unknown_topic_ids_of_one_read_cost_one_request(kafka: MemoryKafka, topics: ClusterTopics) -> None:
-    topics.fetched(past=False)
+    topics.on_fetch(past=False)
     assert [topics.name("gone-1"), topics.name("gone-2")] == ["gone-1", "gone-2"]
     assert kafka.requests.count("list_topics") == 1
     kafka.create("new")
-    topics.fetched(past=False)
+    topics.on_fetch(past=False)
     assert topics.name("id-1") == "new"
     assert kafka.requests.count("list_topics") == 2
 
@@ -169,7 +169,7 @@ def test_unreachable_cluster_is_tried_six_times(
     kafka.fail("list_topics", *[AWAY] * 5)
     assert topics.name("id-1") == "t"
     assert caplog.messages == ["topic ids: broker is away"] * 5
-    topics.fetched(past=False)
+    topics.on_fetch(past=False)
     kafka.fail("list_topics", *[AWAY] * 6)
     with pytest.raises(KafkaException):
         topics.name("other")

@@ -161,13 +161,13 @@ def test_a_producer_that_never_answers_is_replaced(
     taking, never, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
     answering = MemoryProducer.send_offsets_to_transaction
 
-    def first_never(self: MemoryProducer, *arguments: Any) -> None:
+    def ignore_first_producer(self: MemoryProducer, *arguments: Any) -> None:
         stopped.append(self)
         if len(stopped) == 1:
             never.wait()
         answering(self, *arguments)
 
-    monkeypatch.setattr(MemoryProducer, "send_offsets_to_transaction", first_never)
+    monkeypatch.setattr(MemoryProducer, "send_offsets_to_transaction", ignore_first_producer)
     taking.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kept(kafka) == {3: 10, 5: 20}

@@ -38,8 +38,8 @@ class RecordingReporter:
 
 
 def test_importing_it_loads_no_client_and_no_spark() -> None:
-    heavy = "{'confluent_kafka', 'kafka', 'pydantic', 'pyspark', 'pandas', 'numpy'}"
-    code = f"import sys; from streaming.listener import Listener; print(sorted({heavy} & sys.modules.keys()))"
+    modules = "{'confluent_kafka', 'kafka', 'pydantic', 'pyspark', 'pandas', 'numpy'}"
+    code = f"import sys; from streaming.listener import Listener; print(sorted({modules} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout == "[]\n"
 

@@ -250,15 +250,15 @@ def test_batch_without_changes_keeps_the_stored_bytes() -> None:
     assert again.pack() == blob
 
 
-@pytest.mark.parametrize("tight", ["d", "a"])
+@pytest.mark.parametrize("limited", ["d", "a"])
 @pytest.mark.parametrize("group", ["g", "g" * 3000])
-def test_diff_of_exactly_the_topic_limit_is_written(tight: str, group: str) -> None:
+def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) -> None:
     """A diff and its latest assignment go to two topics, so the smaller of the two size limits applies."""
     log = Log(group)
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
-    large_enough, too_small = SINKS._replace(max_bytes={tight: size}), SINKS._replace(max_bytes={tight: size - 1})
+    large_enough, too_small = SINKS._replace(max_bytes={limited: size}), SINKS._replace(max_bytes={limited: size - 1})
     assert run(Bucket(), events, sinks=large_enough) == [diff, latest]
     (letter,) = run(Bucket(), events, sinks=too_small)
     reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"

@@ -131,13 +131,13 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
 
 def test_disabled_episodes_write_and_store_nothing() -> None:
     log, bucket = Log(), Bucket()
-    off = SINKS._replace(episodes=None)
-    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=off)
+    without_episodes = SINKS._replace(episodes=None)
+    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=without_episodes)
     assert [write.topic for write in writes] == ["d", "a"]
     tracked = bucket.get("g")
     assert (tracked.episode, tracked.quiet_at) == (None, 0)
     quiet = Event("timer", "q", GroupQuiet(group_id="g", timestamp=1, after="x"))
-    assert apply_events(bucket, [quiet], sinks=off) == []
+    assert apply_events(bucket, [quiet], sinks=without_episodes) == []
 
 
 def test_disabling_episodes_drops_their_state() -> None:

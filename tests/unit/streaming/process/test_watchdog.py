@@ -69,13 +69,13 @@ def test_paused_process_is_left_alone() -> None:
 
 
 def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    with Watchdog(60) as dog:
-        first = dog._process
+    with Watchdog(60) as watchdog:
+        first = watchdog._process
         assert first is not None
         first.kill()
         first.wait()
-        eventually(lambda: dog.beat() or dog._process is not first)
-        second = dog._process
+        eventually(lambda: watchdog.beat() or watchdog._process is not first)
+        second = watchdog._process
         assert second is not None
         assert second.poll() is None
     assert second.poll() == 0
@@ -83,11 +83,11 @@ def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> 
 
 
 def test_unread_heartbeats_do_not_block() -> None:
-    with Watchdog(60) as dog:
-        assert dog._process is not None
-        os.kill(dog._process.pid, signal.SIGSTOP)
+    with Watchdog(60) as watchdog:
+        assert watchdog._process is not None
+        os.kill(watchdog._process.pid, signal.SIGSTOP)
         began = time.monotonic()
         for _ in range(100_000):
-            dog.beat()
+            watchdog.beat()
         assert time.monotonic() - began < 5
-        os.kill(dog._process.pid, signal.SIGCONT)
+        os.kill(watchdog._process.pid, signal.SIGCONT)

@@ -43,10 +43,10 @@ def test_restarted_process_does_not_inherit_state(protocol: str) -> None:
     shares = {field: dict(getattr(kept, field)) for field in ("held", "targets") if getattr(kept, field, None)}
     driver.apply(Crash(driver.now, ("a",)))
     driver.apply(Start(driver.now + 1, (Client("a", ("t",)),)))
-    (ghost,) = driver.state.members.keys() - {"a", "b"}
+    (old_member,) = driver.state.members.keys() - {"a", "b"}
     for field, before in shares.items():
-        renamed = {ghost if name == "a" else name: share for name, share in before.items()}
+        renamed = {old_member if name == "a" else name: share for name, share in before.items()}
         assert getattr(driver.state, field) == renamed, field
-        assert ghost in renamed
+        assert old_member in renamed
     if hasattr(kept, "leader"):
-        assert driver.state.leader == {"a": ghost, "b": "b"}[kept.leader]
+        assert driver.state.leader == {"a": old_member, "b": "b"}[kept.leader]

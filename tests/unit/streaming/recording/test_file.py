@@ -48,11 +48,11 @@ def test_written_records_are_read_unchanged() -> None:
 
 
 def test_non_utf8_bytes_are_recorded_unchanged() -> None:
-    file, odd = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
+    file, not_utf8 = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
     header = RecordingHeader(monitor="1.0", groups=[], begin=0, end=1, settings=SETTINGS)
-    write_recording(file, header, record_log([odd], 0, SETTINGS.sinks))
+    write_recording(file, header, record_log([not_utf8], 0, SETTINGS.sinks))
     (record,) = opened(file.getvalue()).log
-    assert (record.value, record.key, record.headers) == (odd.value, odd.key, odd.headers)
+    assert (record.value, record.key, record.headers) == (not_utf8.value, not_utf8.key, not_utf8.headers)
 
 
 def test_replay_equals_the_recorded_outputs() -> None:

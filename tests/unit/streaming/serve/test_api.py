@@ -32,8 +32,8 @@ def test_one_group_with_its_assignment(app: ASGIApp) -> None:
     assert answer["group"]["rounds"] == 30
     assert answer["assignment"]["groupId"] == "orders"
     assert (answer["downtime"], answer["downtimeToday"]) == ({"lowerMs": 0, "upperMs": 0, "unbounded": 0}, None)
-    slashed = ask(app, "/api/v1/groups/team%2Fbilling").json
-    assert (slashed["group"]["groupId"], slashed["assignment"]) == ("team/billing", None)
+    answer = ask(app, "/api/v1/groups/team%2Fbilling").json
+    assert (answer["group"]["groupId"], answer["assignment"]) == ("team/billing", None)
     assert len(ask(app, "/api/v1/groups/team%2Fbilling/rounds").json["rounds"]) == 5
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from streaming.serve.openapi import Parameter, choice, decode_query, flag, moment, text, whole
+from streaming.serve.openapi import Parameter, choice, decode_query, flag, integer, moment, text
 from streaming.serve.problems import Problem
 
 
@@ -34,7 +34,7 @@ def test_moment_parameters_are_read_as_milliseconds(query: str, expected: int | 
 @pytest.mark.parametrize("value", ["-1", "1.5", "٣", "1e3", "99999999999999999999", "x", " 1", "9" * 19])
 def test_invalid_numbers_are_refused(value: str) -> None:
     with pytest.raises(Problem) as refused:
-        decoded(f"n={value}", whole("n", ""))
+        decoded(f"n={value}", integer("n", ""))
     assert (refused.value.status, refused.value.members) == (400, {"parameter": "n"})
 
 
@@ -49,14 +49,14 @@ def test_longest_milliseconds_are_accepted() -> None:
 )
 def test_number_out_of_range_is_refused(value: str, accepted: bool) -> None:
     if accepted:
-        assert decoded(f"n={value}", whole("n", "", minimum=3)) == {"n": int(value)}
+        assert decoded(f"n={value}", integer("n", "", minimum=3)) == {"n": int(value)}
     else:
         with pytest.raises(Problem, match=f"n: '{value}' is not a whole number in 3…9007199254740992"):
-            decoded(f"n={value}", whole("n", "", minimum=3))
+            decoded(f"n={value}", integer("n", "", minimum=3))
 
 
 def test_a_missing_or_empty_parameter_is_none() -> None:
-    values = [decoded(query, whole("n", "")) for query in ("", "n=", "n=0")]
+    values = [decoded(query, integer("n", "")) for query in ("", "n=", "n=0")]
     assert values == [{"n": None}, {"n": None}, {"n": 0}]
     assert decoded("view=", choice("view", ("diff", "summary"), "")) == {"view": None}
     assert decoded("name=x", text("name", ""), text("other", "")) == {"name": "x", "other": None}
@@ -71,7 +71,7 @@ def test_flag_accepts_true_and_false_only() -> None:
 
 def test_header_parameters_are_not_query_parameters() -> None:
     with pytest.raises(Problem, match="seq: no such parameter; there are none"):
-        decoded("seq=1", whole("seq", "", location="path"))
+        decoded("seq=1", integer("seq", "", location="path"))
 
 
 def test_refusal_quotes_at_most_60_characters() -> None:
@@ -80,7 +80,7 @@ def test_refusal_quotes_at_most_60_characters() -> None:
             decoded(f"view={'x' * length}", choice("view", ("a", "b"), ""))
         assert refused.value.detail == f"view: {shown!r} is not one of a, b"
         with pytest.raises(Problem) as refused:
-            decoded("x" * length, whole("limit", ""), moment("from", ""))
+            decoded("x" * length, integer("limit", ""), moment("from", ""))
         assert refused.value.detail == f"{shown}: no such parameter; there are from, limit"
     with pytest.raises(Problem, match="a: no such parameter; there are none"):
         decoded("a=1")

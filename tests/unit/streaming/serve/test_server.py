@@ -51,18 +51,18 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
-        going, staying = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new))
-        with going, staying:
-            for client in (going, staying):
+        closed, valid = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new))
+        with closed, valid:
+            for client in (closed, valid):
                 assert client.recv(12) == b"HTTP/1.1 200"
             file.write_text(f"{new}\n")
-            eventually(lambda: ended(going))
-            assert not ended(staying)
+            eventually(lambda: ended(closed))
+            assert not ended(valid)
             feed.source.put(*records(Group("g", {"t": 6}, 1).diffs(1)))
-            staying.settimeout(10)
+            valid.settimeout(10)
             received = b""
             while b"event: round" not in received:
-                received += staying.recv(1 << 20)
+                received += valid.recv(1 << 20)
 
 
 def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_unusable_address_is_reported_in_one_line(host: str, port: int, message:
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
     with listen("127.0.0.1", 0) as taken:
-        on_taken = replace(options, port=taken.getsockname()[1])
+        used_port = replace(options, port=taken.getsockname()[1])
         with pytest.raises(OutsideFailure):
-            FeedServer([served(MemorySource(), on_taken)], on_taken)
+            FeedServer([served(MemorySource(), used_port)], used_port)
     with running(options) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)
 

@@ -173,8 +173,8 @@ def test_longest_text_is_accepted_and_one_more_refused(text: str, filler: str, m
 def test_nesting_and_digits_are_limited() -> None:
     for opened, closed in (('{"a": ', "}"), ("{a: ", "}"), ("[", "]")):
         for kind in ("1", "[]"):
-            deepest = 20 if kind == "1" else 19
-            parse_document(opened * deepest + kind + closed * deepest)
+            max_depth = 20 if kind == "1" else 19
+            parse_document(opened * max_depth + kind + closed * max_depth)
             with pytest.raises(InvalidScenario, match="nested more than 20 deep"):
                 parse_document(opened * 21 + kind + closed * 21)
     for written in ('{"a": %s}', "a: %s"):

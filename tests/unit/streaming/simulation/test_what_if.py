@@ -143,27 +143,27 @@ def test_custom_assignor_cannot_be_simulated() -> None:
 
 
 def test_static_members_are_joined_by_static_members() -> None:
-    statics = [
+    static_members = [
         member(name, {"t": ps}, names=MemberNames(client_id="c", group_instance_id=name))
         for name, ps in (("a", [0, 1]), ("b", [2, 3]))
     ]
-    change = apply_change(group(*statics), GroupChange(add=("aa",)))
+    change = apply_change(group(*static_members), GroupChange(add=("aa",)))
     assert [member.names.group_instance_id for member in change.after.members] == ["a", "b", "aa"]
     result = what_if.outlook(change, EAGER)
     assert result.inexact == ()
     assert by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
     with pytest.raises(BadInput, match="--add a: a member has this name already"):
-        apply_change(group(*statics), GroupChange(add=("a",)))
+        apply_change(group(*static_members), GroupChange(add=("a",)))
 
 
 def test_uncertain_results_state_why() -> None:
     drawn = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
-    apart = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
-    assert apart[EAGER] == ()  # the new member's name alone decides its position
-    assert drawn in apart[ProtocolAssignor("eager", "sticky")]
-    assert reason in apart[UNIFORM]
-    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in apart[UNIFORM]
+    inexact_by_way = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
+    assert inexact_by_way[EAGER] == ()  # the new member's name alone decides its position
+    assert drawn in inexact_by_way[ProtocolAssignor("eager", "sticky")]
+    assert reason in inexact_by_way[UNIFORM]
+    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in inexact_by_way[UNIFORM]
     alike = apply_change(two(), GroupChange(add=("a",)))
     assert what_if.outlook(alike, EAGER).inexact == (drawn,)
     unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))

@@ -144,11 +144,11 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    retried: list[float] = []
+    request_times: list[float] = []
     retry = Schedule.retry
 
     def counted(schedule: Schedule, now: float) -> None:
-        retried.append(now)
+        request_times.append(now)
         retry(schedule, now)
 
     monkeypatch.setattr(Schedule, "retry", counted)
@@ -157,10 +157,10 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
         eventually(lambda: published(kafka) == FIRST)
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
-        assert retried == []
+        assert request_times == []
         kafka.away = False
         eventually(lambda: "Kafka answers again" in caplog.messages)
-    assert len(retried) == 1
+    assert len(request_times) == 1
 
 
 @pytest.mark.parametrize(

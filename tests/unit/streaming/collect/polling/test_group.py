@@ -103,8 +103,8 @@ def test_group_is_published_once_a_member_owns_partitions(state: str) -> None:
 
 
 def test_classic_groups_are_published_at_rest_only() -> None:
-    empty_handed = member("a", []), member("b", [])
-    rebalance = classic("PreparingRebalance", *empty_handed), classic("CompletingRebalance", *empty_handed)
+    without_partitions = member("a", []), member("b", [])
+    rebalance = classic("PreparingRebalance", *without_partitions), classic("CompletingRebalance", *without_partitions)
     _, events = polled(classic("Stable", A6), *rebalance, classic("Stable", A3, B3))
     assert [(view.generation, view.members) for view in views(events)] == [(1, [A6]), (2, [A3, B3])]
     assert views(events)[1].evidence[1:] == polling_evidence(

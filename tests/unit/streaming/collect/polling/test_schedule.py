@@ -42,7 +42,7 @@ def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> 
         if schedule.take(now):
             times.append(now)
             answer = shown.pop(0) if len(shown) > 1 else shown[0]
-            schedule.answered(group_id, answer, now)  # type: ignore[arg-type] # one of its literals
+            schedule.record_answer(group_id, answer, now)  # type: ignore[arg-type] # one of its literals
         now += 0.5
     return times
 
@@ -57,14 +57,14 @@ def test_unanswered_group_is_polled_less_and_less() -> None:
     schedule = Schedule(PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert schedule.take(0.0) == ["g"]
-    schedule.answered("g", "nothing", 10.0)
+    schedule.record_answer("g", "nothing", 10.0)
     assert schedule.take(10.5) == []
     schedule.make_due("g", 10.5)
     assert schedule.take(10.5) == []
     assert schedule.take(11.0) == ["g"]
-    schedule.answered("g", "nothing", 11.0)
+    schedule.record_answer("g", "nothing", 11.0)
     assert (schedule.take(12.5), schedule.take(13.0)) == ([], ["g"])
-    schedule.answered("g", "flux", 13.0)
+    schedule.record_answer("g", "flux", 13.0)
     assert schedule.take(13.5) == ["g"]
 
 
@@ -74,11 +74,11 @@ def test_unanswered_groups_are_due_when_the_cluster_is_back() -> None:
         schedule.add(group_id, 1, 0.0)
     schedule.take(0.0)
     for _ in range(5):
-        schedule.answered("failed", "nothing", 0.0)
-        schedule.answered("rests", "rest", 0.0)
+        schedule.record_answer("failed", "nothing", 0.0)
+        schedule.record_answer("rests", "rest", 0.0)
     schedule.retry(1.0)
     assert (schedule.take(1.0), schedule.take(9.5)) == (["failed"], [])
-    schedule.answered("failed", "nothing", 9.5)
+    schedule.record_answer("failed", "nothing", 9.5)
     assert (schedule.take(10.0), schedule.take(19.5)) == (["rests"], ["failed"])
 
 
@@ -91,7 +91,7 @@ def test_change_makes_a_group_due_at_once() -> None:
     assert schedule.take(9.0) == ["g"]
     schedule.make_due("g", 9.0)  # the group's description is already requested
     assert schedule.take(9.0) == []
-    schedule.answered("g", "flux", 9.0)
+    schedule.record_answer("g", "flux", 9.0)
     assert schedule.take(9.5) == ["g"]
 
 
@@ -101,8 +101,8 @@ def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
     schedule.add("b", 1, 0.0)
     assert schedule.take(0.0) == ["a", "b"]
     schedule.remove("a")
-    schedule.answered("a", "flux", 0.0)
-    schedule.answered("b", "flux", 0.0)
+    schedule.record_answer("a", "flux", 0.0)
+    schedule.record_answer("b", "flux", 0.0)
     schedule.remove("b")
     assert (schedule.take(99.0), len(schedule)) == ([], 0)
 
@@ -132,7 +132,7 @@ def test_rebalancing_and_stable_groups_share_a_short_budget() -> None:
     names = [name for now in range(3) for name in schedule.take(float(now))]
     assert sorted(names) == sorted(groups)
     for name in groups:
-        schedule.answered(name, "rest" if name[0] == "r" else "flux", 3.0)
+        schedule.record_answer(name, "rest" if name[0] == "r" else "flux", 3.0)
     assert {name[0] for name in schedule.take(10.0)} == {"r", "f"}
     assert {name[0] for name in schedule.take(11.0)} == {"r", "f"}
 
@@ -145,7 +145,7 @@ def test_groups_never_polled_come_first() -> None:
     for second in range(5):
         for name in schedule.take(float(second)):
             names.append(name)
-            schedule.answered(name, "rest", float(second))
+            schedule.record_answer(name, "rest", float(second))
     assert names == ["a", "b", "c", "d", "a"]
 
 
