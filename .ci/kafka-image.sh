@@ -15,7 +15,7 @@ import sys
 from streaming.kafka.jars import fetch, kafka_coordinates
 
 version, target = sys.argv[1:]
-for jar in fetch([*kafka_coordinates(version), f"org.apache.kafka:kafka-tools:{version}"], progress=None):
+for jar in fetch([*kafka_coordinates(version), f"org.apache.kafka:kafka-tools:{version}"]):
     shutil.copy(jar, target)
 PYTHON
 DOCKER_BUILDKIT=0 docker build --quiet --build-arg "BASE_IMAGE=$base" --tag "$image" "$context" >/dev/null 2>"$context/log" || {
