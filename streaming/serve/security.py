@@ -153,8 +153,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     for number, token in enumerate(tokens or ("",), 1):
         if len(token) < _MIN_TOKEN_CHARACTERS or not token.isascii() or any(map(str.isspace, token)):
             raise BadInput(
-                f"--token-file {path}: line {number} is not a token: {_MIN_TOKEN_CHARACTERS} or more ASCII characters "
-                "without spaces"
+                f"--token-file {path}: line {number} needs {_MIN_TOKEN_CHARACTERS} or more ASCII characters, no spaces"
             )
     return tokens
 

@@ -183,8 +183,7 @@ class RemoteCheckpoint:
     def replace(self) -> None:
         """Raise BadInput, because an object store has no rename."""
         raise BadInput(
-            f"--checkpoint {self._checkpoint}: a checkpoint at a URL can't be renamed; name another folder to read "
-            "the topic from its beginning"
+            f"--checkpoint {self._checkpoint}: a URL can't be renamed; name another folder to read the whole topic"
         )
 
 

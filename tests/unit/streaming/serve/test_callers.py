@@ -43,11 +43,11 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
     ("content", "mode", "message"),
     [
         (FIRST, 0o644, "every user may read it; chmod 640"),
-        ("short", 0o600, "line 1 is not a token: 16 or more ASCII characters"),
-        (f"{FIRST}\nshort", 0o600, "line 2 is not a token"),
-        ("", 0o600, "is not a token"),
-        ("two words of some length", 0o600, "is not a token"),
-        ("ü" * 16, 0o600, "ASCII characters without spaces"),
+        ("short", 0o600, "line 1 needs 16 or more ASCII characters"),
+        (f"{FIRST}\nshort", 0o600, "line 2 needs 16"),
+        ("", 0o600, "line 1 needs 16"),
+        ("two words of some length", 0o600, "line 1 needs 16"),
+        ("ü" * 16, 0o600, "ASCII characters, no spaces"),
         ("\udcff" * 20, 0o600, "--token-file .*'utf-8' codec"),
     ],
 )
