@@ -20,8 +20,7 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Rule: two processes use the same instance id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
-    stories = [make_evidence(episode.story, [episode]) for episode in episodes[:2]]
-    evidence = [*map(incident_fact, incidents[:2]), *stories]
+    evidence = [*map(incident_fact, incidents[:2]), *(make_evidence(each.story, [each]) for each in episodes[:2])]
     is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
         severity_of(incidents),

@@ -57,8 +57,7 @@ def partition_owners(
         ]
         if (owners := [*stay, *holders]) != before:
             names = display_names(diff.named)
-            mentioned = names.keys() & {*owners, *before, *diff.cause.member_ids}
-            named = {member_id: names[member_id] for member_id in mentioned}
+            named = {member: names[member] for member in names.keys() & {*owners, *before, *diff.cause.member_ids}}
             own.append(PartitionMove(diff.timestamp, diff_id, diff.cause, owners, before, named))
     return [
         PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MAX_MOVES - 1 : -1])
