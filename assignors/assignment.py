@@ -55,7 +55,7 @@ def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
-    """Return the partitions that are in ``left``, in ``right`` or in both."""
+    """Return the union of two sets of partitions."""
     if not left or not right:
         return right or left
     either = dict(left)

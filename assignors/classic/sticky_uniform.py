@@ -257,7 +257,7 @@ class _Quotas:
 def _add(
     shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Owned | None
 ) -> None:
-    """Add partitions to shares by position, except those that ``withheld`` has as lost by others or doubly claimed."""
+    """Add partitions to shares by position; skip doubly claimed ones, and those that another member must give up."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
     doubly_claimed: Collection[int] = () if withheld is None else withheld.doubly_claimed.get(name, ())
     by_place: dict[int, list[int]] = {}

@@ -43,7 +43,7 @@ class ListedGroup(NamedTuple):
 
 
 class KnownGroup(NamedTuple):
-    """A group's last snapshot, each member's last commit (ms), committed offsets by partition, and commit intervals."""
+    """A group as the collector last read it: snapshot, commit times (ms), committed offsets and commit intervals."""
 
     snapshot: GroupObserved
     last_commit: Callable[[ObservedMember], int | None] = lambda _: None

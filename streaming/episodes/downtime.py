@@ -321,7 +321,7 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
 
 
 def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
-    """Record that at a moment (ms) no member consumed the partitions without an owner, except the ``pending`` ones."""
+    """Record that no member consumed the partitions without an owner at ``at`` (ms); skip those in ``pending``."""
     changed = False
     for topic, partition, outage in outages.tracked():
         if outage.is_owned or partition in pending.get(topic, ()):

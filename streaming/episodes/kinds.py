@@ -298,7 +298,7 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
 
 
 def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
-    """Return the verdict if the coordinator moved and all members rejoined from the same addresses, else None."""
+    """Return ``coordinator-move`` if the coordinator moved and all members rejoined from their address, else None."""
     other_process = any(m.closed or m.how == "overran" or not m.has_same_address for m in seen.returned)
     if other_process or seen.departed or seen.joined or not _moved(state):
         return None

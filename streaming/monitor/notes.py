@@ -24,7 +24,7 @@ from streaming.records.events import Event, GroupObserved, Holding
 def notes_of(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
-    """Return the notes of an event for its group's episode; ``first``: the group has not had an episode."""
+    """Return an event's rounds, rejoins and waits for the group's episode; ``first``: it is the first episode."""
     result: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = () if before is None else before.members
     renamed: dict[str, str] = {}

@@ -199,7 +199,7 @@ def next_ready(state: GroupState, event: Event) -> ReadyRound | None:
 
 
 def _last_round(state: GroupState, event: Event) -> ReadyRound:
-    """Return the round when a group's last member has departed: the last open generation, or the empty group."""
+    """Return the round of a group whose last member departed: an open classic generation, or an empty assignment."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)

@@ -164,7 +164,7 @@ def _without_owner(
 
 
 def still_unowned(last_owners: LastOwners, owned: Holding) -> LastOwners:
-    """Return the last owners, without partitions that have an owner again."""
+    """Return the last owners of the partitions that still have no owner."""
     return filter_last_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
 
 

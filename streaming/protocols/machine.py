@@ -69,7 +69,7 @@ class Step(ABC, Generic[S, M]):
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """Return the members of ``event`` in one of these stages that still wait for the answer in the event."""
+        """Return the event's members that are in one of these stages and whose call is not outdated."""
         members = self.members
         return [
             name

@@ -190,7 +190,7 @@ class CoordinatorFails(MachineEvent, frozen=True):
 
 
 class MemberCalls(MachineEvent, frozen=True):
-    """An event that a machine scheduled for requests of members."""
+    """An event for several members, each with the number of its call; outdated calls are ignored."""
 
     calls: Calls
 
@@ -364,7 +364,7 @@ def rows(
 
 
 def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
-    """Return the transition for an event in a phase; raise UndefinedTransition, which names ``who``, without one."""
+    """Return an event's transition in a phase; raise UndefinedTransition, with ``who`` in its message, if undefined."""
     transition = table.get((phase, type(event)))
     if transition is None:
         raise UndefinedTransition(f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}")

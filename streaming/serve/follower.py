@@ -61,7 +61,7 @@ class Follower:
         self._last_pass_at = time.monotonic()
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread that follows the topics."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -202,7 +202,7 @@ class RecordedSource:
         raise BadInput(f"{event.type}: a recording can't be changed; serve a cluster instead")
 
     def close(self) -> None:
-        """Do nothing, as no resource is open."""
+        """Do nothing: a recording in memory has no open file or connection."""
 
     def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()

@@ -124,7 +124,7 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
 
 
 class Span(NamedTuple):
-    """The offsets that a start reads again in one partition: those of the checkpoint's unfinished batch."""
+    """The offsets of one partition in the checkpoint's unfinished batch, which the job reads again when it starts."""
 
     begin: int
     end: int

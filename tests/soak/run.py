@@ -50,7 +50,7 @@ class Recovery:
 
 @dataclass
 class Soak:
-    """The state of one soak; ``wrong`` lists the violations."""
+    """One soak test in progress; ``wrong`` lists the violations found."""
 
     options: argparse.Namespace
     monitor: Monitor
@@ -75,7 +75,7 @@ class Soak:
         )
 
     def until(self, share: float, what: str = "load") -> None:
-        """Wait until this share of the time has passed."""
+        """Wait until this fraction of the soak's duration has passed."""
         while (left := self.begin + share * self.seconds - time.monotonic()) > 0:
             self.say(what)
             time.sleep(min(left, 15))

@@ -180,7 +180,7 @@ class GroupReasons:
         self.phases = JoinPhases()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Take the next event of the log."""
+        """Update the reasons of the event's group from the log's next event."""
         self.phases.add(event)
         if event.kind is MessageKind.GROUP_DEAD:
             self._groups.pop(event.group_id, None)

@@ -139,5 +139,5 @@ class Schedule:
         return min(max(min(until_due, list_due - now), _PAUSE_SECONDS), _LOOK_SECONDS)
 
     def overdue(self, now: float) -> float:
-        """Return how long (s) the longest waiting group has been due."""
+        """Return the longest time (s) by which a group's request is late."""
         return max(0.0, now - self._next_due(now))

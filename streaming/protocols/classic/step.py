@@ -209,7 +209,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return leader is None or not leader.is_member
 
     def add_reason(self, kind: str, names: Iterable[str] = ()) -> None:
-        """Add a reason for the next round."""
+        """Add a reason for the group's next rebalance, with the members that caused it."""
         self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
 
     def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:

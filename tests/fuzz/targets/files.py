@@ -51,7 +51,7 @@ def assert_one_line(error: MonitorError) -> None:
 
 
 def _events(group_id: str) -> Iterator[Record]:
-    """Yield events for a group whose state was decoded."""
+    """Yield events that change a group after its state was decoded."""
     log = Log(group_id)
     happened = (
         log.topics(t0=3, t=5),

@@ -113,7 +113,7 @@ def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
 
 
 def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
-    """Return true if a sample from before the stop shows lag: the partition then counts as caught up at this lag."""
+    """Return True if a sample from before the outage shows lag."""
     return any(
         (sample.committed or 0) < sample.end for sample in samples if sample.at <= (outage.stopped_after or 40_000)
     )

@@ -41,7 +41,7 @@ def group_with(intervals: CommitIntervals, changed_at: int = 0) -> KnownGroup:
 
 
 class OneChange:
-    """A tracker that has taken one change, and the groups that the collector knows."""
+    """A tracker of commit pauses after one change of the cluster, and the collector's groups."""
 
     def __init__(self, groups: Mapping[str, CommitIntervals], *names: str, kind: str = "broker-restart") -> None:
         self.groups = {name: group_with(intervals) for name, intervals in groups.items()}

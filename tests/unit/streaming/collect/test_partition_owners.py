@@ -28,7 +28,7 @@ def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None 
 
 
 def stop(partitions: list[int], before: int, committed: int | None = None, **after: Any) -> Stop:
-    """Return a stop of partitions that had all committed the same offset when they stopped (None: no offset)."""
+    """Return the stop of partitions whose consumption ended at the same committed offset (None: no offset)."""
     offsets = {} if committed is None else {"committed": {"t": {str(number): committed for number in partitions}}}
     return Stop(partitions={"t": partitions}, resumed_before=before, **offsets, **after)
 
