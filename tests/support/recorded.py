@@ -174,6 +174,8 @@ class AnyGroup(Log):
                         share[self.random.choice(ids)].setdefault(name, []).append(partition)
             self.shares = share
         if roll > 0.97 and ids:
+            for share in self.shares.values():
+                share.pop("unknown", None)  # a partition has one owner
             self.shares[ids[0]] = {"unknown": [0], **self.shares[ids[0]]}
         evidence = [
             Evidence(source="coordinator-log", reason="said", member_ids=[self._random_member()], kind=kind)
