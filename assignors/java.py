@@ -8,6 +8,7 @@ import binascii
 import struct
 from collections.abc import Iterable, MutableSequence, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from operator import eq
 from typing import Any
 
@@ -63,6 +64,13 @@ def uuid_bits(text: str) -> tuple[int, int]:
         raise BadInput(f"topicId: {text!r} has {len(raw)} bytes, not 16")
     most, least = struct.unpack(">qq", raw)
     return most, least
+
+
+@lru_cache(maxsize=1 << 16)
+def uuid_of(name: str) -> str:
+    """Return a Uuid in Kafka's format that is derived from a name."""
+    digest = blake2b(name.encode(), digest_size=16).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def uuid_hash(bits: tuple[int, int]) -> int:

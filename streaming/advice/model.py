@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import field
 
+from streaming.episodes.story import listed
 from streaming.records.episodes import Bounds, Episode
 from streaming.records.events import Wire
 
@@ -98,6 +99,5 @@ def make_evidence(text: str, episodes: Iterable[Episode] = (), **figures: int | 
 
 def list_text(episodes: Sequence[Episode]) -> str:
     """Return the numbers of episodes as text, such as ``episode 17`` or ``episodes 17, 12, 9 and 4 more``."""
-    numbers = ", ".join(str(episode.episode) for episode in episodes[:_MOST_LISTED])
-    more = f" and {len(episodes) - _MOST_LISTED} more" if len(episodes) > _MOST_LISTED else ""
-    return f"episode{'s' if len(episodes) > 1 else ''} {numbers}{more}"
+    numbers = listed((str(episode.episode) for episode in episodes), _MOST_LISTED)
+    return f"episode{'s' if len(episodes) > 1 else ''} {numbers}"

@@ -36,13 +36,6 @@ CAUSES: dict[str, tuple[str, str]] = {
 }
 
 
-def listed(texts: Iterable[str], most: int) -> str:
-    """Return the first ``most`` texts and the number of the others, as ``c1, c2 and 3 more``."""
-    texts = list(texts)
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
-
-
 def cause_text(kind: str, who: str = "") -> str:
     """Return the kind of a cause, and who caused it, as ``c1 joined``."""
     words, _ = CAUSES.get(kind, (kind, ""))

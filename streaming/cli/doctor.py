@@ -27,7 +27,6 @@ from streaming.spark.checkpoint import settle
 from streaming.spark.resize import resize_advice
 from streaming.spark.session import installed_pyspark, kafka_connector
 
-_NATIVE_MODULE: Final = "rebalance_kernel"
 #: File that ``make packages`` creates if the build of the native code failed.
 _FAILED_BUILD_MARK: Final = Path(sys.prefix) / "without-kernel"
 
@@ -42,7 +41,7 @@ class AssignmentCode(NamedTuple):
 def assignment_code() -> AssignmentCode:
     """Return whether native code (``rebalance-kernel``) or Python computes assignments in this environment."""
     try:
-        module = import_module(_NATIVE_MODULE)
+        module = import_module("rebalance_kernel")
     except ModuleNotFoundError:
         if _FAILED_BUILD_MARK.exists():
             return AssignmentCode("in Python, as kernel/ could not be built; `make packages` shows why", False)

@@ -12,10 +12,9 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.diff_lines import listed
 from streaming.cli.options import AsJson, OnlyGroup, now_ms, offline, option, time_option
 from streaming.cli.output import Progress, file_errors, json_lines
-from streaming.episodes.story import count, duration
+from streaming.episodes.story import count, duration, listed
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
 from streaming.explain.events import LogEvent
 from streaming.explain.reader import Counts, LogReader

@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.table import Table
 
-from streaming.cli.diff_lines import listed
 from streaming.cli.options import AsOneDocument, GroupId, connected, duration_option, flag, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
+from streaming.episodes.story import listed
 from streaming.kafka.compacted_topics import read_episode_records
 from streaming.kafka.group_reader import read_change, read_live, read_rounds
 from streaming.process.terminal import SafeText, fold, nowrap, right, table

@@ -226,14 +226,11 @@ def now_ms() -> int:
 
 def time_option(name: str, help_text: str, **settings: Any) -> Any:
     """Return an option whose value is a time; the command gets it in milliseconds since the epoch."""
-    return option("TIME", help_text, None, name, parser=_parser(name, time_ms), **settings)
+    return option("TIME", help_text, None, name, parser=lambda text: time_ms(text, name), **settings)
 
 
 def duration_option(name: str, help_text: str, default: Any, *, minimum: int = 1, **settings: Any) -> Any:
     """Return an option whose value is a duration; the command gets it in milliseconds."""
-    return option("TIME", help_text, default, name, parser=_parser(name, duration_ms, minimum=minimum), **settings)
-
-
-def _parser(name: str, parse: Callable[..., int], **limits: int) -> Callable[[str], int]:
-    """Return the parser of an option's value; its errors begin with the option's name."""
-    return lambda text: parse(text, name, **limits)
+    return option(
+        "TIME", help_text, default, name, parser=lambda text: duration_ms(text, name, minimum=minimum), **settings
+    )

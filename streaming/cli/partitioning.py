@@ -59,14 +59,11 @@ def parse_key(line: bytes, keys: KeyFormat) -> bytes:
     """Return the record key in a line, as bytes."""
     try:
         if keys == "base64":  # standard or url-safe, with padding
-            return base64.b64decode(line.translate(_JAVA_DEFAULTS), validate=True)
+            return base64.b64decode(line.translate(bytes.maketrans(b"-_", b"+/")), validate=True)
         line.decode()
     except ValueError as error:
         raise InvalidKey(f"key: is not valid {keys}: {error}") from error
     return line
-
-
-_JAVA_DEFAULTS = bytes.maketrans(b"-_", b"+/")
 
 
 @offline("printf 'alice\\nbob\\n' | rebalance-monitor partition --partitions 6")

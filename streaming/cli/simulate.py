@@ -11,9 +11,10 @@ import yaml
 from rich.table import Table
 
 from assignors.assignment import diff
-from streaming.cli.diff_lines import cause_text, listed, share_text
+from streaming.cli.diff_lines import cause_text, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
+from streaming.episodes.story import listed
 from streaming.process.plain import say
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.protocols.families import FAMILIES
@@ -50,9 +51,10 @@ def simulate(
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
-        entries = ((name, e.description, e.members, e.partitions) for name, e in BUILTIN_SCENARIOS.items())
+        entries = [(name, e.description, e.members, e.partitions) for name, e in BUILTIN_SCENARIOS.items()]
         shown = table(("scenario", "what happens", "members", "partitions"), entries, box=None, pad_edge=False)
-        answer(builtin_scenarios.list_builtin_scenarios(), [shown], as_json=as_json)
+        fields = ("name", "says", "members", "partitions")
+        answer([dict(zip(fields, entry, strict=True)) for entry in entries], [shown], as_json=as_json)
         return
     name = scenario or ""
     if show:

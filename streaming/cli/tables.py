@@ -61,9 +61,6 @@ def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dic
     return shares
 
 
-_COUNT_ROWS = ("kept", "revoked", "assigned", "moved", "most", "least")
-
-
 def comparison_table(answer: Mapping[str, Any]) -> Table:
     """Return a table of assignors side by side: one row per member, then the counts; the fewest moves are bold."""
     names, columns = answer["compared"].keys(), answer["compared"].values()
@@ -73,7 +70,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     made.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
     fewest = min(moves) if len(moves) > 1 else None
-    for name in _COUNT_ROWS:
+    for name in ("kept", "revoked", "assigned", "moved", "most", "least"):
         counts = [column.get(name, "") for column in columns]
         cells = (SafeText(str(n), "bold green" if name == "moved" and n == fewest else "") for n in counts)
         made.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)

@@ -63,11 +63,16 @@ def _utc(timestamp: int) -> datetime:
     return datetime.fromtimestamp(timestamp / 1000, tz=UTC)
 
 
+def listed(texts: Iterable[str], most: int) -> str:
+    """Return the first ``most`` texts and the number of the others, as ``c1, c2 and 3 more``."""
+    texts = list(texts)
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def partition_list(holding: Holding) -> str:
     """Return partitions as text, such as ``orders 1, orders 2, orders 3 and 5 more``."""
-    partitions = [f"{topic} {number}" for topic, numbers in holding.items() for number in numbers]
-    more = len(partitions) - _MOST_LISTED
-    return ", ".join(partitions[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
+    return listed((f"{topic} {number}" for topic, numbers in holding.items() for number in numbers), _MOST_LISTED)
 
 
 def _name(member_id: str, names: Mapping[str, str]) -> str:

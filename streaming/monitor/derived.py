@@ -10,10 +10,7 @@ on the protocol:
   round 2 of the same epoch assigns the partitions that round 1 released.
 """
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +18,7 @@ from msgspec import Struct, structs
 
 from assignors import registry
 from assignors.assignment import minus
+from assignors.java import uuid_of
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import NOTHING, GroupState, MemberState, Ownership, next_generation, ownership
@@ -116,15 +114,10 @@ def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
             name,
             topic.partitions,
             None if topic.racks is None else tuple(tuple(racks) for racks in topic.racks),
-            (topic.topic_id or _generated_topic_id(name)) if ids else topic.topic_id,
+            (topic.topic_id or uuid_of(name)) if ids else topic.topic_id,
         )
         for name, topic in state.topics.items()
     }
-
-
-@cache
-def _generated_topic_id(name: str) -> str:
-    return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
 def _with_owned(members: Sequence[MemberState], shares: Mapping[str, TopicPartitions]) -> tuple[MemberState, ...]:

@@ -15,6 +15,7 @@ from streaming.episodes.cost import OffsetSamples, rewound_partitions
 from streaming.episodes.incidents import IncidentState, StoredIncident
 from streaming.episodes.notes import WaitNote
 from streaming.episodes.state import EpisodeState
+from streaming.episodes.story import listed
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
@@ -181,8 +182,7 @@ class _Update:
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
         if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
-            more = f" and {len(rewinds) - _MOST_RESET_TEXTS} more" if len(rewinds) > _MOST_RESET_TEXTS else ""
-            reason = ", ".join(rewinds[:_MOST_RESET_TEXTS]) + more
+            reason = listed(rewinds, _MOST_RESET_TEXTS)
             why = Evidence(source="progress", reason=reason, kind=events.OFFSETS_RESET)
             mark = output_id(self.event, "reset")
             reset, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)

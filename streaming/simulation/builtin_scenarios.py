@@ -114,14 +114,6 @@ def builtin_document(name: str, members: int | None = None, partitions: int | No
     return {"topics": {"orders": partitions}, "events": scenario.events(members, partitions)}
 
 
-def list_builtin_scenarios() -> list[dict[str, Any]]:
-    """Return each built-in scenario as a JSON object."""
-    return [
-        {"name": name, "says": scenario.description, "members": scenario.members, "partitions": scenario.partitions}
-        for name, scenario in BUILTIN_SCENARIOS.items()
-    ]
-
-
 def load_builtin_scenario(name: str, members: int | None = None, partitions: int | None = None) -> Scenario:
     """Return the built-in scenario of this name, with this number of members and partitions."""
     return parse_scenario(builtin_document(name, members, partitions))

@@ -7,12 +7,13 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from assignors.java import uuid_of
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Setup
 from streaming.simulation import results
 from streaming.simulation.changes import RequestedChange
 from streaming.simulation.event_loop import run_scenario, timing_of
-from streaming.simulation.parse import parse_scenario, uuid_of
+from streaming.simulation.parse import parse_scenario
 from streaming.simulation.results import Simulation
 from streaming.simulation.scenario import Scenario, ScenarioEvent
 
@@ -201,18 +202,13 @@ def forecast_change(
     )
     cooperative = [cost.simulation.result for cost in costs if cost.way.protocol == "cooperative"]
     if any(result.round_count > result.rebalances for result in cooperative):
-        unsure.append(_EXTRA_ROUND_WARNING)
+        unsure.append(  # in Kafka the timing of these rounds depends on chance
+            "a cooperative rebalance takes a round more where a member asks for its share only after another that "
+            "gave something up has joined again"
+        )
     if rounds and not few:
-        unsure.append(_UNLISTED_WARNING)
+        unsure.append(f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them")
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
-
-
-_UNLISTED_WARNING: Final = f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them"
-#: Assumption about rounds whose timing depends on chance in Kafka.
-_EXTRA_ROUND_WARNING: Final = (
-    "a cooperative rebalance takes a round more where a member asks for its share only after another that gave "
-    "something up has joined again"
-)
 
 
 def forecast_document(group_id: str, forecast: Forecast) -> dict[str, Any]:

@@ -2,17 +2,15 @@
 
 import json
 import re
-from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
-from hashlib import blake2b
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import yaml
 from msgspec import Meta, Struct, ValidationError, convert, defstruct, structs
 
 from assignors.errors import BadInput
-from assignors.java import uuid_bits
+from assignors.java import uuid_bits, uuid_of
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Held
@@ -86,11 +84,6 @@ _ENTRIES: dict[Kind, type[Struct]] = {
     "partitions": _entry("partitions", dict[str, _Whole]),
     "coordinator_fails": _entry("coordinator_fails", bool),
 }
-
-
-def uuid_of(name: str) -> str:
-    """Return a Uuid in Kafka's format that is derived from a name."""
-    return urlsafe_b64encode(blake2b(name.encode(), digest_size=16).digest()).decode().rstrip("=")
 
 
 def load_scenario(text: str) -> Scenario:

@@ -13,11 +13,11 @@ from msgspec import Struct, structs
 from assignors import registry
 from assignors.assignment import collect_lists, count_moved, diff, minus, size
 from assignors.errors import BadInput, MonitorError
+from assignors.java import uuid_of
 from assignors.model import Assignment, Member, Topic, TopicPartitions
 from streaming.protocols.families import FAMILIES
 from streaming.records.diffs import MemberNames
 from streaming.simulation.live_group import LiveGroup, LiveMember
-from streaming.simulation.parse import uuid_of
 
 
 class ProtocolAssignor(NamedTuple):

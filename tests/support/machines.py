@@ -5,13 +5,14 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Any
 
+from assignors.java import uuid_of
 from assignors.model import Topic
 from streaming.protocols.consumer.step import ConsumerMember
 from streaming.protocols.families import FAMILIES, machine
 from streaming.protocols.machine import Machine
 from streaming.protocols.vocabulary import MachineEvent, MachineOutput, Scheduled, Setup, Stage, Timing
 from streaming.simulation.event_loop import run_scenario
-from streaming.simulation.parse import load_scenario, uuid_of
+from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulation_document as as_json
 
 Rounds = list[dict[str, Any]]
