@@ -111,8 +111,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
     """Return the group before and after the changes; partitions are not assigned yet."""
     if group.kind != "consumer":
-        problem = f"its kind is {group.kind}; what-if supports consumer groups only"
-        raise BadInput(f"group {group.group_id}: {problem}")
+        raise BadInput(f"group {group.group_id}: its kind is {group.kind}; what-if supports consumer groups only")
     gone = {_find_member(group, name).member_id for name in changes.remove}
     topics = _topics(group, changes)
     stay = [member for member in group.members if member.member_id not in gone]
