@@ -130,7 +130,9 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
     """Return a table with one row per group, and with the rest of the downtime budgets if there are service levels."""
     rows = (
         (
-            *(SafeText(overview.latest.group_id, "bold"), overview.kind, status_word(overview.status.status)),
+            SafeText(overview.latest.group_id, "bold"),
+            overview.kind,
+            status_word(overview.status.status),
             len(overview.latest.members),
             "" if overview.lag is None else f"{overview.lag:,}",
             "" if overview.today is None else bounds_text(overview.today.total_ms, is_time=True),

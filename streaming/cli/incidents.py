@@ -114,9 +114,13 @@ def incident_table(listed: Iterable[Incident]) -> Table:
     """Return a table with one row per incident; it has a column with closing times if any incident is closed."""
     rows = (
         (
-            *(SafeText(incident.group_id, "bold"), incident.incident, incident.kind),
+            SafeText(incident.group_id, "bold"),
+            incident.incident,
+            incident.kind,
             SafeText(incident.status, "bold red" if incident.status == "open" else "dim"),
-            *(utc(incident.opened_at), incident.closed_at and utc(incident.closed_at), incident.times),
+            utc(incident.opened_at),
+            incident.closed_at and utc(incident.closed_at),
+            incident.times,
             incident.story + _pauses_text(incident),
         )
         for incident in listed

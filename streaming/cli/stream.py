@@ -87,8 +87,16 @@ def run_stream(
     log_file = None if "://" in checkpoint else Path(checkpoint) / "spark.log"
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     job = StreamOptions(
-        *(checkpoint, available_now, max_offsets_per_trigger, trigger_interval, buckets, forget_after, jvm),
-        *(metrics_host, metrics_port, on_data_loss),
+        checkpoint=checkpoint,
+        available_now=available_now,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        trigger_interval_ms=trigger_interval,
+        buckets=buckets,
+        forget_after_ms=forget_after,
+        session=jvm,
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
+        on_data_loss=on_data_loss,
     )
     with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
         run(settings, job, session.stop, report)

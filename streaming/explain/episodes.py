@@ -67,7 +67,11 @@ class EpisodeBuilder:
         if last is not None and item.is_follow_up and not item.joined and not item.gone:
             number = 2 if item.began - (last.ended or last.began) < QUIET_MS else 1
         diff = Diff(
-            **{name: getattr(item, name) for name in ("group_id", "protocol", "assignor", "cause", "kind")},
+            group_id=item.group_id,
+            protocol=item.protocol,
+            assignor=item.assignor,
+            cause=item.cause,
+            kind=item.kind,
             generation=-1 if item.number is None else item.number,
             group_epoch=None,
             round=number,

@@ -17,7 +17,7 @@ No clock is read, and times of different members are never compared.
 """
 
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
@@ -288,10 +288,6 @@ def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) 
     return as_lists(released)
 
 
-#: Fields that an observed member takes unchanged from the state of the member.
-_MEMBER_FIELDS: Final = ("member_id", "topics", "rack_id", "session_timeout_ms", "client_id", "client_host")
-
-
 def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
     order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
@@ -304,9 +300,14 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
         timestamp=when,
         members=[
             events.ObservedMember(
-                **{name: getattr(member, name) for name in _MEMBER_FIELDS},
+                member_id=member.member_id,
+                topics=member.topics,
                 assigned=dict(member.owned),
                 group_instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                session_timeout_ms=member.session_timeout_ms,
+                client_id=member.client_id,
+                client_host=member.client_host,
             )
             for member in sorted(members, key=lambda reporting: order.get(reporting.member_id, len(order)))
         ],

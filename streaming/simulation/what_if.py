@@ -208,7 +208,9 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
     subscribed = {topic for member in change.after.members for topic in member.topics}
     partition_count = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
     return Outlook(
-        *(way, own, assignment),
+        way,
+        own,
+        assignment,
         rounds=rounds,
         exact_rounds=exact,
         moved=count_moved(change.owned, assignment),
