@@ -44,7 +44,7 @@ def group_templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, D
 
 
 def encoded_records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict[str, Diff]]]:
-    """Yield the encoded episodes of each group, with the group's latest assignment and rounds."""
+    """Yield each episode of each group, encoded, with the group's latest assignment and rounds."""
     kinds = group_templates()
     for group in range(GROUPS):
         episodes, assignment, rounds = kinds[group % len(kinds)]

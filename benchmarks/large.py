@@ -263,7 +263,7 @@ def _restart_members(groups: list[Coordinated], log: OffsetsTopicWriter, other_m
 def _wait_for_last_epoch(
     monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
 ) -> None:
-    """Wait until every group is in its last epoch; meanwhile, record the server's newest round."""
+    """Wait until every group has reached the last epoch; meanwhile, record the newest round's number in ``serve``."""
     by = time.monotonic() + patience
     while True:
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]

@@ -108,7 +108,7 @@ class Bench:
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
-        """Return the rows of a topic from the beginning; the number of rows per batch may be limited."""
+        """Return a streaming DataFrame of a topic from its beginning; ``per_batch``: the most rows in a batch."""
         options = {"subscribe": topic, "startingOffsets": "earliest"}
         if per_batch:
             options["maxOffsetsPerTrigger"] = str(per_batch)
@@ -277,7 +277,7 @@ def main() -> None:
 
 
 def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
-    """Return the throughput table, relative to the passthrough, and the description of the measurement."""
+    """Return the throughput table, each variant relative to the stateless passthrough, and how it was measured."""
     base = runs["(a) passthrough"]
     rows = []
     for name, run in sorted(runs.items()):

@@ -218,5 +218,5 @@ def _lateness(part: ComponentState) -> Late:
 
 
 def with_unreachable_kafka(freshness: Freshness, since: int) -> Freshness:
-    """Return the freshness, marked as outdated since ``since`` (ms) because no broker of Kafka answers."""
+    """Return ``freshness`` with the data marked as outdated since ``since`` (ms), because no Kafka broker answers."""
     return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))

@@ -113,7 +113,7 @@ class _Division:
         self._free = dict.fromkeys(unmatched)
 
     def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
-        """Assign each member in turn the next partitions with a replica in its rack, up to the member's room."""
+        """Assign each member the next free partitions with a replica in its rack, as many as its quota still allows."""
         in_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
         for partition, at in enumerate(racks):
             for rack in {*at, None}:

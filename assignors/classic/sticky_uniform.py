@@ -156,7 +156,7 @@ def _assign_in_racks(
 
 
 class _RackCircle:
-    """Round-robin queue of the members below the floor, followed by members at the floor that may get one more."""
+    """Queue of members: in turn those below the minimum quota, then those that may get one above the minimum."""
 
     def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
         self._rack = racks.of_member

@@ -337,7 +337,7 @@ def work_after(owned: Work, change: WorkChange) -> Work:
 
 
 def work_on_wire(work: Work) -> Work:
-    """Return ``work`` in the order that it has after it was sent and decoded (``ExtendedAssignment.toStruct``)."""
+    """Return the connectors and tasks in their order after serialization (``ExtendedAssignment.toStruct``)."""
     names = list(dict.fromkeys(work.connectors))
     connectors = in_hash_order(names, capacity=hash_set_copy_capacity(len(names)))
     tasks: dict[str, list[Task]] = {name: [] for name in connectors}

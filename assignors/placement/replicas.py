@@ -35,7 +35,7 @@ class InvalidReplicationFactor(InvalidPlacement):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker; ``fenced`` ones are registered but not in service (KRaft)."""
+    """A broker; if ``fenced``, it is registered but not in service (KRaft)."""
 
     id: int
     rack: str | None = None

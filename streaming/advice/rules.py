@@ -63,9 +63,9 @@ def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) 
 
 
 def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
-    """Return the episodes whose rounds advice needs: for each group deploys, then its newest other episodes.
+    """Return the episodes whose rounds advice needs: each group's deploys, then its newest other episodes.
 
-    Groups with the longest stops come first. The episodes have at most :data:`MOST_ROUNDS` rounds together.
+    Groups with the longest downtime come first. The episodes have at most :data:`MOST_ROUNDS` rounds together.
     """
     by_group: dict[str, list[Episode]] = {}
     for episode in episodes:

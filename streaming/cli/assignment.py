@@ -34,7 +34,7 @@ class TooLarge(BadInput):
 
 
 class _InputStruct(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of the types of the input: frozen, camelCase in JSON; unknown fields are ignored, wrong types refused."""
+    """Base class of the types in JSON input: frozen, camelCase; unknown fields are ignored, wrong types are refused."""
 
 
 class TopicLine(_InputStruct, frozen=True):

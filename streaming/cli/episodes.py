@@ -79,7 +79,7 @@ def _member_names(members: EpisodeMembers) -> dict[str, str]:
 
 
 def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the reason and the source of evidence; a reason that names no member gets the members' names."""
+    """Return the reason and the source of evidence; the members' names precede a reason that names none of them."""
     reason = short_member(with_display_names(item.reason, names))
     subject = short_member(names_text(item.member_ids, names))
     is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)

@@ -188,7 +188,7 @@ def episode_table(episodes: Iterable[Episode]) -> Table:
 
 
 def owner_table(lines: Sequence[OwnerLine]) -> Table:
-    """Return a table with one row per member."""
+    """Return a table of a group's members, with the partitions or tasks that each member owns."""
     rows = []
     for line in lines:
         owns = SafeText(share_text(line.owned))

@@ -30,7 +30,7 @@ def option(metavar: str, help_text: str, default: Any, *names: str, **settings: 
 
 
 def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> Any:
-    """Return a command's parameter that is an option without a value, or with one value of a list."""
+    """Return the default value of a Typer parameter: an option without a value, or with one value of a list."""
     return typer.Option(default, name, help=help_text, **settings)
 
 

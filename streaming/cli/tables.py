@@ -81,7 +81,7 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
 
 
 def placement_table(answer: Mapping[str, Sequence[int]]) -> Table:
-    """Return a table with one row per partition."""
+    """Return a table of replica placements, with one row per partition."""
     rows = ((partition, brokers[0], ", ".join(map(str, brokers))) for partition, brokers in answer.items())
     return table((right("partition"), right("leader"), "replicas"), rows)
 

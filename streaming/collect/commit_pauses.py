@@ -25,7 +25,7 @@ _GroupOf = Callable[[str], KnownGroup | None]
 
 
 class CommitPauses:
-    """Publishes the pauses of groups around each change of their coordinators, once the groups commit again."""
+    """Publishes how long groups did not commit while their coordinator changed, once they commit again."""
 
     def __init__(self, source: str) -> None:
         self._source = source

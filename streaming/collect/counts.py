@@ -96,7 +96,7 @@ class PublishedState:
 
 
 def read_published(settings: Settings, source: str, each: Callable[[Message], None] = lambda _: None) -> PublishedState:
-    """Return the state from the membership topic, which is read once; ``each`` is called with every record."""
+    """Read the membership topic once and return a collector's published state; call ``each`` with every record."""
     published = PublishedState(source)
     for message in read_to_end(settings.kafka, settings.topics.membership):
         published.take(message)

@@ -101,7 +101,7 @@ class Fold:
         return outcomes
 
     def settle(self) -> list[Outcome]:
-        """Return the outcomes of the current run of records, which is complete."""
+        """End the current run of records with one timestamp; return their outcomes: events and rejected records."""
         for group_id, record in self._resumed.items():
             self._add_resumed(self.groups[group_id], record)
         self._resumed = {}

@@ -115,7 +115,7 @@ _SPAN_FIELDS: Final = ("episode", "kind", "sure", "protocol", "assignor", "story
 
 
 def _span_attributes(episode: Episode) -> dict[str, Any]:
-    """Return the attributes of an episode's span, without unknown ones."""
+    """Return the attributes of an episode's span; attributes without a value are left out."""
     downtime, cost = episode.downtime, episode.cost
     values = {
         "messaging.system": "kafka",

@@ -283,9 +283,9 @@ class Stall:
         self._last_check: float | None = None
 
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
-        """Return the bounds of partitions without progress for ``STALL_SECONDS``, with unread or lost records.
+        """Return the first and end offsets of partitions that were not read for ``STALL_SECONDS`` and lost records.
 
-        Partitions with unread records count only if no partition was read: a client reads them one after another.
+        If no partition was read, those with unread records are added: a client reads partitions one after another.
         """
         if self._last_check is not None and now - self._last_check < STALL_SECONDS:
             return {}

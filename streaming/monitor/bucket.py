@@ -69,7 +69,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
 
 
 class _Step:
-    """Uncommitted changes of one group by a batch, and the output records of these changes."""
+    """Changes of one group by consecutive records, not yet stored in the bucket, and the resulting output records."""
 
     def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
         self.group_id: str | None = None

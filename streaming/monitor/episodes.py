@@ -1,9 +1,9 @@
 """Updates of a group's episode and incidents by its events, and the timer event ``group.quiet``.
 
-The timer does not change a group. It writes a ``group.quiet`` with the id of the last note to the log. The episode
-ends when that event is read back, unless another note came first. So a replay of the log needs no timer.
-
-Incidents change with each note of an episode, with new partition counts, and when the group is quiet or deleted.
+Notes are rounds, rejoins and waits. The timer does not change a group: it writes a ``group.quiet`` with the id of the
+last note to the membership log. The episode ends when the stream reads that event, unless a newer note came first. So
+a replay of the log needs no timer. Incidents change with each note, with new partition counts, and when the group is
+quiet or deleted.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ class _Update:
         self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
     def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
-        """Store the newest episode, and mark it and the episode that has ended as changed."""
+        """Store the newest episode and output it, after the final state of an episode that has ended."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
         self.episodes.append(EpisodeOutput(self.event, state, closed=False))

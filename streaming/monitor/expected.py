@@ -165,7 +165,7 @@ def _is_shared_evenly(
 def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """Return the partition counts by the assignment of topics whose count in the membership log differs."""
+    """Return the partition counts that the assignment shows, for topics with another count in the membership log."""
     by_topic = collect_lists(assigned.values())
     counts = {}
     for topic in sorted({name for member in members for name in member.topics}):

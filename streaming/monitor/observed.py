@@ -225,7 +225,7 @@ def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
 
 
 def _is_follow_up(state: GroupState, seen: MemberDifferences, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Return whether a round belongs to the previous round's rebalance; ``again``: that round was not delivered."""
+    """Return whether a round continues the previous round's rebalance; ``again``: the previous one was undelivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False

@@ -334,7 +334,7 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def step(self, group: S, at: int) -> Step[S, M]:
-        """Return a step that begins with this group at the time ``at``."""
+        """Return the step that applies an event to the group at the time ``at`` (ms)."""
 
     def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """Return the group after ``event``, and the outputs of applying it.

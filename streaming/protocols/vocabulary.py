@@ -95,7 +95,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Parameters of a machine: the timing model, the assignor, and member ids."""
+    """Parameters of a protocol's state machine: timing model, assignor, and functions for member ids and view lag."""
 
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"

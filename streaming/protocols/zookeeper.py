@@ -69,7 +69,7 @@ class SessionGone(vocabulary.MemberCalls, frozen=True):
 
 
 class Watched(vocabulary.MemberCalls, frozen=True):
-    """Watches notify consumers, which read the paths, stop, and release their partitions."""
+    """ZooKeeper notifies consumers of a changed path; they read the paths, stop, and release their partitions."""
 
     number: int = 0
 

@@ -90,7 +90,7 @@ def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
 
 
 def _is_better(before: Bounds | None, after: Bounds | None) -> bool | None:
-    """Return whether the second figure is surely lower (True) or higher (False)."""
+    """Return True if ``after`` is surely lower than ``before``, False if it is surely higher, else None."""
     if before is None or after is None:
         return None
     if after[1] is not None and after[1] < before[0]:

@@ -188,7 +188,7 @@ class Board:
         return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": next_cursor}
 
     def progress_event(self) -> bytes:
-        """Return the event with the feed's status."""
+        """Return the server-sent event ``progress``, which contains the feed's status."""
         return _event("progress", self.status_document())
 
     def stories(self, wanted: FeedFilter, seq: int) -> bytes:
@@ -253,7 +253,7 @@ class Board:
             event.set()
 
     def close(self) -> None:
-        """End every stream, as the process is about to end."""
+        """End the event streams of all clients before the process ends."""
         self.closing = True
         self.wake()
 
@@ -277,7 +277,7 @@ STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
 
 class Stale(Struct, frozen=True):
-    """Why the data is outdated, and since when (ms). ``reason`` is a clause that "since …" can follow."""
+    """The reason for outdated data, and its start (ms). Messages continue the clause ``reason`` with "since …"."""
 
     kind: StaleKind
     reason: str

@@ -33,10 +33,10 @@ STALLED_SECONDS: Final = 15.0
 
 
 class Follower:
-    """Thread that reads records from the source, stores them in the history, and publishes them on the board.
+    """Thread that reads records from ``source``, stores them in ``history``, and updates ``board`` with them.
 
-    ``failed`` is called, on this thread, if it ends for another reason. ``freshness`` returns the freshness of the
-    components that write the topics, at a time of the monotonic clock.
+    On a failure, the thread calls ``failed`` and ends. ``freshness`` returns the freshness of the components that
+    write the topics, at a time of the monotonic clock.
     """
 
     def __init__(

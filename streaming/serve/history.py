@@ -221,11 +221,11 @@ class History:
             log.warning("%s: not usable, skipped: %s", where, error)
 
     def _store_place(self, record: TopicRecord, group: int) -> int | None:
-        """Return the time (ms) at which a group's newest record in its topic was written; None for an older record.
+        """Store the record as its group's newest in the topic, and return its time (ms); None if a newer one is stored.
 
-        Within a partition the order of a group's records is known, whatever the clocks were. If the topic got more
-        partitions, a group may have records in two of them: between two partitions the time of writing decides. The
-        returned time is never less than that of the group's previous record in the same partition.
+        Within a partition, a group's records are in order, whatever the clocks were. If the topic got more partitions,
+        a group may have records in two of them: then the record with the later timestamp is newer. The returned time
+        is never less than that of the group's previous record in the same partition.
         """
         row = self._connection.execute(
             "INSERT INTO places VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET partition = excluded.partition, written ="
@@ -361,7 +361,7 @@ class History:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return how many bytes of the file have data."""
+    """Return how many bytes of the SQLite file are in use: all pages except free pages."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

@@ -167,7 +167,7 @@ def _revoked(diff: Diff) -> set[tuple[str, int]]:
 
 
 def _state(diff: Diff, members: int) -> StateName:
-    """Return the state that Kafka would report; a rebalance's last round leaves no revoked partition unassigned."""
+    """Return Kafka's name for the group's state; while a revoked partition is unassigned, the rebalance continues."""
     if diff.cause.kind == "group.deleted":
         return "Dead"
     if members == 0:

@@ -214,7 +214,7 @@ class Proxies:
         return cls(header, networks)
 
     def is_proxied(self, request: Request) -> bool:
-        """Return True if the request comes from one of the proxies."""
+        """Return True if the request comes from a trusted proxy (``--trusted-proxy``)."""
         try:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:

@@ -136,7 +136,7 @@ def cost_figures(cost: ChangeCost) -> dict[str, Any]:
 
 
 def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
-    """Return a sentence about the change's cost in the group as configured, and under the cheapest way to rebalance."""
+    """Return a sentence about the downtime that a change costs, as the group is configured and in the cheapest way."""
     mine = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
     sentence = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"

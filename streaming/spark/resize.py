@@ -159,7 +159,7 @@ def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged: Path
 
 
 def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Store a bucket's only row as the bucket's state."""
+    """Store the only input row of a bucket as the bucket's state."""
     for part in parts:
         state.update((bytes(part.iloc[0, 1]),))
     return iter(())

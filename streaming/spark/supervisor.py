@@ -48,7 +48,7 @@ class BatchLimit:
             self._next = min(self._most, self.value * 2)
 
     def has_changed(self) -> bool:
-        """Return True if the query must restart with another limit; ``value`` is then the new limit."""
+        """Set ``value`` to the limit of the next batches; return True if it changed, so that the query must restart."""
         previous, self.value = self.value, self._next
         return previous != self.value
 

@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
 
 
 def processes_with(marker: str) -> list[str]:
-    """Return the command lines of all processes whose environment contains the marker."""
+    """Return the command lines of all processes with ``marker`` in their environment."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -31,7 +31,7 @@ class Case:
     active: bool = True
 
     def fault_of(self, report: Report) -> str:
-        """Return the fault's name in the table's row for the component that reports the fault."""
+        """Return the fault's name in the table of faults, in the row of the component that makes this report."""
         if report.fault:
             return report.fault
         return self.fault if report.component == self.where else f"the {self.where}: {self.fault}"

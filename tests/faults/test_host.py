@@ -39,7 +39,7 @@ for _ in sys.stdin:
 
 
 class Answer(NamedTuple):
-    """The result of a program: its clock and durations, in seconds."""
+    """The figures that a test program reports: its clock, and the durations of its waits and writes, in seconds."""
 
     clock: float
     waits: list[float]

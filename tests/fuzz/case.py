@@ -57,7 +57,7 @@ def pack(case: Case) -> bytes:
 
 
 def unpack(data: bytes) -> Case | None:
-    """Return the case that is packed into a string of bytes; None if the bytes are invalid."""
+    """Decode a case that :func:`pack` encoded; return None if the bytes are invalid."""
     try:
         return _packed.decode(data)
     except msgspec.MsgspecError:

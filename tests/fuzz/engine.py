@@ -58,7 +58,7 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
 
 
 class _Cases:
-    """Generates and checks the cases of one run."""
+    """Generates and checks the test cases of one fuzzing run."""
 
     def __init__(self, target: Target, folder: Path) -> None:
         bound_memory()

@@ -26,7 +26,7 @@ CASES = 24
 
 
 def main() -> None:
-    """Write samples with the results of the released Java classes for all three families."""
+    """Write golden samples of the consumer, ZooKeeper and Connect assignors, computed by the released Java classes."""
     with Oracle("current") as jvm:
         for assignor, kind, equal in (
             ("uniform", "homogeneous", True),

@@ -72,7 +72,7 @@ def _bound(run: Soak, account: Account) -> str:
 
 
 def slopes(run: Soak) -> dict[str, Slope]:
-    """Return the growth of each process's memory, measured without faults, by process name."""
+    """Return the growth of each process's memory, by process name, in the phase without injected faults."""
     return {
         name: slope(run.recorder.since(name, run.rest))
         for name in run.recorder.samples

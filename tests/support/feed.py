@@ -51,7 +51,7 @@ def records(diffs: Iterable[Diff], *, start: int = 0, partition: int = 0) -> lis
 
 
 def message(diff: Diff) -> dict[str, object]:
-    """Return the arguments of a producer's call for a record, without the topic."""
+    """Return key, value and headers of a diff's record, as arguments for ``Producer.produce``."""
     return {
         "key": diff.group_id.encode(),
         "value": encode(diff),

@@ -87,7 +87,7 @@ class StoryBuilder:
 
 
 class StoryTable:
-    """Builds the episodes and incidents of all groups, as records with offsets."""
+    """Builds the episodes and incidents of all groups from their diffs, as topic records with offsets."""
 
     def __init__(self) -> None:
         self._builders: dict[str, StoryBuilder] = {}

@@ -96,7 +96,7 @@ class ModernGroup:
     _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
-        """Set a part of the group, or the entry ``key`` of a mapping part; the value None removes the entry."""
+        """Set the field ``part``, or its entry ``key`` if the field is a mapping; the value None removes the entry."""
         if part in ("epoch", "target_epoch", "topology"):
             setattr(self, part, value)
             return

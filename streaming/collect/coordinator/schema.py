@@ -209,7 +209,7 @@ class Value(NamedTuple):
 
 
 def versioned(data: bytes) -> Reader:
-    """Return a reader after the version field of embedded metadata; raise MalformedRecord for a negative version."""
+    """Return a reader of embedded metadata that has read its version; raise MalformedRecord if it is negative."""
     reader = Reader(data)
     reader.version = reader.int16("version")
     if reader.version < 0:

@@ -1,4 +1,4 @@
-"""Reads each group's last event by any collector, to resume from it, and the events of other collectors."""
+"""Reads each group's last event when a polling collector starts, and the later events of other collectors."""
 
 from collections.abc import Callable
 from typing import Final
@@ -70,7 +70,7 @@ class OtherCollectors(Closeable):
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 
     def poll(self) -> list[Event]:
-        """Return the snapshots and deletions by other collectors since the last call, in order; never waits."""
+        """Return the snapshots and deletions that other collectors published since the last call; never waits."""
         events = []
         for message in self._reader.poll(0, _MOST):
             event = _decoded(message) if _is_snapshot(message, self._wanted) else None

@@ -299,7 +299,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:
-        """Schedule the end of members' sessions and of their times to give up partitions."""
+        """Schedule each member's session timeout, or while it must revoke partitions, an earlier rebalance timeout."""
         for name in names:
             member = self.members[name]
             if not member.is_member:

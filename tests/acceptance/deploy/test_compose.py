@@ -86,7 +86,7 @@ def _command() -> list[str]:
 
 @contextmanager
 def compose_project() -> Iterator[Compose]:
-    """Yield the project before its start; afterwards, remove all of its containers, volumes and networks."""
+    """Yield the Compose project before it is started; afterwards, remove its containers, volumes and networks."""
     docker_client()
     command = _command()
     kafka, serve = free_ports(2)

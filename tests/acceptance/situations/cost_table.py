@@ -17,7 +17,7 @@ _NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "connect": "C
 
 
 def write(by_interval: Mapping[int, list[ComparedCost]]) -> None:
-    """Write one table for each commit interval (ms), and the CSV file."""
+    """Write a table of true and reported costs for each commit interval (ms), and all costs into the CSV file."""
     every = [item for of_interval in by_interval.values() for item in of_interval]
     inside, in_each = sum(item.inside for item in every), sum(item.inside_per_partition for item in every)
     parts = [

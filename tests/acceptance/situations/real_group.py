@@ -314,7 +314,7 @@ class RealGroup:
         return seen is None or seen >= received
 
     def _generations(self, view: LiveStream) -> tuple[int | None, int]:
-        """Return the newest generation or epoch in a view, and the newest one that Java consumers received."""
+        """Return the newest generation or epoch in a monitor's diffs, and the newest that Java consumers received."""
         received = [
             callback.generation
             for callback in self.stage.java.callbacks
@@ -331,11 +331,11 @@ class RealGroup:
         return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS
 
     def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if a view shows all members and the quiet time has passed since the last change."""
+        """Return true if a monitor shows all members and the quiet time has passed since the last change."""
         return self._shows_all_members(view, before) and view.rest(self.group_id)
 
     def settle(self, before: dict[str, dict[str, str]]) -> None:
-        """Wait until the group is complete and quiet in every view; ``before``: the member ids before the change."""
+        """Wait until each monitor shows all members and the quiet time is over; ``before``: the earlier member ids."""
         self.whole()
         for name, view in self.views.items():
             try:

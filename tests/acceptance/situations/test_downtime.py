@@ -46,7 +46,7 @@ def cluster() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def lines() -> Iterator[dict[str, list[Line]]]:
-    """Yield a dict that collects the table's lines by client; the lines are written at the end."""
+    """Yield a dict for the lines of the downtime table, by client; afterwards, write the table into the document."""
     lines_by_client: dict[str, list[Line]] = {}
     yield lines_by_client
     if os.environ.get("WRITE_DOWNTIME") and lines_by_client.keys() == CLIENTS.keys():

@@ -1,4 +1,4 @@
-"""Compares the episodes and incidents in a view with the changes of a group."""
+"""Compares each monitor's episodes and incidents of a group with the changes that the test made to the group."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def jvm_killed(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def stopped(site: Site, name: str) -> Iterator[list[Report]]:
-    """Stop all processes of the component with SIGSTOP until the stop is reported."""
+    """Stop all processes of a component with SIGSTOP until the end of the block; yield the expected reports."""
     pids = site.pids(name)
     reports = site.silence() if name == "broker" else [site.metrics_unavailable(name)]
     for pid in pids:

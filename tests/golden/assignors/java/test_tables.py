@@ -1,4 +1,4 @@
-"""Hash tables in the iteration order of a JVM, with trees and removals (``tests/oracle/record_java.py``)."""
+"""Hash tables iterate as in a JVM, also with tree buckets and after removals (``tests/oracle/record_java.py``)."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def groups_of(cluster: KafkaCluster, broker: int, prefix: str) -> Iterator[str]:
 
 
 def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[CollectorProcess, int]:
-    """Return a collector, and a coordinator that is neither the controller (1) nor the collector's own coordinator."""
+    """Return a collector, and a coordinator that is neither the controller (1) nor coordinates the collector."""
     while True:
         collecting = CollectorProcess(cluster.bootstrap_servers, "pauses-.*", log=folder / "collect.log")
         leaders = {cluster.leader(OFFSETS_TOPIC, number) for number in range(_OFFSETS_PARTITIONS)}
@@ -241,7 +241,7 @@ def paused(view: LiveStream, kind: str, subject: str) -> Incident | None:
 
 
 def explained(view: LiveStream, group: str) -> list[Episode]:
-    """Return a group's episodes as readers show them: with the incident of the cluster that explains them."""
+    """Return a group's episodes with the cluster incidents that explain them, as ``serve`` shows them."""
     incidents = [incident for incident in view.incidents(CLUSTER) if group in incident.groups]
     return [explain_episode(episode, incidents) for episode in view.episodes(group)]
 

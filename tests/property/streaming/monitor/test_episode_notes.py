@@ -41,7 +41,7 @@ class Groups:
         self.log = [event for source_event in plain for event in self.delayed_events(source_event)]
 
     def delayed_events(self, event: Event) -> Iterator[Event]:
-        """Yield the event, later if a pause of its group was drawn, and at random a ``group.quiet`` event after it."""
+        """Yield the event, delayed by its group's random pauses, its evidence, and at random a ``group.quiet``."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]

@@ -1,4 +1,4 @@
-"""The list of rebalancing groups: the request to each broker, failed requests, and groups without permission."""
+"""Listing of rebalancing groups: one request to each broker, failed requests, and users who see no group."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LOG = Path("spark.log")
 
 
 class OneContext:
-    """A fake SparkContext that counts the calls of ``stop``; these raise ``error``, if given, as without a JVM."""
+    """A fake SparkContext that counts calls of ``stop``; each call raises ``error``, if given, as without a JVM."""
 
     def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
         self.stopped, self._error, self._responds = 0, error, responds
