@@ -76,7 +76,7 @@ def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
 
 
 def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[GroupShape]:
-    """Return shapes for the old consumer's assignors, which use neither racks nor owned partitions."""
+    """Yield shapes for ZooKeeper-based groups, whose assignors use neither racks nor owned partitions."""
     for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
         for buckets, join in product((1, 5), (False, True)):
             yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")

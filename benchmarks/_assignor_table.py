@@ -184,7 +184,7 @@ def overview_table(rows: dict[str, list[str]], protocol: str) -> str:
 
 
 def csv_cells(name: str, row: Row, protocol: str) -> list[str]:
-    """Return the cells of a measured row."""
+    """Return the CSV cells of one measured case: the parts of its name, its times and their ratios."""
     ours, jvm, peer = row["ours"], row["jvm"], row["peer"]
     if protocol == "consumer":
         python = row["python"]

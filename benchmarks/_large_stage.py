@@ -29,7 +29,7 @@ EVENT_TIMEOUT_SECONDS = 300.0
 
 
 class OffsetsTopicWriter:
-    """Writes to ``__consumer_offsets``; each write of a coordinator has its own timestamp."""
+    """Writes records to ``__consumer_offsets`` as a group coordinator does, with one timestamp per write."""
 
     def __init__(self, servers: str) -> None:
         self._producer = Producer(

@@ -52,7 +52,7 @@ class ComponentCost:
         self.memory = max(self.memory, memory)
 
     def next_lap(self) -> float:
-        """Return the component's processor seconds since the previous call."""
+        """Return the CPU seconds that the component has used since the previous call."""
         self.sample()
         total = sum(self._cpu_seconds.values())
         spent, self._before = total - self._before, total

@@ -28,7 +28,7 @@ START_MS = 1_700_000_000_000
 
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """Return ``count`` events; the first ``groups × 21`` create the groups and count towards the 10 % changes."""
+    """Yield ``count`` events, of which a tenth change a group; the first ``groups × 21`` changes create the groups."""
     load = _Load(seed)
     for _ in range(groups):
         yield from load.new_group()

@@ -57,7 +57,7 @@ def environment(release: str) -> Path:
 
 
 def test(release: str, options: list[str]) -> bool:
-    """Return true if the job's tests pass with that PySpark release."""
+    """Return true if the Spark job's tests pass with PySpark ``release``."""
     python, folder = environment(release), jars(release, ROOT / ".venvs" / f"jars-{release}")
     tests = [*OVER_FILES, *(OVER_KAFKA if folder else ())]
     listed = json.loads(uv("pip", "list", "--quiet", "--format", "json", "--python", str(python)))

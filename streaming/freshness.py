@@ -72,8 +72,8 @@ def encode_heartbeat(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec
 def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) -> None:
     """Raise MalformedHeartbeat for a heartbeat that no component of the monitor can have written.
 
-    Such a heartbeat is of a second stream, has a time more than a day from its record's time ``written_ms``, or that
-    time is in the future.
+    Its stream id is not the monitor's, its time differs from its record's time ``written_ms`` by more than a day, or
+    ``written_ms`` is more than a day in the future.
     """
     if heartbeat.part == "stream" and heartbeat.id != STREAM_ID:
         problem = f"stream {heartbeat.id!r} is not {STREAM_ID!r}, the only one"

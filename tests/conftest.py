@@ -38,6 +38,6 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Kafka]:
-    """One cluster for the whole run; tests keep apart by unique topic and group names."""
+    """One Kafka cluster for the whole run; each test uses its own topics and groups, with unique names."""
     with kafka_under_test() as kafka:
         yield kafka

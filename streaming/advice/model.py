@@ -79,7 +79,7 @@ class Replay(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Result of a rule; ``settings`` use the option names of Kafka's Java consumer, ``unsure`` has unproven claims."""
+    """Result of a rule. ``settings``: options of Kafka's Java consumer. ``unsure``: claims that are not proven."""
 
     severity: Severity
     evidence: Sequence[AdviceEvidence]

@@ -106,7 +106,7 @@ class Session:
 
     @cached_property
     def stop(self) -> threading.Event:
-        """An event that SIGTERM and Ctrl-C set. Read it before slow imports, so that no signal is lost."""
+        """An event that SIGTERM and Ctrl-C set, once this property was read; so read it before slow imports."""
         from streaming.process.service import stop_on_signals
 
         return stop_on_signals()

@@ -37,9 +37,9 @@ def replayed_diffs(
     listing: ListedMembers | None = None,
     until: Callable[[], bool] = lambda: False,
 ) -> Iterator[DiffRecord]:
-    """Yield the diffs of all events in the membership topic; ``partition`` and ``offset`` are those of the event.
+    """Compute and yield the diffs of all events in the membership topic, each with its event's partition and offset.
 
-    ``listing``: which members diffs list; None: as in the settings. The replay stops early if ``until()`` is true.
+    ``listing``: the members that diffs list; None: as configured. The replay stops early if ``until()`` is true.
     """
     history = RecordedHistory(replay_sinks(settings, listing))
     for output in history.play(read_log(settings, group, until=until)):

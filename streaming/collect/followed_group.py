@@ -149,7 +149,7 @@ class FollowedGroup(CoordinatedGroup):
     def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
         """Return evidence that another broker became coordinator shortly before this record.
 
-        The new leader's first record has the time of the move. If ``record`` is that record, the move may be days old.
+        Empty if ``record`` is the new leader's first record: the time of the move is then unknown, maybe days ago.
         """
         elapsed_ms = record.timestamp - leader_since
         if not 0 <= self.leader_epoch < record.leader_epoch or not 0 < elapsed_ms <= MOVE_MS:

@@ -155,7 +155,7 @@ class Publisher:
                 return
 
     def publish(self, items: Iterable[Outcome | Event], place: ResumePoint | None) -> list[OutgoingRecord]:
-        """Write a batch, and if ``place`` is set the offsets after it, in one transaction; return the written records.
+        """Write a batch in one transaction, with the offsets of ``place`` (None: without); return the written records.
 
         Raises:
             OutsideFailure: the cluster refuses, or does not answer while the collector stops.

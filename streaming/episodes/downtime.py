@@ -102,7 +102,7 @@ class Outages(Struct, array_like=True, gc=False):
     missed: int = 0
 
     def tracked(self) -> list[tuple[str, int, Outage]]:
-        """Return all tracked partitions as (topic, partition, outage)."""
+        """Return all partitions whose downtime is being measured, as (topic, partition, outage)."""
         return [(topic, p, outage) for topic, outages in self.partitions.items() for p, outage in outages.items()]
 
     def add_source(self, source: str) -> None:

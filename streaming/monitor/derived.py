@@ -40,7 +40,7 @@ def protocol(members: Iterable[MemberState]) -> str:
 
 
 def classic_assignor(members: Sequence[MemberState]) -> str:
-    """Return the assignor that ``ClassicGroup.selectProtocol`` picks; raise InconsistentGroupProtocol without one."""
+    """Return the assignor that ``ClassicGroup.selectProtocol`` picks; raise InconsistentGroupProtocol if none fits."""
     lists = [member.assignors for member in members]
     if lists.count(lists[0]) == len(lists):
         return (lists[0] or _DEFAULT_CLASSIC)[0]

@@ -46,9 +46,9 @@ class MissingGeneration(BadInput):
 
 
 class ObservedGeneration(NamedTuple):
-    """A group with its observed generation, and the round to apply for that generation (None: nothing changed).
+    """A group after an observed generation, and the round of that generation (None: nothing changed).
 
-    ``latest``: the latest assignment changed without a round, as when a static member rejoined under a new id.
+    ``latest``: True if the assignment changed without a round, as when a static member rejoins under a new id.
     """
 
     state: GroupState

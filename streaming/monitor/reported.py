@@ -5,11 +5,11 @@ Each member reports its own partitions, in its own events. This module combines 
 * classic: a generation is a round once some member has kept its assignment for :data:`SETTLING_MS` and every
   member has acknowledged that generation or a later one. A generation that a client skipped is not a round. After
   :data:`LATE_MEMBER_WAIT_MS` the round no longer waits for late members: they keep partitions that no other member has.
-* consumer (KIP-848): members acknowledge only their own changes, so all assignments together are a step of the
-  epoch once some member has kept its assignment for :data:`SETTLING_MS`.
+* consumer (KIP-848): a member acknowledges only changes of its own assignment. So the newest assignments of all
+  members are a step of the epoch once the assignment of some member is unchanged for :data:`SETTLING_MS`.
 
-A member that leaves or is removed disappears when the others acknowledge the next generation. The last member
-disappears at once, as does any member under the consumer protocol. A late acknowledgement of a generation that is
+A member that leaves or is removed counts until the other members acknowledge the next generation. The last member
+is dropped at once, as is any member under the consumer protocol. A late acknowledgement of a generation that is
 already a round makes one more round. The reports are combined into a snapshot like a collector's, from which
 :mod:`streaming.monitor.observed` derives the round. Members that do not report are missing from it.
 
@@ -95,7 +95,7 @@ def _with_reports(state: GroupState, **changes: object) -> GroupState:
 
 
 def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
-    """Return the group with a reporting member, added or in place of ``present`` (the same member's former state)."""
+    """Return the group with ``member`` in place of ``present``, its former state; None: the member is new."""
     kept = tuple(member if item is present else item for item in _reports(state).members)
     return _with_reports(state, members=kept if present is not None else (*kept, member))
 
@@ -172,7 +172,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
 
 
 def next_ready(state: GroupState, event: Event) -> ReadyRound | None:
-    """Return the next complete generation, epoch or step after an event; None if no report is complete."""
+    """Return the next generation, epoch or step whose reports are complete; None if there is none after this event."""
     reports = _reports(state)
     if not reports.members:
         return _last_round(state, event) if state.members or reports.open else None
@@ -274,7 +274,7 @@ def _complete(state: GroupState, event: Event, number: int, members: list[Member
 
 
 def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:
-    """Return the partitions that members revoked for a member whose report has not arrived yet.
+    """Return the partitions that members have revoked, and whose new owner has not reported yet.
 
     None if partition counts are known: members do not report them.
     """

@@ -66,7 +66,7 @@ class Round(NamedTuple):
 def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
     """Apply a rebalance round, and return the group after the round, its diff, and its moves.
 
-    ``data``: data of the event behind the round. Moves are partitions assigned to another member than their last owner.
+    ``data``: data of the event that caused the round. Moves: partitions whose new owner is not their last owner.
     """
     departed = _departed_names(state, decided)
     after = structs.replace(
@@ -149,7 +149,7 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
 def _without_owner(
     state: GroupState, tasks: TopicPartitions | None, owned_by_topic: Holding, last_owners: LastOwners
 ) -> tuple[Holding, LastOwners]:
-    """Return the partitions of subscribed topics, or the existing tasks, without an owner, and their last owners."""
+    """Return partitions of subscribed topics (or, if set, of ``tasks``) that have no owner, and their last owners."""
     if tasks is None:
         counts = {name: topic.partitions for name, topic in state.topics.items()}
         free = unassigned(subscribed(state.members), counts, owned_by_topic)

@@ -1,4 +1,4 @@
-"""Notifications: one when an incident opens, one when the incident closes, and one when an episode is finished."""
+"""Computes the notifications of incidents that open or close, and of episodes that are finished."""
 
 import re
 from datetime import UTC, datetime

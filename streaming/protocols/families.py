@@ -12,7 +12,7 @@ from streaming.protocols.zookeeper import ZooKeeper
 
 
 class Family(NamedTuple):
-    """Entry of one protocol, as it is named on the command line."""
+    """A rebalance protocol by its name on the command line, with its default and its supported assignors."""
 
     default: str
     #: The protocol in the assignors' registry, and the assignors that this protocol supports.

@@ -33,7 +33,7 @@ class Step(ABC, Generic[S, M]):
         self.out: list[vocabulary.MachineOutput] = []
 
     def set(self, **changes: Any) -> None:
-        """Set fields of the group's state."""
+        """Replace fields of the group's immutable state."""
         self.group = structs.replace(self.group, **changes)
 
     def update(self, name: str, **changes: Any) -> M:
@@ -160,7 +160,7 @@ class Step(ABC, Generic[S, M]):
             self.send(kind, sent[kind])
 
     def last_contact(self, member: M) -> int:
-        """Return the arrival time of a member's last request, including heartbeats that are only counted."""
+        """Return the arrival time of a member's last request; times of heartbeats are computed from their interval."""
         if member.beat_from is None:
             return member.contact_at
         return max(member.contact_at, vocabulary.last_heartbeat(member.beat_from, self.at, self.heartbeat(member)[1]))
@@ -265,7 +265,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
 
 
 def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
-    """Return the handler of an event that ends processes in this stage."""
+    """Return the handler of an event that ends processes; ``stage``: the stage of the ended processes."""
     return lambda step, event: _end(step, event.names, stage, is_announced=is_announced)
 
 

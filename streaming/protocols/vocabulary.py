@@ -128,7 +128,7 @@ def ghost_name(name: str, incarnation: int) -> str:
 
 
 def process_name(name: str) -> str:
-    """Return the name of the process behind a member's name, which may be the name of a ghost."""
+    """Return the name of a member's process; the member may be an earlier incarnation (:func:`ghost_name`)."""
     return name.partition("~")[0]
 
 
@@ -174,7 +174,7 @@ class Thaw(MemberEvent, frozen=True):
 
 
 class Subscribe(MemberEvent, frozen=True):
-    """A process subscribes to other topics."""
+    """A process subscribes to other topics than before."""
 
     topics: tuple[str, ...]
 

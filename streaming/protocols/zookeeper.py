@@ -96,7 +96,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         self._shares: dict[int, dict[str, TopicPartitions]] = {}
 
     def changed(self, reason: vocabulary.Reason) -> None:
-        """Record a change of a watched path; every live consumer is notified after the lag of its own view."""
+        """Record a change of a watched path; each live consumer receives its notification after a delay."""
         views = self.group.views
         number = views[-1].number + 1 if views else 1
         ids = {name: member.subscription for name, member in self.group_members().items()}

@@ -35,7 +35,7 @@ class ReportTable(NamedTuple):
 
 
 class ReportSection(NamedTuple):
-    """A part of a report: lines as in a terminal, a table, a picture (SVG) for HTML alone."""
+    """A section of a report: lines of text, a table, and a picture (SVG) that only HTML reports show."""
 
     title: str
     lines: Sequence[str] = ()
@@ -148,7 +148,7 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
 
 
 def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int, int, int]]]:
-    """Return intervals by member: begin and end (ms), and the number of partitions."""
+    """Return by member: begin, end (ms) and partition count of each interval between changes of its assignment."""
     names: dict[str, str] = {}
     current: dict[str, tuple[int, int]] = {}
     rows: dict[str, list[tuple[int, int, int]]] = {}

@@ -94,7 +94,7 @@ class PartitionDowntime(Wire, frozen=True):
 
     @property
     def total_ms(self) -> Bounds:
-        """Bounds of the total duration of the partition's stops, ms."""
+        """Bounds of the partition's total downtime, ms."""
         return self.lower_ms, self.upper_ms
 
 

@@ -42,7 +42,7 @@ _RESET_EVENT: Final = b'event: reset\ndata: {"reason":"the rounds after this id 
 
 
 class FeedTimes(Struct, frozen=True):
-    """Times, seconds: between keep-alives, until a client that reads nothing is dropped, between writes, to a retry."""
+    """Times (s): between keep-alives, until a client that does not read is dropped, between writes, until a retry."""
 
     keep_alive: float = 15.0
     stuck: float = 30.0

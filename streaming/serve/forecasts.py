@@ -57,12 +57,12 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
 
 
 def plan(assignment: bytes | None, targets: tuple[str, ...], change: RollingRestart, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``migrate --json`` with an empty ``happened``; raises as :func:`forecast`."""
+    """Return the document of ``migrate --json`` with an empty ``happened``; raise the errors of :func:`forecast`."""
     return encode(plan_migration(_live_group(assignment), targets, restart=change, times=times))
 
 
 def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
-    """Return the document of ``what-if --json``; raises as :func:`forecast`. ``options``: see ``parse_query``."""
+    """Return the document of ``what-if --json``; raise errors of :func:`forecast`. ``options``: see ``parse_query``."""
     group = _live_group(assignment)
     counts: dict[str, int] = {}
     for member in group.members:

@@ -78,7 +78,7 @@ class Retention(Struct, frozen=True):
 
 
 class History:
-    """Writes the history; only one thread may use it at a time. ``stories``: the kind of stories in each topic."""
+    """Writes the history, by one thread at a time. ``stories``: which topics have episodes or incidents."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
         self._sorts = stories

@@ -141,7 +141,7 @@ class Source:
 
     @property
     def stale(self) -> Stale | None:
-        """The reason why the data may be outdated, by the last poll."""
+        """The reason why the data may be outdated, as of the last poll; None if there is no reason."""
         since = self._reader.silent_since
         if since is not None:
             return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))

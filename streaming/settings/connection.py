@@ -164,7 +164,7 @@ class KafkaSettings(Section):
 
     @property
     def client_secret(self) -> str:
-        """Return the client secret for token requests from its setting or its file; empty if both are unset."""
+        """Return the OAuth client secret, from the setting of the secret or of its file; empty if both are unset."""
         file = self.sasl_oauthbearer_client_secret_file
         return secret_in(self.sasl_oauthbearer_client_secret, f"{_OAUTH}client_secret_file", file)
 

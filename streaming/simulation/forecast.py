@@ -51,7 +51,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the way to rebalance with this name. ``own``, ``assignor``: the group's protocol and assignor."""
+    """Return the :class:`Way` with this name. ``own``, ``assignor``: the group's protocol and assignor."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 

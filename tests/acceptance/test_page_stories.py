@@ -510,7 +510,7 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
 
 
 def busy(shown: Shown) -> None:
-    """Fill the page with incidents, a stuck group, a quiet group, episode bands and members."""
+    """Show everything on the web page at once: incidents, a stuck group, a quiet group, episodes and members."""
     builder = checkout("shop")
     shown.add(builder)
     newest = updated(builder)[-1]

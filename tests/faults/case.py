@@ -43,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row of the table. Times are in seconds; ``took`` is None if no report is expected."""
+    """Result of one fault for one component. Times are in seconds; ``took`` is None if no report is expected."""
 
     component: str
     fault: str

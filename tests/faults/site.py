@@ -204,7 +204,7 @@ class Site(Monitor):
         )
 
     def _short(self, words: Iterable[str]) -> str:
-        """Return log words as the table of faults shows them, without file paths of this run."""
+        """Return a text for the table of faults: words of a log message, without the run's folder in file paths."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:

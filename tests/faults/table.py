@@ -1,4 +1,4 @@
-"""Writes the documentation's table of faults and outcomes from one complete run."""
+"""Writes the documentation's table of faults and outcomes from the results of a complete run of the fault tests."""
 
 from __future__ import annotations
 

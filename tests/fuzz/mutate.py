@@ -82,7 +82,7 @@ class Mutator:
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:
-        """Return the part at this position of a randomly chosen seed's record."""
+        """Return a part of a random record of a random seed, in the same column as the part at ``at``."""
         other_seed = self.seed(random)
         parts_at = other_seed[at % self._target.width :: self._target.width]
         return random.choice(parts_at) if parts_at else b""

@@ -198,10 +198,10 @@ def owns_missing_partition(case: Case) -> bool:
 def rounds(
     groups: Groups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
-    """Run ``count`` cases in ``width`` parallel sequences, each result as next owned state; return the number of cases.
+    """Run ``count`` cases in ``width`` parallel sequences, and return the number of cases.
 
     ``assign_batch`` compares a batch and returns each case's assignment, or None for an error, which ends the sequence.
-    A sequence starts again, on average, every fifth case.
+    In the next case of a sequence, members own the last assignment. About every fifth case starts a new sequence.
     """
     done = 0
     batch = [groups.fresh() for _ in range(min(width, count))]

@@ -61,7 +61,7 @@ def report(run: Soak, account: Account, load: dict[str, float]) -> str:
 
 
 def _bound(run: Soak, account: Account) -> str:
-    """Return the upper bound of the checkpoint's size: the bytes of what its groups remember."""
+    """Return a sentence with the checkpoint's largest possible size, computed from the state of its groups."""
     last_bytes = run.recorder.samples["checkpoint"][-1][1]
     return (
         f"The state of all groups takes {account.state / 2**20:.1f} MB at the end, compressed, "
@@ -81,7 +81,7 @@ def slopes(run: Soak) -> dict[str, Slope]:
 
 
 def sizes(run: Soak, name: str) -> list[str]:
-    """Return the sizes in MB at each quarter of the time, and the maximum, as table cells."""
+    """Return the MB on disk of the checkpoint or the history at each quarter of the run, and the maximum, as cells."""
     samples = run.recorder.samples[name]
     whole = samples[-1][0] - run.begin
     quarters = [run.begin + share * whole for share in (0.25, 0.5, 0.75, 1)]

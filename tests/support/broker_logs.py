@@ -1,4 +1,4 @@
-"""Common log layouts of brokers, and the rebalance reasons that the log reader under test finds in log lines."""
+"""Common log layouts of brokers, and a function that reads rebalance reasons from log lines."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """A note that no event arrived during the quiet time after the note with the id ``after``."""
+    """The quiet time passed without an event; ``after``: id of the last note (input of the computation of episodes)."""
 
     after: str
 
@@ -58,7 +58,7 @@ class GroupReader:
         self._free: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
-        """Return the note for a diff. ``diff_id``: the diff's ``ce_id``."""
+        """Return the note of a diff's round, from which episodes are computed. ``diff_id``: the diff's ``ce_id``."""
         past, first = self._members or {}, self._members is None
         listed = {member_id: member for member_id, member in diff.members.items() if member.present is not False}
         gone = [member_id for member_id, member in diff.members.items() if member.present is False]
@@ -103,7 +103,7 @@ class GroupReader:
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
-        """Record static members that rejoined without a diff, and return the note for them."""
+        """Apply a note of static members that rejoined under new ids to the group's members, and return the note."""
         self._members = {
             note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
         }

@@ -123,7 +123,7 @@ class MemorySource:
         return len(self.log) - self.read
 
     def publish(self, event: Event) -> None:
-        """Write an annotation's record to the incidents topic, as the stream would."""
+        """Write an annotation (a mark on the timeline) to the incidents topic, as the stream would."""
         for write in process(Bucket(), [Record.of(0, 0, *encode_event(event))], 0, SINKS):
             ce = ce_attributes(write.headers)
             self.put(TopicRecord(INCIDENTS, 0, len(self.log), write.key, write.value, ce["id"], 0, ce["type"]))

@@ -20,7 +20,7 @@ BROKER = "4.3.1"
 def jars(release: str, folder: Path) -> Path | None:
     """Return a folder for KAFKA_JARS with a broker and the connector of a PySpark release; None without a connector.
 
-    If the release has no connector, the newest earlier one of the same minor release takes its file name.
+    If the release has no connector, the folder has that of the newest earlier patch release, under the expected names.
     """
     connector = _connector(release)
     if connector is None:

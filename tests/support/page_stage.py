@@ -52,7 +52,7 @@ class Arrivals(threading.Thread):
 
 @dataclass
 class StoryArrivals(threading.Thread):
-    """Reads episodes and incidents from their topics; records by the browser's clock when each became readable."""
+    """Reads episodes and incidents from their topics, and stores each with its arrival time on this machine's clock."""
 
     serve: Serve
     seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)

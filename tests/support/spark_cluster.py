@@ -20,7 +20,7 @@ _LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker of the cluster: its process and the processes that it starts."""
+    """A worker of a standalone Spark cluster: its process and the processes that it starts."""
 
     process: SupervisedProcess
 

@@ -87,7 +87,7 @@ def is_polled(kind: Kind | UnsetType, protocol: str) -> bool:
 
 
 def resumed(event: Event) -> PolledGroup:
-    """Return the state of a group after its last event, by any collector."""
+    """Return the state of a group after its last event, which any collector may have published."""
     view = event.data
     if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
@@ -112,9 +112,9 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
 
 
 def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = None) -> PolledGroup:
-    """Return the group after a rebalancing state was seen at ``now`` (ms); a rebalance keeps its first state.
+    """Return the group with a rebalance in progress, first seen at ``now`` (ms); a known rebalance is unchanged.
 
-    ``rest``: when ListGroups last showed the group at rest (ms); None if it did not.
+    ``rest``: when ListGroups last showed a stable or empty group (ms); None if it did not.
     """
     if group.flux is not None:
         return group
@@ -229,6 +229,6 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: boo
 
 
 def _digest(before: str, content: bytes) -> str:
-    """Return 128 bits of BLAKE2b in hexadecimal, over the previous id (after its length) and the content."""
+    """Return a 128-bit BLAKE2b hash (hexadecimal) of the length of the previous id, the previous id and the content."""
     chain = f"{len(before)}:{before}".encode(errors="surrogatepass")
     return blake2b(chain + content, digest_size=16).hexdigest()

@@ -134,7 +134,7 @@ class Schedule:
         return min((slot.due for slot in self._slots.values() if not slot.is_pending), default=default)
 
     def pause(self, now: float, list_due: float) -> float:
-        """Return the seconds to wait for answers: until a request is due, but at most the allowed delay of a signal."""
+        """Return how many seconds to wait for answers: until the next request is due, within fixed limits."""
         until_due = max(self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
         return min(max(min(until_due, list_due - now), _PAUSE_SECONDS), _LOOK_SECONDS)
 

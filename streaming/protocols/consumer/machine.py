@@ -132,6 +132,6 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return owned | super().owned(group)
 
     def heartbeats(self, group: consumer.ConsumerState, until: int) -> list[vocabulary.RequestCount]:
-        """Return the heartbeats that no step has counted yet."""
+        """Return the heartbeats that members sent up to ``until`` since the last event, as counts of requests."""
         sent = [] if group.classic is None else self.inner.heartbeats(group.classic, until)
         return sent + super().heartbeats(group, until)

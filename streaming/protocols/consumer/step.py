@@ -149,7 +149,7 @@ class Goodbye(MemberCalls, frozen=True):
 
 
 class Expired(MemberCalls, frozen=True):
-    """Sessions of members, or their times to give up partitions, expired."""
+    """Sessions of members expired, or the time that members had to give up partitions."""
 
 
 class MetadataChanged(vocabulary.MachineEvent, frozen=True):

@@ -176,7 +176,7 @@ class Line(NamedTuple):
 
 
 def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> Line:
-    """Return the table's line for one group and one kind of evidence."""
+    """Return a line of the downtime comparison's table, for one group and one kind of evidence."""
     wrong = {downtime.change for downtime in downtimes if not downtime.inside}
     impossible = {downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
     stops = [downtime for downtime in downtimes if downtime.reported is not None]

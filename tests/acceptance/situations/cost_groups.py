@@ -126,7 +126,7 @@ class PlayedGroup:
         self.played = PlayedChanges(members.group, members.files)
 
     def play(self) -> PlayedChanges:
-        """Start the group, and apply all changes."""
+        """Start the group, apply all changes of its kind one after the other, and return them with their times."""
         with self._members:
             self._start("a", "b")
             self._settle()
@@ -192,7 +192,7 @@ class PlayedGroup:
         return all(held) and owned == list(range(self._traffic.topics[self._topic]))
 
     def _settle(self) -> None:
-        """Wait until the group is complete and quiet, its next commits are written and sampled."""
+        """Wait until members own all partitions without changes for a time, and their next commits are sampled."""
 
         def is_quiet() -> bool:
             return time.monotonic() - self._members.changed > (QUIET_MS + 500) / 1000 and self._is_complete()

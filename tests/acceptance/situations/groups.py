@@ -40,9 +40,10 @@ Place = tuple[str, int]
 
 
 class Mark(NamedTuple):
-    """Records of a partition were consumed at this time (ms); each assignment of the partition has a new ``holder``.
+    """Consumption of records of a partition at a time (ms); each assignment of the partition has a new ``holder``.
 
-    ``first``, ``next_offset``: the first offset, and the offset after the last one; -1: an assignment of the partition.
+    ``first``: offset of the first record. ``next_offset``: offset after the last record. If both are -1, the partition
+    was assigned.
     """
 
     partition: Place

@@ -64,7 +64,7 @@ def _apply_all_changes(group: RealGroup) -> None:
 
 
 def _apply_usual_changes(group: RealGroup) -> None:
-    """Apply the changes that all groups support."""
+    """Restart members, remove one and crash one: the changes that groups of all kinds support."""
     _beginning(group)
     with group.step("rolling-restart", rejoined=("a", "b"), unsure_kinds=("restart",)):
         group.roll("a", "b")

@@ -53,7 +53,7 @@ class Marks:
         self._mark(topic, partition, offset, offset + 1)
 
     def _mark(self, topic: str, partition: int, first: int, next_offset: int) -> None:
-        """Write a line, unbuffered, so that no mark is lost if the process is killed."""
+        """Write a line about consumed offsets, unbuffered, so that no line is lost if the process is killed."""
         at = time.time_ns() // 1_000_000
         os.write(self._file, f"{at} {topic} {partition} {self._times[partition]} {first} {next_offset}\n".encode())
 

@@ -109,7 +109,7 @@ def history_damaged(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def no_files_to_lose(site: Site) -> Iterator[list[Report]]:
-    """Record in the table that the collector has no files to lose: its position is stored in the cluster."""
+    """Check that the collector writes no file except its log: its position is stored in the cluster."""
     log = site.collect.log
     descriptors = Path(f"/proc/{site.collect.pid}/fd").iterdir()
     written = {descriptor.readlink() for descriptor in descriptors if _is_written(descriptor)}

@@ -1,4 +1,4 @@
-"""This project's partitioners against those of kafka-clients 4.3.1."""
+"""Compares this project's partitioners with those of kafka-clients 4.3.1."""
 
 from __future__ import annotations
 

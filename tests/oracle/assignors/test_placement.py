@@ -1,4 +1,4 @@
-"""Replica placement against AdminUtils (server-common 4.0.2) and StripedReplicaPlacer (kafka-metadata 4.3.1)."""
+"""Compares replica placement with AdminUtils (server-common 4.0.2) and StripedReplicaPlacer (kafka-metadata 4.3.1)."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class MemoryKafka:
         return [entry for log in self.topics[topic].logs for entry in log.entries[log.begins :] if entry is not None]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
-        """Let the next requests of this name fail, one request per given error."""
+        """Let the next requests of the type ``request`` fail, one request with each of ``errors``."""
         self._failing[request].extend(errors)
 
     def deny(self, topic: str, *operations: str) -> None:

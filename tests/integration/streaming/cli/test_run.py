@@ -1,4 +1,4 @@
-"""The command ``run``, stopped as users stop it."""
+"""The command ``run`` ends at SIGTERM."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def rebalances(collecting: CollectorProcess, group: str) -> list[GroupRebalancin
 
 
 def _is_over(collecting: CollectorProcess, group: str) -> bool:
-    """Return true if the last rebalance has ended, according to a later snapshot or an end event of the rebalance."""
+    """Return true if the last rebalance has ended: a snapshot was published after it, or an event with ``ended``."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
     return isinstance(last, GroupObserved) or last.ended

@@ -120,7 +120,7 @@ def exporting(settings: Settings, receiver: Receiver) -> Iterator[TraceFollower]
 
 
 def rounds_of(receiver: Receiver, group_id: str) -> list[int]:
-    """Return the number of rounds in each span of a group, in order."""
+    """Return the number of rounds in each of a group's OpenTelemetry spans (one per episode), in order."""
     spans = receiver.get_finished_spans()
     return [len(span.events) for span in spans if (span.attributes or {}).get(GROUP) == group_id]
 

@@ -37,7 +37,7 @@ class ReversedRange(RangePartitionAssignor):
 
 
 class RenamedAssignor(ReversedRange):
-    """The same custom assignor under a name that Kafka does not use."""
+    """The assignor :class:`ReversedRange` under a name that Kafka does not use."""
 
     name = "mine"
 

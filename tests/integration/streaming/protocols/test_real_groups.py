@@ -1,4 +1,4 @@
-"""Random scenarios with real clients on a real broker: the machines compute the same rounds and assignments.
+"""Random scenarios with real clients on a real broker: simulations compute the same rounds and assignments.
 
 The monitor, fed by a collector, reports each round with the expected assignment, and ``what-if`` predicts the result
 of each event.

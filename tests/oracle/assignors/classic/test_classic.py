@@ -1,4 +1,4 @@
-"""Every classic assignor against the classes of Kafka 4.3.1, in random sequences of rebalances.
+"""Compares every classic assignor with Kafka 4.3.1's class, in random sequences of rebalances.
 
 ``--oracle-cases 20000`` (or ``ORACLE_CASES``) runs the full comparison; the suite's default is small.
 """

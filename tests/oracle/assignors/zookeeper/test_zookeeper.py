@@ -1,4 +1,4 @@
-"""The old consumer's assignors against three Kafka releases, which run over an in-memory ZooKeeper.
+"""Compares assignors of ZooKeeper-based groups with three Kafka releases, which run over an in-memory ZooKeeper.
 
 Partitions with equal hash codes have no order in Kafka, so the comparison omits them. It also omits a group with such
 partitions whose subscriptions differ, where a swap moves later partitions.

@@ -282,7 +282,7 @@ def test_coordinator_records_are_decoded_or_refused(
 
 
 def refusal(key_bytes: bytes, data: bytes) -> str | None:
-    """Return the reason why a value is rejected; None if the value is decoded."""
+    """Return the reason why the decoder rejects a record's value; None if it accepts the value."""
     try:
         decode(key_bytes, data)
     except MalformedRecord as error:

@@ -1,4 +1,4 @@
-"""The command ``assign`` in pipes and on a terminal: complete output and exit statuses are compared."""
+"""The command ``assign`` in pipes and on a terminal: its complete output and exit status."""
 
 from __future__ import annotations
 

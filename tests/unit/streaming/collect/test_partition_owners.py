@@ -42,7 +42,7 @@ def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[b
 
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
-    """Return the owners of two partitions (members a and b) after two commits each; the second one shows progress."""
+    """Return owners of two partitions (members a and b) after two commits each; the second commits show progress."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [

@@ -53,7 +53,7 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
 
 
 def test_new_listener_has_no_verdict_yet() -> None:
-    """A reader that has just started cannot know if another heartbeat will follow an old one."""
+    """A reader that has just started cannot know if the component that wrote an old heartbeat still runs."""
     old = heartbeat(AT - 3600)
     assert compute_freshness([old], AT, AT, LIMITS) == Freshness(is_known=False)
     assert compute_freshness([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)

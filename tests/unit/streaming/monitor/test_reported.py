@@ -27,7 +27,7 @@ class ReportedGroup(Log):
         return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Return a report per member that it has just received these partitions of ``t``."""
+        """Return one event per member: the member acknowledges the generation and its partitions of ``t``."""
         return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
 
     def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:

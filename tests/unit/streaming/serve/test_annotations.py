@@ -30,7 +30,7 @@ def post(app: ASGIApp, body: Any, **headers: str) -> Response:
 
 
 def forwarded_by_the_stream(*events: Event) -> list[TopicRecord]:
-    """Return the records that the stream writes for these annotations."""
+    """Return the records that the stream writes for these annotations (marks on the timeline)."""
     source = MemorySource()
     for event in events:
         source.publish(event)

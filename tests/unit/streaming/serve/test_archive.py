@@ -108,7 +108,7 @@ def test_last_page_has_no_cursor(archive: Archive) -> None:
 
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
-    """At both ends of a page, members that joined or left in between have the names of the round summaries."""
+    """A timeline names the members at its oldest and newest round; a round names the members that its diff lists."""
     first = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
     two = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def filled(path: Path, count: int = 4) -> str:
-    """Fill a history with ``count`` rounds and close it; return the history's epoch."""
+    """Fill a history with ``count`` rounds and close it; return ``epoch``, the random id of the history."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
         return history.epoch

@@ -19,7 +19,7 @@ TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class EndlessRequester:
-    """A machine that answers each request with another request at the same fixed time."""
+    """A protocol's state machine that schedules one event at the time ``at``, and then counts a heartbeat."""
 
     name = "restless"
 

@@ -27,7 +27,7 @@ def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
 
 
 def costs(migration: dict[str, Any]) -> list[tuple[int, int] | None]:
-    """Return the numbers of rebalances and moved partitions of each step."""
+    """Return the numbers of rebalances and moved partitions that are forecast for each migration step."""
     return [
         None if (cost := step["forecast"]) is None else (cost["rebalances"], cost["moved"])
         for step in migration["steps"]

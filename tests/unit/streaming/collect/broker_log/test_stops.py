@@ -1,4 +1,4 @@
-"""Bounds of a stop from the phases of a rebalance in the coordinator's log: prepared, stabilized, assigned."""
+"""Bounds of the downtime in a rebalance, from its phases in the coordinator's log: prepared, stabilized, assigned."""
 
 from __future__ import annotations
 
