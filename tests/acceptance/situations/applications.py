@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.stage import POLLING, Stage
+from tests.acceptance.situations.stage import OFFSETS, POLLING, Stage
 from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
 from tests.support.members import Share
 from tests.support.wait import eventually
@@ -144,12 +144,14 @@ class Connect(_Processes[ConnectWorker]):
         return {names.get(worker_id, worker_id): share for worker_id, share in (running or {}).items()}
 
     def whole(self) -> None:
-        """Wait until every connector and task runs, and the workers respond."""
+        """Wait until every connector and task runs, and the workers respond and are members of the group."""
 
         def done() -> bool:
             if not self._members:
                 return True
             if any(worker.ask("/") is None for worker in self._members.values()):
+                return False
+            if not self._members.keys() <= self.views[OFFSETS].ids(self.group_id).keys():
                 return False
             runs = sorted((name, n) for share in self.owned().values() for name, ns in share.items() for n in ns)
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
