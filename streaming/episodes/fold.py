@@ -193,15 +193,15 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
         if twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
             state.moved_twice.setdefault(topic, set()).update(twice)
         moved.update(partitions)
-    if first or cause.kind not in state.causes:  # a follow-up round may have a cause with more evidence
+    is_new_cause = first or cause.kind not in state.causes  # a follow-up round may have a cause with more evidence
+    if is_new_cause:
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     for item in cause.evidence:
         about_departure = item.kind is not None and exceeds_poll_interval(item.reason)
         room = _MOST_DEPARTURE_EVIDENCE if about_departure else MOST_EVIDENCE
         if len(state.evidence) < room and item not in state.evidence:
             state.evidence = (*state.evidence, item)
-    if cause.kind == _PARTITIONS_CHANGED and diff.round == 1:
-        topics = topic_change(cause)
+    if cause.kind == _PARTITIONS_CHANGED and is_new_cause and (topics := topic_change(cause)) is not None:
         state.topics = topics if state.causes[_PARTITIONS_CHANGED] == 1 or topics == state.topics else ""
     if note.gone:
         state.racks = tuple(sorted({*state.racks, note.rack}))

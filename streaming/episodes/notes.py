@@ -100,12 +100,12 @@ def changes_tasks(
     return bool(after) and (not owned <= existing or not existing <= owned | _tasks([unassigned]))
 
 
-def topic_change(cause: Cause) -> str:
-    """Return ``added`` or ``deleted`` if new partition counts only added or only deleted topics, else ``""``."""
+def topic_change(cause: Cause) -> str | None:
+    """Return ``added`` or ``deleted`` if new counts only added or only deleted topics, else ``""``; None: no counts."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
     counts = [(int(old), int(new)) for old, new in _COUNT_CHANGE.findall(reasons)]
     if not counts:
-        return ""
+        return None
     return "added" if not any(old for old, _ in counts) else "" if any(new for _, new in counts) else "deleted"
 
 

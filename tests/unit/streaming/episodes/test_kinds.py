@@ -10,6 +10,8 @@ from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
+CHANGED = "topic.partitions_changed"
+DELETED = (Evidence(source="metadata", reason="t: 4 → 0 partitions", kind=CHANGED),)
 
 
 def started(*ids: str, **options: object) -> DiffBuilder:
@@ -140,6 +142,16 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         True,
     ),
     "partitions": (lambda: started().round("topic.partitions_changed"), "partition-growth", True),
+    "a deleted topic, which the second round's cause names": (
+        lambda: started().round("group.observed").round(CHANGED, evidence=DELETED, number=2),
+        "topic-deleted",
+        True,
+    ),
+    "a deleted topic, and a rebalance without counts": (
+        lambda: started().round(CHANGED, evidence=DELETED).round(CHANGED),
+        "topic-deleted",
+        True,
+    ),
     "assignor": (lambda: change_assignor(started()), "assignor-change", True),
     "protocol": (lambda: migrate(started()), "protocol-migration", True),
     "coordinator": (

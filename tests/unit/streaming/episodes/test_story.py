@@ -59,6 +59,8 @@ def test_story_of_every_episode_kind() -> None:
         "subscription": "Changed subscriptions",
         "a subscription, which the leader sees as new topics": "Changed subscriptions",
         "partitions": "Changed partition counts",
+        "a deleted topic, which the second round's cause names": "Lost the partitions of a deleted topic",
+        "a deleted topic, and a rebalance without counts": "Lost the partitions of a deleted topic",
         "assignor": "Changed the assignor to sticky",
         "protocol": "Migrated to the consumer protocol",
         "coordinator": "Moved to another coordinator",
