@@ -1,4 +1,4 @@
-"""Java's hash codes and iteration orders, on which Kafka's assignments depend.
+"""Java's hash codes and iteration orders, on which Kafka's assignments depend, and Kafka's Uuids.
 
 Hash codes are signed 32-bit; strings are UTF-16. Checked against the JVM in ``tests/oracle/assignors/test_java.py``.
 """

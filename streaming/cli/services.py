@@ -133,16 +133,24 @@ def serve(
     if trust_header is None and trusted_proxies:
         raise BadInput(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
     proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
-    settings = session.settings
-    network, limits = (host, port, token_file, proxies, access_log), Retention(keep, keep_mib * 2**20)
-    config = ServeOptions(database, *network, limits, max_clients, levels=tuple(settings.slo))
+    config = ServeOptions(
+        history=database,
+        host=host,
+        port=port,
+        token_file=token_file,
+        proxies=proxies,
+        access_log=access_log,
+        limits=Retention(keep, keep_mib * 2**20),
+        max_clients=max_clients,
+        levels=tuple(session.settings.slo),
+    )
     clusters: list[Cluster] = []
     readers: list[BackgroundReader] = []
-    for own in settings.each_cluster:
-        name, tracker, lags = own.kafka.cluster_name, HeartbeatTracker(own), LagReader(own)
+    for settings in session.settings.each_cluster:
+        name, tracker, lags = settings.kafka.cluster_name, HeartbeatTracker(settings), LagReader(settings)
         readers += tracker, lags
         history = database.with_stem(f"{database.stem}-{name}") if clusters and database else database
-        cluster = Cluster(partial(Source, own), replace(config, history=history), name=name)
+        cluster = Cluster(partial(Source, settings), replace(config, history=history), name=name)
         cluster.freshness, cluster.lags = tracker.freshness, partial(getattr, lags, "groups")
         clusters.append(cluster)
     watchdog = Watchdog(_WATCHDOG_SECONDS)

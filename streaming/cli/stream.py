@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
 _QUIET = "Seconds without a round after which an episode is closed."
+_ListedDiffs = Literal["auto", "all", "changed"]
 _DIFFS_HELP = "Members that diffs list; auto: only changed ones in large groups."
 _ARCHIVE_HELP = "Archive that `stream archive` wrote, for executors without this package."
 
@@ -57,9 +58,7 @@ def run_stream(
         "--episodes/--no-episodes", "Publish episodes and incidents.", None, show_default="as in the settings, or yes"
     ),
     episode_quiet: int | None = option("S", _QUIET, None, min=1, max=86_400, show_default="as in the settings, or 120"),
-    diffs: Literal["auto", "all", "changed"] | None = flag(
-        "--diffs", _DIFFS_HELP, None, show_default="as in the settings, or auto"
-    ),
+    diffs: _ListedDiffs | None = flag("--diffs", _DIFFS_HELP, None, show_default="as in the settings, or auto"),
     master: str = option("URL", "Spark master.", "local[2,4]"),
     archive: Path | None = option("FILE", _ARCHIVE_HELP, None, show_default="no archive"),
     on_data_loss: Literal["stop", "continue", "restart"] = flag(

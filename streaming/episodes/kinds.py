@@ -271,14 +271,14 @@ def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
 def _classify_crashes_with_return(
     state: EpisodeState, returned: Sequence[MemberHistory], lost: Sequence[MemberHistory]
 ) -> Verdict:
-    is_full = len(returned) > 1 and len(returned) == state.before
+    whole_group_left = len(returned) > 1 and len(returned) == state.before
     first_loss = min((member.times[-1] for member in lost if member.times), default=0)
     early = [member for member in returned if 0 < member.joined_at <= first_loss]
-    if is_full and 2 * len(early) > len(returned):
+    if whole_group_left and 2 * len(early) > len(returned):
         return Verdict("crash", _REPLACED_EARLY)
-    if is_full and 2 * state.away <= len(returned) and state.rebalances > 1:
+    if whole_group_left and 2 * state.away <= len(returned) and state.rebalances > 1:
         return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
-    if is_full and len(lost) == len(returned) and all(member.has_same_address for member in returned):
+    if whole_group_left and len(lost) == len(returned) and all(member.has_same_address for member in returned):
         return Verdict("unknown", _ALL_EXPIRED_TOGETHER)
     return _classify_crash(returned)
 
@@ -311,8 +311,8 @@ def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
     joined, departed = seen.joined, seen.departed
     if any(member.how == "lost" for member in departed):
         return _classify_departures(state, departed)
-    is_full = len(departed) == state.before and all(member.how == "left" for member in departed)
-    if is_full and not state.away and share_an_owner(joined) and _joined_before_departures(joined, departed):
+    whole_group_left = len(departed) == state.before and all(member.how == "left" for member in departed)
+    if whole_group_left and not state.away and share_an_owner(joined) and _joined_before_departures(joined, departed):
         return Verdict("fleet-replaced")
     why = f"{len(seen.joined)} joined and {len(seen.departed)} departed; no evidence shows which member replaced which"
     return Verdict("unknown", why)

@@ -25,7 +25,6 @@ _FOLLOW_UP_REASONS: Final = (
 )
 #: Clients of one round log their joins within this time.
 _SAME_ROUND_MS: Final = 10_000
-_UNKNOWN_MEMBER: Final = "the coordinator did not know the member any more"
 
 
 @dataclass(slots=True)
@@ -91,7 +90,8 @@ class ClientRounds(GroupRounds):
             case ClientKind.POLL_TIMED_OUT:
                 self._record_departure(event, member, "member.left", POLL_TIMEOUT)
             case ClientKind.EXPIRED:
-                self._record_departure(event, member, "group.observed", message.reason or _UNKNOWN_MEMBER)
+                reason = message.reason or "the coordinator did not know the member any more"
+                self._record_departure(event, member, "group.observed", reason)
                 client.member_id = None
             case ClientKind.JOINED | ClientKind.COMPUTED | ClientKind.ASSIGNED:
                 yield from self._joined(event, message, client, member)

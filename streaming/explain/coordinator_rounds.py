@@ -144,8 +144,7 @@ class CoordinatorRounds(GroupRounds):
     def _end(self, event: LogEvent, message: CoordinatorEvent) -> None:
         current = self._begin(event)
         current.number, self.number = message.number, message.number
-        has_epochs = message.kind is MessageKind.EPOCH_BUMPED
-        self._has_epochs = has_epochs
+        self._has_epochs = has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         current.protocol = self.protocol = self.kind if has_epochs else "classic"
         current.kind = self.kind
         size = 0 if message.kind is MessageKind.GROUP_EMPTY else event.size

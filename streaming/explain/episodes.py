@@ -20,7 +20,6 @@ from streaming.records.events import Evidence
 _NEED_COUNTS: Final[frozenset[EpisodeKind]] = frozenset(
     {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
 )
-_NO_COUNTS: Final = "the logs do not show how many members the group has"
 
 
 class LogEpisode(NamedTuple):
@@ -100,7 +99,7 @@ class EpisodeBuilder:
         is_counted = all(item.is_counted for item in rounds)
         has_moves = bool(rounds) and all(item.moved is not None for item in rounds)
         if not is_counted and _needs_count(episode, rounds):
-            why = Evidence(source="episode", reason=_NO_COUNTS)
+            why = Evidence(source="episode", reason="the logs do not show how many members the group has")
             episode = structs.replace(episode, kind="unknown", sure=False, evidence=[*episode.evidence, why])
         if not closed and rounds and rounds[-1].ended is None:
             now = Rebalancing(since=max(0, rounds[-1].began))

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,20 +76,18 @@ class LogReader:
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
         """Yield the events in the lines that end in this chunk of the file."""
-        yield from self._events(self._scanner.scan(chunk))
+        for number, line in self._scanner.scan(chunk):
+            yield from self._line(number, line)
 
     def finish(self) -> Iterator[LogEvent]:
         """Yield the events in the last line, if the file does not end with a line break."""
-        yield from self._events(self._scanner.finish())
+        for number, line in self._scanner.finish():
+            yield from self._line(number, line)
         self._counts.nameless += len(self._waiting)
         last = next(texts(self._scanner.last))
         timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
         self._counts.newest = max(self._counts.newest, timestamp.ms)
         self._counts.read += self._scanner.read
-
-    def _events(self, lines: Iterable[tuple[int, str]]) -> Iterator[LogEvent]:
-        for number, line in lines:
-            yield from self._line(number, line)
 
     def _line(self, number: int, line: str) -> Iterator[LogEvent]:
         if self._table.is_open:

@@ -110,18 +110,21 @@ def _record_bounds(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> No
             histogram.record(value / 1000, labels | {"bound": bound})
 
 
-#: Fields of an episode that are attributes of its span.
-_SPAN_FIELDS: Final = ("episode", "kind", "sure", "protocol", "assignor", "story", "moved", "cause")
-
-
 def _span_attributes(episode: Episode) -> dict[str, Any]:
     """Return the attributes of an episode's span; attributes without a value are left out."""
     downtime, cost = episode.downtime, episode.cost
     values = {
         "messaging.system": "kafka",
         "messaging.consumer.group.name": episode.group_id,
-        **{f"rebalance.{name}": getattr(episode, name) for name in _SPAN_FIELDS},
+        "rebalance.episode": episode.episode,
+        "rebalance.kind": episode.kind,
+        "rebalance.sure": episode.sure,
+        "rebalance.protocol": episode.protocol,
+        "rebalance.assignor": episode.assignor,
+        "rebalance.story": episode.story,
         "rebalance.rounds": episode.round_count,
+        "rebalance.moved": episode.moved,
+        "rebalance.cause": episode.cause,
         "rebalance.downtime.longest_ms.at_least": downtime and downtime.longest_ms[0],
         "rebalance.downtime.longest_ms.at_most": downtime and downtime.longest_ms[1],
         "rebalance.delayed_messages.at_least": cost and cost.delayed_messages[0],

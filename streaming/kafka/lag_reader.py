@@ -1,7 +1,6 @@
 """Reads the lag of groups over the last hours from the ``group.progress`` events of the membership topic."""
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -90,13 +89,13 @@ class LagReader(BackgroundReader):
         """Do nothing: readers of the lag see how old the last samples are."""
 
 
-def read_lags(settings: Settings, now_ms: int, until: Callable[[], bool] = lambda: False) -> dict[str, int | None]:
+def read_lags(settings: Settings, now_ms: int) -> dict[str, int | None]:
     """Return the lag of each group in its newest sample; raise the errors of :class:`TopicReader`."""
     groups: dict[str, GroupLag] = {}
     positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
     topics = [settings.topics.membership]
     with TopicReader(settings.kafka, topics, from_beginning=False, positions=positions) as reader:
-        while not (reader.at_end or until()):
+        while not reader.at_end:
             groups = _add(groups, reader.poll(POLL_SECONDS, _BATCH))
     return {group_id: lag.lag for group_id, lag in groups.items()}
 

@@ -82,7 +82,7 @@ class Step(ABC, Generic[S, M]):
         if shares:
             self.out.append(vocabulary.Owns(shares))
 
-    def later_each(self, event: type[vocabulary.MemberCalls], times: Mapping[str, int], *more: Any) -> None:
+    def schedule_each(self, event: type[vocabulary.MemberCalls], times: Mapping[str, int], *more: Any) -> None:
         """Schedule an event for each member at its time; members with the same time share one event."""
         due: dict[int, list[str]] = {}
         for name, at in times.items():
@@ -120,8 +120,8 @@ class Step(ABC, Generic[S, M]):
         self.set(incarnations={**self.group.incarnations, name: number})
         return number
 
-    def own_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
-        """Return a member id that is unique in the group, in which a crashed process may still have the usual id."""
+    def unused_member_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
+        """Return a member id that is not in ``taken``, which may contain the usual id as that of a crashed process."""
         member_id = self.setup.member_id(name, incarnation)
         return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
@@ -135,7 +135,7 @@ class Step(ABC, Generic[S, M]):
         """Send join requests of processes that have started and found their coordinator."""
         self.later(self.join_event(self.network(3), self.calls(names)))
 
-    def goodbye(self, names: Collection[str]) -> None:
+    def send_leave_requests(self, names: Collection[str]) -> None:
         """Send the leave requests of these members."""
         if names:
             self.later(self.leave_event(self.network(), self.calls(names)))
@@ -210,7 +210,7 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
             if before.is_member:
                 step.out.append(vocabulary.Handover(name, former_name))
             if before.stage is Stage.LEAVING:
-                step.goodbye([former_name])
+                step.send_leave_requests([former_name])
             else:
                 step.watch([former_name])
         call = 0 if before is None else before.call + 1
@@ -260,7 +260,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
         step.settle()
     elif counted:
         step.send(step.leave_request, len(counted))
-        step.goodbye(counted)
+        step.send_leave_requests(counted)
     step.subscriptions()
 
 

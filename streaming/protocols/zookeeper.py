@@ -103,7 +103,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         view = ZooKeeperView(number, self.at, ids, self.group.topics)
         self.set(views=(*views, view), reasons=(*self.group.reasons, reason))
         self.send("WatchNotification", len(ids))
-        self.later_each(Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number)
+        self.schedule_each(Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number)
         if not ids:
             self.announce()
 
@@ -237,7 +237,7 @@ def _begin(step: _Step, names: Sequence[str]) -> None:
     step.send("GetData", sum(reads.values()))
     step.consume(stopped)
     # Requests are sent one after the other: for the list of ids, for each consumer's node, and for each topic's node.
-    step.later_each(Claimed, {name: step.network(2 * (1 + many)) for name, many in reads.items()})
+    step.schedule_each(Claimed, {name: step.network(2 * (1 + many)) for name, many in reads.items()})
 
 
 def _claimed(step: _Step, event: Claimed) -> None:

@@ -200,11 +200,15 @@ def serve_recording(recording: Recording, host: str, port: int, started: Callabl
 
 
 def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
-    without: dict[str, Any] = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)
     return uvicorn.Config(
         app,
         http=BoundedProtocol,
-        **{"ws": "none", "lifespan": "off", "log_config": None, **without},
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=connections.IDLE_SECONDS,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late

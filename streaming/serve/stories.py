@@ -189,7 +189,9 @@ class StoryTable:
         """Read the current stories from the tables."""
         row = self._execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
         annotations = self._execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
-        totals = self._execute("SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON id = group_id")
+        totals = self._execute(
+            "SELECT name, lower_ms, upper_ms, unbounded FROM downtime JOIN groups ON groups.id = group_id"
+        )
         self.current_stories = CurrentStories(
             int(row[0]) if row else 0,
             downtime={name: DowntimeTotals(*sums) for name, *sums in totals},
@@ -320,7 +322,7 @@ class StoryTable:
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _delete_later_stories(self, group: int, story: StoryKey) -> None:
-        """Drop the group's stories with numbers above a new story's: they are outdated, as the stream counts anew."""
+        """Drop the group's stories with numbers above a new story's: the stream has forgotten these."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
             delete = f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?"  # noqa: S608 - our tables
             self._execute(delete, (story.sort, group, first))

@@ -28,7 +28,7 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
             accepted.append(name)
             continue
         taken = taken or {known_member.member_id for known_member in step.members.values()}
-        member_id = step.own_id(name, member.incarnation, taken)
+        member_id = step.unused_member_id(name, member.incarnation, taken)
         taken.add(member_id)
         needs_id = step.rules.member_id_required and not step.static(member)
         step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, contact_at=step.at)
@@ -148,7 +148,7 @@ def prepare(step: classic.ClassicStep) -> None:
         elif member.stage is Stage.STABLE and member.beat_from is not None:
             next_at = vocabulary.next_heartbeat(member.beat_from, step.at - network, interval_ms)
             notified[name] = next_at + 2 * network + step.timing.busy_ms(name)
-    step.later_each(classic.RebalanceInProgress, notified)
+    step.schedule_each(classic.RebalanceInProgress, notified)
     if not _maybe_complete(step):
         _set_timer(step, classic.JoinTimeout)
 

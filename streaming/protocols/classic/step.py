@@ -302,7 +302,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
             member = self.members[name]
             if (member.is_member and not member.joined) or member.pending:
                 expiries[name] = max(self.last_contact(member) + self.timing.session_timeout_ms, self.at)
-        self.later_each(SessionExpired, expiries)
+        self.schedule_each(SessionExpired, expiries)
 
     def resume_member(self, name: str) -> None:
         """Resume a frozen member: it continues if its session is alive, else it has lost its partitions and rejoins."""

@@ -75,14 +75,14 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
 def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
     # A member without partitions has no records to process, so it acts at once.
     busy = {name: step.timing.busy_ms(name) if step.members[name].owned else 0 for name in names}
-    step.later_each(consumer.HeartbeatAnswered, {name: step.network(ways) + ms for name, ms in busy.items()})
+    step.schedule_each(consumer.HeartbeatAnswered, {name: step.network(ways) + ms for name, ms in busy.items()})
 
 
 def _join(step: consumer.ConsumerStep, name: str) -> bool:
     """Handle epoch 0 of a new or a rejoining static member (no new group epoch); return False if it is refused."""
     member = step.members[name]
     taken = {holder.member_id for holder in step.members.values()}
-    member_id = member.member_id or step.own_id(name, member.incarnation, taken)
+    member_id = member.member_id or step.unused_member_id(name, member.incarnation, taken)
     if member.client.instance_id is not None:
         for holder, record in step.group_members().items():
             if holder != name and record.client.instance_id == member.client.instance_id:
@@ -184,10 +184,10 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
             due[name] = next_at + network if next_at + network > step.at else next_at + network + interval_ms
     for name in due:
         step.update(name, due=True)
-    step.later_each(consumer.Heartbeat, due)
+    step.schedule_each(consumer.Heartbeat, due)
 
 
-def goodbye(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
+def send_leave_requests(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
     """Handle heartbeats with epoch −1 (remove the member) or −2 (keep the static member until its session expires)."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
     leaving = [name for name in names if step.members[name].stage is Stage.LEAVING]

@@ -96,7 +96,7 @@ def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     step.set(attempt=classic.attempt, reason=classic.reason)
     step.subscriptions()
     step.watch(silent)
-    step.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
+    step.send_leave_requests([name for name, member in members.items() if member.stage is Stage.LEAVING])
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if joining:
         step.beat(joining)
@@ -150,7 +150,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if starting:
         migrated.later(JoinGroup(step.network(), migrated.calls(starting)))
-    migrated.goodbye([name for name, member in members.items() if member.stage is Stage.LEAVING])
+    migrated.send_leave_requests([name for name, member in members.items() if member.stage is Stage.LEAVING])
     prepare(migrated)
     migrated.subscriptions()
     classic, outputs = migrated.done()
