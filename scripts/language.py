@@ -184,11 +184,30 @@ def is_enforced(finding: Finding) -> bool:
     return finding.path.as_posix().startswith(ENFORCED.get(finding.rule, ()))
 
 
+def _value_name(node: ast.AST) -> str:
+    """Return a name for the value of an expression: the called function's, else the first one in the expression."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)):
+            return name.strip("_")
+    return next(filter(None, map(_value_name, ast.iter_child_nodes(node))), "")
+
+
 def _text(node: ast.expr) -> str:
-    """Return the text of a string literal or f-string; each value of an f-string is its expression in braces."""
+    """Return the text of a string literal or f-string; each value of an f-string is a name in angle brackets."""
     if isinstance(node, ast.JoinedStr):
         return "".join(_text(part) for part in node.values)
-    return str(node.value) if isinstance(node, ast.Constant) else f"{{{ast.unparse(node).strip('{}')}}}"
+    return str(node.value) if isinstance(node, ast.Constant) else f"<{_value_name(node) or 'value'}>"
+
+
+def has_words(text: str) -> bool:
+    """Return true if a message has at least two words of its own, beside the values that it quotes."""
+    return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"<\w+>", "", text))) > 1
+
+
+def page_texts(script: str) -> Iterator[str]:
+    """Yield the strings of a script of the page that read as text; each quoted value is a name in angle brackets."""
+    for text in PAGE_TEXT.findall(script):
+        yield re.sub(r"\$\{(?:[^}]*?)(\w*)\W*(?:\}|$)", lambda value: f"<{value[1] or 'value'}>", text)
 
 
 def messages(tree: ast.Module) -> Iterator[str]:
@@ -204,11 +223,11 @@ def sample(seed: int, sources: dict[Path, str], scripts: list[str]) -> Iterator[
     """Yield docstrings, identifiers and messages that are drawn at random with the seed."""
     trees = {path: ast.parse(source) for path, source in sources.items()}
     code = [tree for path, tree in trees.items() if path.parts[0] != "tests"]
-    texts = {text for tree in code for text in messages(tree) if " " in text}
+    texts = {text for tree in code for text in messages(tree)}.union(*map(page_texts, scripts))
     pools = {
         "docstrings": {text for tree in trees.values() for text, _ in docstrings(tree)},
         "identifiers": {name for tree in trees.values() for _, name, _ in names(tree) if len(name) > 1},
-        "messages": texts.union(*map(PAGE_TEXT.findall, scripts)),
+        "messages": set(filter(has_words, texts)),
     }
     draw = random.Random(seed)  # noqa: S311 - a sample, no secret
     for kind, pool in pools.items():
