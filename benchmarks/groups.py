@@ -296,7 +296,7 @@ def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
-    see_also = "What it means, and what breaks first beyond: [design](design/stream.md#growth-on-paper)."
+    see_also = "Conclusions, and the limits beyond this size: [design](design/stream.md#larger-deployments-calculated)."
     return "\n\n".join(("## Many groups, few of which change", what, table(header, [row]), see_also))
 
 

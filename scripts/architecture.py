@@ -114,7 +114,7 @@ def walk() -> str:
 
 
 def _table_lines() -> Iterator[str]:
-    yield "| | station | what it does |"
+    yield "| | module | what it does |"
     yield "|---:|---|---|"
     for number, name in enumerate(EVENT_PATH, 1):
         docstring = inspect.getdoc(importlib.import_module(name)) or ""
