@@ -80,7 +80,20 @@ def test_rules_are_enforced_in_folders_that_keep_them() -> None:
 
 def test_messages_are_texts_of_exceptions_and_options() -> None:
     source = 'raise ValueError(f"{name}: not a {kind(x)}")\ntyper.Option(help="Topic prefix")'
-    assert list(language.messages(language.ast.parse(source))) == ["{name}: not a {kind(x)}", "Topic prefix"]
+    assert list(language.messages(language.ast.parse(source))) == ["<name>: not a <kind>", "Topic prefix"]
+
+
+def test_quoted_values_of_the_page_have_names() -> None:
+    script = 'show(`No cluster is called ${visible(cluster)}`); title = "All causes"'
+    assert list(language.page_texts(script)) == ["No cluster is called <cluster>", "All causes"]
+
+
+def test_messages_without_words_are_not_sampled() -> None:
+    assert [language.has_words(text) for text in ("<name>: <error>", "topic <name>", "no such topic")] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_sample_depends_only_on_the_seed() -> None:
