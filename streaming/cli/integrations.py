@@ -124,11 +124,12 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     for receiver in targets:
         by = time.monotonic() + _TEST_TIMEOUT_SECONDS
         sender, secret = Sender(receiver.name, wait, allow_private=receiver.allow_private), read_secret(receiver)
-        link = f"{receiver.page_url.rstrip('/')}/" if receiver.page_url else ""
         try:
             for action in ("open", "close"):
                 ids = (f"{subject}/{action}", subject)
-                notification = Notification(*ids, action, receiver.severity, "test", "test", text, now, link)
+                notification = Notification(
+                    *ids, action, receiver.severity, "test", "test", text, now, receiver.page_url
+                )
                 sender.send(request(receiver, notification, secret, now))
         except Refused as error:
             failures.append(f"{receiver.name}: {error}")

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime
 from string import Template
 from typing import Final, Literal, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from zoneinfo import ZoneInfo
 
 from streaming.episodes.cluster_cause import explain_episode
@@ -142,4 +142,5 @@ def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
 
 
 def _page_link(target: NotifyTarget, group_id: str) -> str:
-    return f"{target.page_url.rstrip('/')}/groups/{quote(group_id)}" if target.page_url else ""
+    url = urlsplit(target.page_url)  # its query may name a cluster
+    return url._replace(path=f"{url.path.rstrip('/')}/groups/{quote(group_id)}").geturl() if target.page_url else ""

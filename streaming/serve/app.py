@@ -54,8 +54,9 @@ def build(
     ``workers`` compute forecasts; the caller closes them.
     """
     page, routes, workers = Page(), list[Route](), workers or Workers()
-    names = [cluster.name for cluster in clusters] if len(clusters) > 1 else []
-    for cluster, prefix in zip([clusters[0], *clusters], ["", *(f"/clusters/{name}" for name in names)], strict=False):
+    # The name of a single cluster may be its id, which may have any characters.
+    named = {cluster.name: cluster for cluster in clusters if re.fullmatch(r"[a-zA-Z0-9._-]+", cluster.name)}
+    for prefix, cluster in [("", clusters[0]), *((f"/clusters/{name}", cluster) for name, cluster in named.items())]:
         api = Api(cluster, clusters, access=access, max_clients=max_clients, workers=workers)
         routes += api.routes(prefix)
 
@@ -65,13 +66,13 @@ def build(
     async def ready(_: Request) -> Response:
         documents = [cluster.document() for cluster in clusters]
         is_ready = all(document["ready"] for document in documents)
-        body = {"ready": is_ready, "clusters": documents} if names else clusters[0].readiness()
+        body = {"ready": is_ready, "clusters": documents} if len(clusters) > 1 else clusters[0].readiness()
         return Json(body, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def missing(request: Request) -> Response:
-        named = CLUSTER_PREFIX.match(request.scope["path"])
-        if names and named is not None and named[1] not in names:
-            raise Problem("cluster", f"no cluster {named[1]!r} is served; there are {', '.join(names)}")
+        prefix = CLUSTER_PREFIX.match(request.scope["path"])
+        if named and prefix is not None and prefix[1] not in named:
+            raise Problem("cluster", f"no cluster {prefix[1]!r} is served; there are {', '.join(named)}")
         return await page.missing(request)
 
     answering = Starlette(

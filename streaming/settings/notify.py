@@ -38,7 +38,7 @@ class NotifyTarget(Section):
     #: Template of the message, with ``$title``, ``$text``, ``$group``, ``$kind``, ``$severity``, ``$action``,
     #: ``$link``.
     template: str = "$title: $text"
-    #: Address of the monitor's page, to which links point.
+    #: Address of the monitor's page, to which links point, with ``?cluster=NAME`` if it shows several clusters.
     page_url: str = ""
     #: True if the receiver may have a private, loopback or link-local address.
     allow_private: bool = False

@@ -104,7 +104,7 @@ async function boot() {
   const listed = showClusters();
   if (cluster) {
     const names = await listed;
-    if (names.length < 2 || !names.includes(cluster)) {
+    if (!names.includes(cluster)) {
       nowhere(view, "No such cluster", `No cluster is called ${visible(cluster)}. The server has ${names.map(visible).join(", ")}.`, "/");
       return;
     }

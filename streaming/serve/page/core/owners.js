@@ -55,8 +55,9 @@ export class Owners {
     return Object.hasOwn(this.names, member);
   }
 
-  // A text for people: names in place of the member ids that stand in it.
-  words(text) {
+  // A text for people: names in place of the member ids that stand in it, and nothing that the broker logs as absent.
+  words(logged) {
+    const text = logged.replace(/ with group instance id null|; client reason: not provided/g, "");
     const known = Object.keys(this.names).filter((id) => id && text.includes(id)).sort((a, b) => b.length - a.length);
     if (!known.length) return text;
     const ids = known.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");

@@ -24,6 +24,19 @@ def target(**fields: Any) -> NotifyTarget:
     return NotifyTarget(**{"name": "ops", "type": "webhook", "url": "https://example.com/hook", **fields})
 
 
+@pytest.mark.parametrize(
+    ("page_url", "link"),
+    [
+        ("https://m.example.com/", "https://m.example.com/groups/a/b%3F"),
+        ("https://m.example.com/kafka?cluster=eu", "https://m.example.com/kafka/groups/a/b%3F?cluster=eu"),
+        ("", ""),
+    ],
+)
+def test_links_keep_the_cluster_of_the_page_url(page_url: str, link: str) -> None:
+    (opened,) = OpenIncidents(target(page_url=page_url)).notifications(incident("a/b?"))
+    assert opened.link == link
+
+
 def test_an_incident_opens_and_closes_once() -> None:
     incidents = OpenIncidents(target(page_url="https://monitor.example.com/"))
     first = incident("a/b", story="a/b does not settle.")

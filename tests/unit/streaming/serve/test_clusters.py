@@ -75,9 +75,12 @@ def test_other_paths_of_clusters_are_not_served_or_redirected(app: ASGIApp, path
     assert "location" not in answer.headers
 
 
-def test_the_only_cluster_has_no_path_of_its_own(history: History) -> None:
+def test_the_only_cluster_answers_by_its_name_too(history: History) -> None:
     app = service(history, names=("eu",))
-    assert ask(app, "/clusters/eu/api/v1/groups").json["type"] == "/problems#not-found"
+    assert ask(app, "/clusters/eu/api/v1/groups").json == ask(app, "/api/v1/groups").json
+    assert ask(app, "/clusters/us/api/v1/groups").json["detail"] == "no cluster 'us' is served; there are eu"
+    unnamed = service(history, names=("an id / {x}",))
+    assert ask(unnamed, "/clusters/eu/api/v1/groups").json["type"] == "/problems#not-found"
     assert ask(app, "/ready").json == {"ready": False, "lag": 0, "seq": 0}
     assert b"cluster=" not in ask(app, "/metrics").body
     assert ask(app, "/api/v1/clusters").json == {
