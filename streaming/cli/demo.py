@@ -64,7 +64,7 @@ def demo(
             embedded=session.bootstrap_servers is None,
             keep_running=keep_running,
         )
-    view.summary(summary)
+    view.summary(summary, keep_running=keep_running)
     if summary.agreement.differences:
         raise typer.Exit(1)
 
@@ -97,10 +97,10 @@ class DemoView:
         for line in diff_lines(record.diff):
             self._print(line)
 
-    def summary(self, summary: "DemoSummary") -> None:
+    def summary(self, summary: "DemoSummary", *, keep_running: bool = False) -> None:
         """Print counts, the next step, and each assignment that differs from what the consumer's callbacks reported."""
         if self._write is None:
-            for line in summary_lines(summary):
+            for line in summary_lines(summary, keep_running=keep_running):
                 self._print(line)
         for difference in summary.agreement.differences:
             warn(f"the consumers disagree: {difference}")
@@ -118,7 +118,7 @@ class DemoView:
         self._status.stop()
 
 
-def summary_lines(summary: "DemoSummary") -> Iterator[Table | SafeText]:
+def summary_lines(summary: "DemoSummary", *, keep_running: bool = False) -> Iterator[Table | SafeText]:
     """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
     diffs, agreement = summary
     causes = Counter(diff.cause.kind for diff in diffs if diff.round == 1)
@@ -136,5 +136,6 @@ def summary_lines(summary: "DemoSummary") -> Iterator[Table | SafeText]:
             "red" if agreement.differences else "green",
         )
     yield SafeText()
-    yield SafeText("next: rebalance-monitor demo --keep-running                   the same, with time for the page")
-    yield SafeText("      rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster")
+    yield SafeText("next: rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster")
+    if not keep_running:
+        yield SafeText("      rebalance-monitor demo --keep-running                   the same, with time for the page")

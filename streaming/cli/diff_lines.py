@@ -21,7 +21,7 @@ from streaming.records.names import display_names, shortened, with_display_names
 if TYPE_CHECKING:
     from streaming.kafka.diff_reader import DiffRecord
 
-#: Text that brokers append to a reason if the client gave no reason.
+#: Text that brokers log in place of an absent instance id or client reason.
 _NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
 
 #: Kind of a cause → its text and colour.
@@ -43,8 +43,8 @@ def cause_text(kind: str, who: str = "") -> str:
 
 
 def short_member(member_id: str) -> str:
-    """Return a member id, or a text with member ids, printable and with shortened UUIDs: ``c1-3f2a…``."""
-    return shortened(printable(member_id))
+    """Return a member id, or a broker's text, printable, with shortened UUIDs (``c1-3f2a…``) and no absent values."""
+    return shortened(printable(_NO_REASON.sub("", member_id)))
 
 
 def short_share(share: Mapping[str, Sequence[int]]) -> str:
@@ -142,7 +142,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
         f"{_compared_members(item, diff, names)}{with_display_names(item.reason, names)} ({item.source})"
         for item in diff.cause.evidence
     )
-    for reason in dict.fromkeys(short_member(_NO_REASON.sub("", reason)) for reason in reasons):
+    for reason in dict.fromkeys(map(short_member, reasons)):
         yield SafeText(f"  why: {reason}", "dim italic")
     rows = [
         (short_member(names.get(member_id, member_id)), short_member(member_id) if member_id in names else "", member)

@@ -243,7 +243,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
         cause = cause_text(last.cause.kind, _join_names(last.cause.member_ids, last.names))
         name = SafeText(_join_names(group.owners, last.names) or "nobody", "" if group.owners else "bold red")
         before = _join_names(last.before, last.names) or "nobody"
-        why = ": ".join([cause, *(with_display_names(reason, last.names) for reason in reasons)])
+        why = ": ".join([cause, *(short_member(with_display_names(reason, last.names)) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
     return table((fold("group"), fold("owner"), nowrap("since"), fold("before"), stretch("why")), rows)
 

@@ -26,6 +26,8 @@ from streaming.simulation.results import SimulatedRound, Simulation, simulations
 from streaming.simulation.scenario import InvalidScenario, Scenario
 
 _SCENARIO_HELP = "YAML or JSON file, - for standard input, or the name of a built-in scenario."
+#: The most protocols whose rounds are listed by default.
+_MAX_WITH_ROUNDS = 2
 _PROTOCOL_HELP = "zookeeper, eager-v1, eager, cooperative, connect, consumer or all. Repeatable."
 
 
@@ -47,7 +49,9 @@ def simulate(
     partitions: int | None = option("N", "Partitions of a built-in scenario.", None),
     view_lag_ms: int = option("MS", "Longest delay of ZooKeeper watches.", 0, min=0),
     seed: int = option("N", "Seed of that delay.", 0),
-    rows: int = option("N", "Most rounds listed of each protocol.", 24, min=0),
+    rows: int | None = option(
+        "N", "Most rounds listed of each protocol.", None, min=0, show_default="24 of one or two protocols, else 0"
+    ),
 ) -> None:
     """Simulate a scenario under each protocol: rounds, requests, moved partitions and downtime."""
     if list_:
@@ -67,7 +71,8 @@ def simulate(
         for name, assignor_name in protocol_assignor_pairs(protocol or [], assignor or [])
     ]
     document = simulations_document(simulations) if as_json else None
-    answer([document], simulation_lines(simulations, rows), as_json=as_json)
+    default_rows = 24 if len(simulations) <= _MAX_WITH_ROUNDS else 0
+    answer([document], simulation_lines(simulations, default_rows if rows is None else rows), as_json=as_json)
 
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
@@ -127,7 +132,7 @@ _LEGEND = "p·s down: partition-seconds without a consumer · gap: the longest o
 def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterator[Table | SafeText]:
     """Yield the comparison of the protocols, then the first ``max_rows`` rounds of each."""
     yield _comparison_table(simulations)
-    yield SafeText(_LEGEND, "dim")
+    yield SafeText(_LEGEND if max_rows else f"{_LEGEND} · rounds: --protocol NAME, or --rows N", "dim")
     for simulation in simulations:
         if max_rows and simulation.result.rounds:
             yield SafeText()

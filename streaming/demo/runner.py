@@ -1,7 +1,6 @@
 """Runs the demo: consumers join, leave and crash on a real broker, and every diff goes to the display."""
 
 import re
-import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from streaming.demo.schedule import SESSION_TIMEOUT_MS, TOPICS, Actor, make_acto
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
-from streaming.kafka.runtime import free_ports
+from streaming.kafka.runtime import free_ports, is_open
 from streaming.kafka.topics import ensure_topics, request_topics
 from streaming.process.children import Child, Children
 from streaming.process.plain import warn
@@ -85,14 +84,6 @@ def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(10)
-
-
-def _page_port() -> int:
-    try:
-        socket.create_server(("127.0.0.1", PAGE_PORT)).close()
-    except OSError:
-        return free_ports(1)[0]
-    return PAGE_PORT
 
 
 def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
@@ -232,7 +223,7 @@ def run_demo(
         request_topics(settings, [NewTopic(name, n, replication_factor=copies) for name, n in topics.items()], 10)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
         children = stack.enter_context(Children())
-        port = _page_port()
+        port = free_ports(1)[0] if is_open(PAGE_PORT) else PAGE_PORT
         for child in _pipeline(settings, folder, collect, port):
             children.add(child)
         view.stage(f"the page: http://127.0.0.1:{port}/")

@@ -34,7 +34,7 @@ _COOPERATIVE_GROUP = ("payments-cooperative", "payments", "cooperative")
 def make_actors(prefix: str = "") -> dict[str, Actor]:
     """Return the demo's consumers by name; names of groups and topics begin with the prefix."""
     return {
-        f"{topic}-{number}": Actor(f"{topic}-{number}", f"{prefix}{group}", f"{prefix}{topic}", client, protocol)
+        (name := f"{topic}-app-{number}"): Actor(name, f"{prefix}{group}", f"{prefix}{topic}", client, protocol)
         for group, topic, protocol in (_EAGER_GROUP, _COOPERATIVE_GROUP)
         for number, client in enumerate(("confluent", "kafka-python", "confluent"), 1)
     }
@@ -43,24 +43,24 @@ def make_actors(prefix: str = "") -> dict[str, Actor]:
 #: Session timeout, short enough that crashes are detected during the demo; Kafka's default is 45 s.
 SESSION_TIMEOUT_MS = 6000
 
-#: Steps in the first minute of the demo: scale-out, a graceful leave, a crash, and the rejoin of all consumers.
+#: Steps in the first minute of the demo: scale-out, a crash, a graceful leave, and the rejoin of all consumers.
 _FIRST_MINUTE: tuple[ScheduledStep, ...] = (
-    *(ScheduledStep(0, "start", name) for name in ("orders-1", "orders-2", "payments-1", "payments-2")),
-    ScheduledStep(8, "start", "payments-3"),
-    ScheduledStep(11, "start", "orders-3"),
-    ScheduledStep(16, "leave", "orders-2"),
-    ScheduledStep(20, "leave", "payments-2"),
-    ScheduledStep(25, "crash", "payments-3"),
-    ScheduledStep(27, "crash", "orders-1"),
-    ScheduledStep(39, "start", "payments-2"),
-    ScheduledStep(42, "start", "orders-1"),
-    ScheduledStep(47, "start", "payments-3"),
-    ScheduledStep(50, "start", "orders-2"),
+    *(ScheduledStep(0, "start", f"{name}-app-{number}") for name in TOPICS for number in (1, 2)),
+    ScheduledStep(6, "start", "orders-app-3"),
+    ScheduledStep(12, "crash", "payments-app-1"),
+    ScheduledStep(16, "leave", "orders-app-2"),
+    ScheduledStep(20, "start", "payments-app-3"),
+    ScheduledStep(22, "crash", "orders-app-1"),
+    ScheduledStep(26, "leave", "payments-app-2"),
+    ScheduledStep(39, "start", "payments-app-1"),
+    ScheduledStep(42, "start", "orders-app-1"),
+    ScheduledStep(47, "start", "payments-app-2"),
+    ScheduledStep(50, "start", "orders-app-2"),
 )
 #: Steps in later minutes, which begin with all consumers: consumers that started late in the first minute leave.
 _LATER_MINUTES: tuple[ScheduledStep, ...] = (
-    ScheduledStep(0, "leave", "payments-3"),
-    ScheduledStep(3, "leave", "orders-3"),
+    ScheduledStep(0, "leave", "payments-app-3"),
+    ScheduledStep(3, "leave", "orders-app-3"),
     *(step for step in _FIRST_MINUTE if step.at > 0),
 )
 _MINUTE_SECONDS = 60.0

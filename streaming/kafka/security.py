@@ -267,10 +267,10 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 def no_answer_message(text: str, settings: KafkaSettings, seconds: float) -> str:
     """Return a message about the address that does not answer: the token endpoint or the bootstrap servers."""
-    address = f"bootstrap_servers {settings.bootstrap_servers}: no broker answers"
+    after = f"within {seconds:g} s ({_AGE.sub('', text)})"
     if _TOKENLESS in text.lower():
-        address = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token"
-    return f"{address} within {seconds:g} s ({_AGE.sub('', text)})"
+        return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token {after}"
+    return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers {after}; check --bootstrap-servers"
 
 
 def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:

@@ -81,8 +81,8 @@ def test_text_output_has_steps_diffs_and_summary(capsys: pytest.CaptureFixture[s
         "rounds: eager 3, orders 4; partitions moved: 9",
         "compared with the consumers' own callbacks 5 times: all agree",
         "",
-        "next: rebalance-monitor demo --keep-running                   the same, with time for the page",
-        "      rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster",
+        "next: rebalance-monitor run --bootstrap-servers HOST:PORT   your own cluster",
+        "      rebalance-monitor demo --keep-running                   the same, with time for the page",
     ]
     assert errors == ""
 
@@ -94,6 +94,11 @@ def test_disagreement_is_reported_as_text_and_with_json(capsys: pytest.CaptureFi
     assert errors.splitlines() == ["the consumers disagree: c1 has t 0", "the consumers disagree: c2 has t 1"]
     assert ("2 times: 2 differ" in out) is not as_json
     assert ("rounds: none; partitions moved: 0" in out) is not as_json
+
+
+def test_a_demo_that_ran_on_does_not_suggest_to_run_on(capsys: pytest.CaptureFixture[str]) -> None:
+    DemoView(as_json=False).summary(DemoSummary(), keep_running=True)
+    assert "--keep-running" not in capsys.readouterr().out
 
 
 def test_summary_without_comparison_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:

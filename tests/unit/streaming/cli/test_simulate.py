@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,19 @@ def test_all_protocols_are_simulated_by_default(simulate: Simulate) -> None:
     assert list(json.loads(out)["protocols"]) == [
         *("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer")
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "tables"),
+    [((), 0), (("--protocol", "eager", "--protocol", "cooperative"), 2), (("--rows", "1"), 6), (("--rows", "0"), 0)],
+)
+def test_rounds_of_many_protocols_are_listed_on_request(
+    simulate: Simulate, options: tuple[str, ...], tables: int
+) -> None:
+    _, out, _ = simulate("crash", *options)
+    assert len(re.findall(r"(?m)^ *s +(generation|epoch) +round", out)) == tables
+    assert ("rounds: --protocol NAME, or --rows N" in out) == (tables == 0)
+    assert len(out.splitlines()) < 25 or tables
 
 
 @pytest.mark.parametrize(

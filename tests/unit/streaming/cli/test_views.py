@@ -11,7 +11,7 @@ import pytest
 STORED = Path(__file__).parents[3] / "golden/streaming/cli"
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    "simulate-all": ("simulate", "two-bounces"),
+    "simulate-all": ("simulate", "two-bounces", "--rows", "24"),
     "simulate-assignor": ("simulate", "scale-out", "--protocol", "eager", "--assignor", "sticky", "--rows", "3"),
     "simulate-flapping": ("simulate", "flapping", "--members", "12", "--protocol", "cooperative"),
     "simulate-growth": ("simulate", "partition-growth", "--partitions", "30", "--protocol", "consumer"),
