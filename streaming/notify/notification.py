@@ -43,11 +43,6 @@ class Notification(NamedTuple):
         return f"{prefix}: {self.group_id} {self.kind}"
 
 
-def severity_of(kind: str) -> Severity:
-    """Return the severity of incidents of this kind."""
-    return "critical" if kind in CRITICAL_KINDS else "warning"
-
-
 class OpenIncidents:
     """Open incidents of which one target was notified; rebuilt from the compacted topic at each start.
 
@@ -69,18 +64,19 @@ class OpenIncidents:
             self._of_cluster.pop(incident.incident - _MAX_CLUSTER_INCIDENTS, None)
             if before and before.closed_at is not None and before.closed_at == incident.closed_at:
                 return []  # only the pauses of its groups are new
-        if incident.status == "open":
+        is_muted = not was_open and _recurred_while_muted(incident)
+        if incident.status == "open" and not is_muted:
             self._opened[key] = incident.times
         else:
             self._opened.pop(key, None)
-        severity = severity_of(incident.kind)
-        if SEVERITIES.index(severity) < SEVERITIES.index(self._target.severity):
+        severity: Severity = "critical" if incident.kind in CRITICAL_KINDS else "warning"
+        if is_muted or SEVERITIES.index(severity) < SEVERITIES.index(self._target.severity):
             return []
         if not _is_routed(self._target, incident.group_id, severity, incident.opened_at):
             return []
-        opened = [] if was_open else [_incident_notification(self._target, incident, "open")]
-        closed = [_incident_notification(self._target, incident, "close")] if incident.status == "closed" else []
-        return opened + closed
+        opened: list[NotificationAction] = [] if was_open else ["open"]
+        actions = [*opened, "close"] if incident.status == "closed" else opened
+        return [_incident_notification(self._target, incident, action, severity) for action in actions]
 
     def forget(self, group_id: str, number: int) -> None:
         """Remove an incident whose record was deleted from the topic."""
@@ -114,11 +110,21 @@ def text_of(target: NotifyTarget, notification: Notification) -> str:
     return Template(target.template).safe_substitute(values).strip()
 
 
-def _incident_notification(target: NotifyTarget, incident: Incident, action: NotificationAction) -> Notification:
+def _recurred_while_muted(incident: Incident) -> bool:
+    """Return True if the incident opened again after somebody had muted it, and is still muted."""
+    muted = incident.acknowledged if incident.acknowledged and incident.acknowledged.muted else None
+    if muted is None or incident.times == 1:  # an incident is muted after it has opened for the first time
+        return False
+    return muted.at < incident.updated_at and (muted.until is None or incident.updated_at < muted.until)
+
+
+def _incident_notification(
+    target: NotifyTarget, incident: Incident, action: NotificationAction, severity: Severity
+) -> Notification:
     subject = f"{incident.group_id}/incident/{incident.incident}/{incident.times}"
     at_ms = incident.opened_at if action == "open" else incident.closed_at or incident.updated_at
     return Notification(
-        *(f"{subject}/{action}", subject, action, severity_of(incident.kind), incident.group_id, incident.kind),
+        *(f"{subject}/{action}", subject, action, severity, incident.group_id, incident.kind),
         *(incident.story, at_ms, _page_link(target, incident.group_id)),
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from assignors.errors import BadInput
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification, text_of
-from streaming.records.episodes import Downtime
+from streaming.records.episodes import Acknowledged, Downtime
 from streaming.records.events import GroupPauses
 from streaming.settings.config import load
 from streaming.settings.notify import NotifyTarget
@@ -59,6 +59,31 @@ def test_reopened_incident_is_notified_again() -> None:
     updates = [incident("g"), incident("g", closed_at=200), incident("g", times=2)]
     ids = [notification.id for update in updates for notification in incidents.notifications(update)]
     assert ids == ["g/incident/1/1/open", "g/incident/1/1/close", "g/incident/1/2/open"]
+
+
+def test_muted_incident_is_not_notified_when_it_recurs() -> None:
+    incidents = OpenIncidents(target())
+    muted = Acknowledged(at=150, until=1000, muted=True)
+    updates = [
+        incident("g"),
+        incident("g", acknowledged=muted),
+        incident("g", closed_at=200, acknowledged=muted),
+        incident("g", times=2, updated_at=300, acknowledged=muted),
+        incident("g", times=2, closed_at=400, acknowledged=muted),
+        incident("g", times=3, updated_at=900, acknowledged=muted),
+        incident("g", times=3, updated_at=1000, acknowledged=muted),
+        incident("g", times=3, closed_at=1100, acknowledged=muted),
+    ]
+    ids = [notification.id for update in updates for notification in incidents.notifications(update)]
+    assert [name.removeprefix("g/incident/1/") for name in ids] == ["1/open", "1/close", "3/open", "3/close"]
+
+
+def test_restarted_sender_closes_an_incident_muted_later() -> None:
+    incidents = OpenIncidents(target())
+    muted = Acknowledged(at=350, muted=True)
+    incidents.notifications(incident("g", times=2, updated_at=300, acknowledged=muted))
+    closed = incidents.notifications(incident("g", times=2, closed_at=400, acknowledged=muted))
+    assert [notification.action for notification in closed] == ["close"]
 
 
 def test_closed_first_record_gives_open_and_close() -> None:
