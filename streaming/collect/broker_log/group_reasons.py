@@ -160,6 +160,7 @@ class _Group:
         has_moved: another broker has become coordinator since the last generation.
         moved_at: when the coordinator moved, according to the log.
         is_silent: the coordinator does not log the new epoch after a leave (share, streams).
+        away: static members that left temporarily (KIP-848).
     """
 
     pending: list[Evidence] = field(default_factory=list)
@@ -169,6 +170,7 @@ class _Group:
     has_moved: bool = False
     moved_at: LogTimestamp | None = None
     is_silent: bool = False
+    away: set[str] = field(default_factory=set)
 
 
 class GroupReasons:
@@ -198,6 +200,10 @@ class GroupReasons:
             self._begin(group, event)
         elif event.kind in (MessageKind.UPGRADED, MessageKind.DOWNGRADED):
             _note(group.pending, _evidence(event.reason))
+        elif event.kind is MessageKind.STATIC_AWAY:
+            group.away.update(event.member_ids)
+        elif event.kind is MessageKind.STATIC_REPLACED:
+            group.away.difference_update(event.member_ids)
         elif event.kind in _MEMBER_KINDS:
             self._add_member(group, event)
 
@@ -238,6 +244,8 @@ class GroupReasons:
         # A classic member of a KIP-848 group rejoins each time.
         is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and not event.instance_id
         item = _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
+        if event.kind is MessageKind.MEMBER_FENCED and group.away.intersection(event.member_ids):
+            item = _evidence(f"temporarily left the group, {event.reason}", event.member_ids, _LEFT)
         if event.late and group.prepared is None and group.last is not None:
             # The generation's line precedes this line.
             evidence = [*self._evidence.get((event.group_id, group.last), ())]

@@ -139,6 +139,21 @@ def test_a_static_member_that_is_away_has_not_left() -> None:
     assert kinds(log, 9) == [("member.left", ["x"])]
 
 
+def test_a_static_member_that_stays_away_has_left() -> None:
+    away = "[GroupId g] Static member m with instance id i temporarily left the consumer group."
+    fenced = "[GroupId g] Member {} fenced from the group because its session expired."
+    back = (
+        "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer protocol. "
+        "Created a new member n to replace the existing member m."
+    )
+    gone = read(away, fenced.format("m"), "[GroupId g] Bumped group epoch to 9.")
+    assert [(item.kind, item.reason) for item in gone.evidence("g", 9)] == [
+        ("member.left", "temporarily left the group, fenced from the group because its session expired.")
+    ]
+    crashed = read(away, back, fenced.format("n"), "[GroupId g] Bumped group epoch to 9.")
+    assert kinds(crashed, 9) == [("member.fenced", ["n"])]
+
+
 def test_client_text_naming_another_group_is_ignored() -> None:
     reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
     log = read(*scala(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
