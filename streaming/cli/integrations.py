@@ -33,8 +33,6 @@ def mcp(
 ) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output. Read-only."""
     with _require_extra("mcp"):
-        import mcp as _  # noqa: F401 - a missing package is reported before the service is called
-
         from streaming.integrations.mcp_tools import ServiceApi, run
     run(ServiceApi(url, token_file))
 

@@ -5,17 +5,18 @@ The protocol is described at modelcontextprotocol.io; the server uses that proje
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import anyio
 import urllib3
+from anyio import to_thread
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from assignors import __version__
 from assignors.errors import BadInput, MonitorError, OutsideFailure
-
-if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-    from mcp_types import CallToolResult
 
 _API_PATH: Final = "/api/v1"
 _TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=60.0)
@@ -110,15 +111,14 @@ def _call_tool(
     except MonitorError as error:
         return True, str(error)
     if len(body) > _MAX_BYTES:
-        return True, f"the answer has {len(body)} bytes, more than {_MAX_BYTES}: ask for less with limit, from and to"
+        properties = _input_schema(operations[name])["properties"]
+        narrower = [parameter for parameter in ("limit", "from", "to", "view") if parameter in properties]
+        advice = f"ask for less with {', '.join(narrower)}" if narrower else "ask another tool, such as search"
+        return True, f"the answer has {len(body)} bytes, more than {_MAX_BYTES}: {advice}"
     return status >= 400, body.decode()  # noqa: PLR2004 - HTTP statuses of errors
 
 
-def _build_server(api: ServiceApi) -> "Server":
-    from anyio import to_thread
-    from mcp.server.lowlevel import Server
-    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
-
+def _build_server(api: ServiceApi) -> Server:
     operations = api.operations()
     read_only = ToolAnnotations(read_only_hint=True)
     tools: list[Tool] = [
@@ -129,7 +129,7 @@ def _build_server(api: ServiceApi) -> "Server":
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=tools)
 
-    async def call_tool(_: Any, params: Any) -> "CallToolResult":
+    async def call_tool(_: Any, params: Any) -> CallToolResult:
         failed, text = await to_thread.run_sync(_call_tool, api, operations, params.name, params.arguments or {})
         return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
 
@@ -144,9 +144,6 @@ def _build_server(api: ServiceApi) -> "Server":
 
 def run(api: ServiceApi) -> None:
     """Serve the tools on standard input and output until the client closes them."""
-    import anyio
-    from mcp.server.stdio import stdio_server
-
     server = _build_server(api)
 
     async def serve() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from streaming.records.codec import encode
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
+from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, updated
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
 from tests.support.feed_server import Running, running
@@ -27,20 +29,26 @@ from tests.support.wait import eventually
 GROUP = "team/checkout"
 
 
-def fill(source: MemorySource) -> None:
-    builder = checkout(GROUP)
+def put_group(source: MemorySource, builder: DiffBuilder) -> None:
+    """Write the diffs and the latest assignment of a group."""
+    group_id = builder.group_id
 
     def put(topic: str, value: bytes, ce_id: str | None) -> None:
-        source.put(TopicRecord(topic, 0, len(source.log), GROUP.encode(), value, ce_id))
+        source.put(TopicRecord(topic, 0, len(source.log), group_id.encode(), value, ce_id))
 
     for ce_id, diff in builder.diffs:
-        put(DIFFS, encode(diff), f"{GROUP}/{ce_id}")
+        put(DIFFS, encode(diff), f"{group_id}/{ce_id}")
+    put(ASSIGNMENTS, encode(latest(builder)), None)
+
+
+def fill(source: MemorySource) -> None:
+    builder = checkout(GROUP)
+    put_group(source, builder)
     for episode in updated(builder):
         rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]
         source.put(story(msgspec.structs.replace(episode, rounds=rounds), offset=len(source.log)))
     for incident in FLAPPY_INCIDENTS:
         source.put(story(incident, offset=len(source.log)))
-    put(ASSIGNMENTS, encode(latest(builder)), None)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +74,13 @@ def ask(feed: Running, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], 
     return anyio.run(session)
 
 
-def answered(result: CallToolResult) -> Any:
+def text_of(result: CallToolResult) -> str:
     (content,) = result.content
-    return json.loads(content.text)
+    return str(content.text)
+
+
+def answered(result: CallToolResult) -> Any:
+    return json.loads(text_of(result))
 
 
 Pick = Callable[[Any], Any]
@@ -135,3 +147,24 @@ def test_invalid_tool_call_gets_an_error_message(feed: Running) -> None:
     assert texts[1] == "arguments: unknown: colour; missing: none"
     assert texts[2].startswith("no tool 'delete'; there are ")
     assert "no group 'none' is known" in texts[3]
+
+
+def test_answers_have_bounded_sizes(tmp_path: Path) -> None:
+    source, options = MemorySource(), ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
+    put_group(source, DiffBuilder(3000, group_id="large").join(*(f"worker-{n}@h{n}#1" for n in range(3000))))
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("group", {"group": "large"}),
+        ("rounds", {"group": "large"}),
+        ("search", {"q": "t-17"}),
+    ]
+    with running(options, source) as feed:
+        eventually(lambda: len(feed.get("/api/v1/groups")["groups"]) == 1)
+        _, (group, rounds, search) = ask(feed, *calls)
+    sizes = [re.fullmatch(r"the answer has (\d+) bytes, more than 200000: (.*)", text_of(r)) for r in (group, rounds)]
+    assert [(group.is_error, rounds.is_error), *(size and size[2] for size in sizes)] == [
+        (True, True),
+        "ask another tool, such as search",
+        "ask for less with limit, from, to, view",
+    ]
+    [match] = answered(search)["found"]
+    assert (match["topic"], match["partition"], len(match["owners"])) == ("t", 17, 1)
