@@ -149,6 +149,7 @@ class ClientRounds(GroupRounds):
     def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
         is_unnumbered = message.kind is ClientKind.JOINED and message.number is None
         number = self._ordinal(event, client) if is_unnumbered else message.number or client.number
+        is_anew = number < client.number and not client.is_shared  # the group was deleted and begins at 1 again
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
                 return  # This is the answer to one of many heartbeats.
@@ -158,7 +159,7 @@ class ClientRounds(GroupRounds):
                     self._gone[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
-            if self._is_newer(number):
+            if is_anew or number > (self.number or 0):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
                 self._done = self._by_clients(message, client, number, began, event.at)
@@ -174,15 +175,12 @@ class ClientRounds(GroupRounds):
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
         """Process the end of a sarama session, whose generation began at an unknown time after the previous session."""
-        if client.stopped is not None and number > client.number and self._is_newer(number):
+        if client.stopped is not None and number > max(client.number, self.number or 0):
             yield from self.flush()
             self._done = self._by_clients(message, client, number, client.stopped, None)
         client.member_id, client.number, client.stopped = message.member_id, number, event.at
         if message.member_id:
             self.members[message.member_id] = self.names[message.member_id]
-
-    def _is_newer(self, number: int) -> bool:
-        return self._done is None or self.number is None or number > self.number
 
     def _ordinal(self, event: LogEvent, client: _Client) -> int:
         """Return the round number of a client's event, for a log without generations: the last round or the next."""

@@ -68,11 +68,7 @@ _JAVA_WORDINGS: Final = _table(
 )  # fmt: skip
 _OTHER_WORDINGS: Final = _table(
     # librdkafka, with debug=cgrp.
-    (
-        K.JOINED,
-        r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>.+?), "
-        r"(?:member metadata count \d+|\d+ members in group): \(no error\)",
-    ),
+    (K.JOINED, r"JoinGroup response: GenerationId (?P<number>\d+), Protocol (?P<assignor>[\w-]*), LeaderId .*, my MemberId (?P<member>.+?), (?:member metadata count \d+|\d+ members in group): \(no error\)"),
     (K.COMPUTED, r"(?:I am elected|Elected) leader for group \"(?P<group>[^\"]+)\" with (?P<size>\d+) member"),
     (K.NEW_ID, r"Group \"(?P<group>[^\"]+)\": updating member id \"(?:\(not-set\))?\" -> \"(?P<member>[^\"]+)\""),
     (K.JOINING, r"Group \"(?P<group>[^\"]+)\" (?:initiating rebalance|is rebalancing)(?: \(\w+\))? in state .* (?:assigned partition\(s\)(?: \(lost\))?|with(?:out)? assignment): (?P<reason>.*)"),

@@ -58,7 +58,7 @@ class EpisodeBuilder:
     def finish(self, newest: int) -> Iterator[LogEpisode]:
         """Yield the last episode, closed if the quiet time passed before ``newest``, the last time in the logs (ms)."""
         if self._state is not None and self._state.open:
-            is_open = bool(self._rounds) and self._rounds[-1].ended is None
+            is_open = bool(self._rounds) and self._rounds[-1].is_unfinished
             yield self._finished(self._state, closed=not is_open and newest > self._state.last_at + QUIET_MS)
 
     def _note(self, item: LogRound) -> RoundNote:
@@ -101,8 +101,8 @@ class EpisodeBuilder:
         if not is_counted and _needs_count(episode, rounds):
             why = Evidence(source="episode", reason="the logs do not show how many members the group has")
             episode = structs.replace(episode, kind="unknown", sure=False, evidence=[*episode.evidence, why])
-        if not closed and rounds and rounds[-1].ended is None:
-            now = Rebalancing(since=max(0, rounds[-1].began))
+        if not closed and rounds and rounds[-1].is_unfinished and episode.kind != "shutdown":
+            now = None if rounds[-1].began < 0 else Rebalancing(since=rounds[-1].began)
             episode = structs.replace(episode, status="rebalancing", rebalancing=now)
         text = story(episode, is_counted=is_counted, has_moves=has_moves)
         return LogEpisode(structs.replace(episode, story=text), rounds, is_counted, has_moves)

@@ -22,7 +22,6 @@ class ClientKind(StrEnum):
     #: The leader computed the assignment of every member.
     COMPUTED = "computed"
     LEAVING = "leaving"
-    #: The client exceeded max.poll.interval.ms.
     POLL_TIMED_OUT = "overran"
     #: The coordinator has removed the member, as the member's session expired.
     EXPIRED = "expired"

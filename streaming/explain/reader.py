@@ -90,9 +90,9 @@ class LogReader:
         self._counts.read += self._scanner.read
 
     def _line(self, number: int, line: str) -> Iterator[LogEvent]:
-        if self._table.is_open:
+        if self._table.columns:
             event = self._table.row(line)
-            self._scanner.follow = self._table.is_open
+            self._scanner.follow = bool(self._table.columns)
             if event is not None:
                 yield self._counted(event, number)
             if event is not None or self._scanner.follow:

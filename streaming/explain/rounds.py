@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import astuple
+
 from streaming.monitor.causes import MemberDifferences, cause_of
 from streaming.monitor.state import MemberState
 from streaming.records.diffs import Cause, MemberNames
@@ -63,6 +65,11 @@ class LogRound:
         self.evidence += [item for item in new if not item.member_ids or members & {*item.member_ids}]
 
     @property
+    def is_unfinished(self) -> bool:
+        """True if the logs end before the round. A client that ended its session of the generation had finished it."""
+        return self.ended is None and (self.number is None or not self.is_from_clients)
+
+    @property
     def cause(self) -> Cause:
         """The cause of the round, in the form and with the kinds that diffs use."""
         members = [MemberState(member, []) for member in self.present]
@@ -72,12 +79,8 @@ class LogRound:
 
 def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
     """Return the names of a member from two sources; values of ``names`` take precedence over ``older``."""
-    first, second = names or MemberNames(), older or MemberNames()
-    return MemberNames(
-        first.client_id or second.client_id,
-        first.client_host or second.client_host,
-        first.group_instance_id or second.group_instance_id,
-    )
+    both = zip(astuple(names or MemberNames()), astuple(older or MemberNames()), strict=True)
+    return MemberNames(*(new or old for new, old in both))
 
 
 class GroupRounds:

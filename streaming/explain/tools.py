@@ -26,39 +26,34 @@ class MemberTable:
     """Reads the table that ``--describe --members`` prints, row by row after the table's header."""
 
     def __init__(self) -> None:
-        #: Names of the columns, and where they begin.
-        self._columns: dict[str, int] = {}
+        #: Names of the columns, and where they begin; empty unless further rows of a table may follow.
+        self.columns: dict[str, int] = {}
 
     def header(self, line: str) -> bool:
         """Return True if a line is the header of a table of members, whose rows follow."""
         columns = {column[0]: column.start() for column in re.finditer(r"\S+", line)}
-        self._columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else {}
-        return bool(self._columns)
+        self.columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else {}
+        return bool(self.columns)
 
     def _cells(self, line: str) -> list[str]:
         """Return the cells of a row; cells may contain blanks if the row is aligned with the header."""
-        begins = [*self._columns.values()]
+        begins = [*self.columns.values()]
         is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
         return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()
 
     def row(self, line: str) -> LogEvent | None:
         """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
         cells = self._cells(line)
-        if len(cells) < [*self._columns].index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
-            self._columns = {}
+        if len(cells) < [*self.columns].index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
+            self.columns = {}
             return None
-        value = dict(zip(self._columns, cells, strict=False))
+        value = dict(zip(self.columns, cells, strict=False))
         member = value["CONSUMER-ID"]
         if member == "-" or not value["HOST"].startswith("/"):
             return None
         instance = value.get("GROUP-INSTANCE-ID")
         who = MemberNames(value["CLIENT-ID"], value["HOST"], None if instance in (None, "-") else instance)
         return LogEvent(group_id=value["GROUP"], at=-1, listing=MemberListing(members={member: who}))
-
-    @property
-    def is_open(self) -> bool:
-        """True if further rows of the table may follow."""
-        return bool(self._columns)
 
 
 class DumpReader:
