@@ -172,7 +172,7 @@ def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, Topic
 
 
 def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:
-    """Return the last owners of unassigned partitions after a round, and the partitions that another member got.
+    """Return the last owners of unassigned partitions after a round, and the partitions that moved to another member.
 
     ``members``: each member's change in the round; ``revoked`` has its lost partitions, ``assigned`` its received ones.
     """

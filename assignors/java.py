@@ -41,7 +41,7 @@ def string_key(text: str) -> bytes:
 
 
 def in_string_order(texts: Iterable[str]) -> list[str]:
-    """Return the strings in Java's order."""
+    """Return the strings sorted as by Java's ``String.compareTo``."""
     texts = list(texts)
     return sorted(texts) if all(map(str.isascii, texts)) else sorted(texts, key=string_key)
 

@@ -74,7 +74,7 @@ class BuiltInPartitioner:
         self._current = to_positive(draw()) % partitions
 
     def append(self, size: int) -> int:
-        """Return the partition of a record of ``size`` bytes."""
+        """Add a record of ``size`` bytes to the batch, and return the record's partition."""
         partition = self._current
         self._produced += size
         if self._produced >= self._batch_size:

@@ -76,7 +76,7 @@ def printed_heading(protocol: str) -> str:
 
 
 def summary_text(rows: dict[str, Row]) -> str:
-    """Return a sentence with the ratios to the JVM, and a sentence with the ratios without native code."""
+    """Return sentences that compare the assignors' times with the JVM's: native code, and Python if it was measured."""
     sentences = [_summary("Ours/JVM", rows, "ours")]
     if any("python" in row for row in rows.values()):
         sentences = [_summary("Native/JVM", rows, "ours"), _summary("Python/JVM", rows, "python")]
@@ -199,5 +199,5 @@ def csv_cells(name: str, row: Row, protocol: str) -> list[str]:
 
 
 def table_line(name: str, row: Row, protocol: str) -> str:
-    """Return a measured row as a line of a Markdown table."""
+    """Return the measurements of one group as a line of a Markdown table."""
     return f"| {' | '.join(csv_cells(name, row, protocol))} |"

@@ -100,12 +100,12 @@ class TopicCounts:
         }
 
     def total(self) -> dict[str, tuple[int, int, int]]:
-        """Return the sum of all laps including the current one: topic → records, bytes of values, longest value."""
+        """Return, by topic, the number of all records so far, the bytes of their values, and the longest value."""
         self.next_lap()
         return dict(self._all)
 
     def next_lap(self) -> dict[str, tuple[int, int, int]]:
-        """Return topic → number of records since the last lap, bytes of their values, and the longest value."""
+        """Return, by topic, the number of records since the last call, their values' bytes, and the longest value."""
         reading: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
         waiting = set(self._next)
@@ -190,7 +190,7 @@ async def _run_clients(port: int, count: int) -> None:
 
 @dataclass
 class Crowd:
-    """The process of the clients, and the reports that it prints once per second."""
+    """Reports of the process that runs the feed clients, which it prints once per second."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
 

@@ -77,7 +77,7 @@ def topic_ids(shape: GroupShape, seed: int) -> list[str]:
 
 
 def group(shape: GroupShape, order: list[int], ids: list[str]) -> tuple[dict[str, Topic], list[Member]]:
-    """Return the topics and members of a shape before any member has an assignment."""
+    """Return topics and members of a group of this size and pattern, before any member has an assignment."""
     racks = tuple((f"rack{p % 3}", f"rack{(p + 1) % 3}") for p in range(shape.partitions))
     topics = {
         name: Topic(name, shape.partitions, racks, topic_id)
@@ -234,7 +234,7 @@ def _raise_time_limit(*_: object) -> None:
 
 
 def run(wanted: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure each shape without a row in ``rows``, and print and store the new rows."""
+    """Measure each group in ``wanted`` that has no row in ``rows``; print and store the new rows."""
     alone = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
     processor = arguments.processor_time or alone

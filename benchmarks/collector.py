@@ -55,7 +55,7 @@ def fill(servers: str, records: int, groups: int) -> None:
 
 
 def bare(servers: str) -> int:
-    """Return the number of records per second that a bare consumer reads and counts."""
+    """Return the records per second of a consumer that only reads and counts the offsets topic."""
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])

@@ -139,7 +139,7 @@ def _observed(generation: int) -> Event:
 
 
 class StateRun(NamedTuple):
-    """The arguments of the loading process and of the resuming process.
+    """Arguments of the two processes that run the stream: one loads the groups, the other resumes with changes.
 
     Attributes:
         folder: folder for all files of the run.
@@ -262,7 +262,7 @@ def _max_resident_bytes(pid: int) -> int:
 
 
 def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
-    """Return the table, and the description of the measurement method."""
+    """Return the table of costs for many groups, with a description of how they were measured."""
     header = [
         "heap",
         "in use",

@@ -147,7 +147,7 @@ def _members(monitor: Monitor) -> int:
 
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
-    """Return by path: the HTTP status, the bytes and the duration (ms) of the API's response."""
+    """Return status, bytes and duration (ms) of the API's response to each request, by the request's path."""
     newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     answers = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):

@@ -84,7 +84,7 @@ def measure_in_child(client: str, variant: str, servers: str, monitor: str, poll
 
 
 def measure(client: str, servers: str, monitors: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
-    """Return a row for each quantile: the median over the turns, and the ratio with and without the listener."""
+    """Return a row for each quantile: median latencies without and with the listener, and their ratio."""
     reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
     for turn in range(runs):
         for place in range(len(VARIANTS)):

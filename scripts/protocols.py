@@ -160,7 +160,7 @@ def written(page: str) -> str:
 
 
 def main() -> None:
-    """Write the page, or with ``--check`` exit 1 if it is not current."""
+    """Write docs/explanation/protocols.md from the code; with ``--check`` exit 1 if the page differs from the code."""
     page = PAGE.read_text(encoding="utf-8")
     now = written(page)
     if "--check" not in sys.argv:

@@ -30,7 +30,7 @@ _LICENCE = "License :: OSI Approved :: "
 
 
 def main(folders: list[str]) -> None:
-    """Print the document for the folders in the arguments."""
+    """Print the software bill of materials of the system, the Python packages, and the jars below these folders."""
     roots = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
     json.dump(document([*debian(), *python(), *jars(roots)]), sys.stdout, indent=1)
     sys.stdout.write("\n")

@@ -45,7 +45,7 @@ class StickyState:
         return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
 
     def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
-        """Return the assignment by member position; ``withhold``: without partitions that others must revoke first."""
+        """Return the assignment by member position; ``withhold``: omit what other members must revoke first."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         claims, oversized = self.claims, owned.oversized
         changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
@@ -155,7 +155,7 @@ def _assign(
     in_rack: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],
 ) -> dict[str, list[int]]:
-    """Assign each partition to the least loaded subscriber in one of its racks; return the partitions without one."""
+    """Assign each free partition to the least loaded subscriber in one of its racks; return the rest."""
     loads, size = state.loads, len(state.loads)
     heaps_of: dict[int, dict[str | None, list[int]]] = {}
     remaining: dict[str, list[int]] = {}

@@ -103,9 +103,9 @@ def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[s
 def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> Free:
     """Return the partitions of each topic that are free for assignment.
 
-    Java iterates over all partitions in parallel with the sorted kept ones, and looks for the next kept one. If that
-    partition does not exist, all partitions of later topics count as free, so that kept ones are assigned a second
-    time.
+    Java iterates over all partitions in parallel with the sorted kept partitions, and looks for the next of these. If
+    that partition does not exist, all partitions of later topics count as free, so that kept partitions are assigned a
+    second time.
     """
     free: Free = []
     is_after_missing_partition = False
@@ -257,7 +257,7 @@ class _Quotas:
 def _add(
     shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Owned | None
 ) -> None:
-    """Add partitions to shares by position; skip doubly claimed ones, and those that another member must give up."""
+    """Add partitions to members' shares; ``withheld``: omit what another member must revoke, or claimed twice."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
     doubly_claimed: Collection[int] = () if withheld is None else withheld.doubly_claimed.get(name, ())
     by_place: dict[int, list[int]] = {}

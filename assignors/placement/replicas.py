@@ -43,7 +43,7 @@ class Broker:
 
 
 def check_brokers(brokers: Sequence[Broker]) -> None:
-    """Refuse an empty list, negative ids and ids listed twice."""
+    """Raise InvalidPlacement for an empty list of brokers, and for negative or repeated broker ids."""
     if not brokers:
         raise InvalidPlacement("brokers: missing; give at least one broker")
     seen: set[int] = set()

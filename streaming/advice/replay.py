@@ -31,7 +31,7 @@ _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 @dataclass
 class Budget:
-    """The remaining simulation work, mainly events × members; see :data:`MOST_WORK`."""
+    """Work that past simulations may still use, mainly events × members; see :data:`MOST_WORK`."""
 
     work: int = 4 * MOST_WORK
 
@@ -172,7 +172,7 @@ _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-pr
 
 
 def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
-    """Yield ``RULE/applied`` and its finding, if the latest deploys used another way to rebalance than earlier ones."""
+    """Yield advice that the latest deploys already follow, as they used another way to rebalance than earlier ones."""
     episodes = replayer.history.of_kinds(_COMPARED)
     deploys = [episode for episode in episodes if episode.downtime is not None or not episode.rebalances]
     ways = [_protocol_label(episode) for episode in deploys]

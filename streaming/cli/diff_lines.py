@@ -175,14 +175,14 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
 
 
 def _compared_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
-    """Return the members that evidence from comparing generations names, if they are not those of the diff's cause."""
+    """Return the members that a comparison of generations names, unless the diff's cause names the same ones."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
 
 
 def _append_changes(line: SafeText, member: MemberDiff) -> SafeText:
-    """Append a member's change to the line that has the member's name, and return the line."""
+    """Append the partitions that a member kept, lost and received to a line, and return the line."""
     indent = len(line)
     for label, share, colour in (
         ("=", member.kept, "dim"),

@@ -1,4 +1,4 @@
-"""The commands ``why``, ``compare`` and ``cost``: why groups rebalanced, and what the episodes cost."""
+"""The commands ``why`` and ``compare``, which explain episodes, and ``cost``, which prints their costs."""
 
 import csv
 import io

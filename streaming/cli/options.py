@@ -77,7 +77,7 @@ def checkpoint_place(text: str) -> str:
 
 
 def checkpoint_option(help_text: str, default: Any) -> Any:
-    """Return the option ``--checkpoint``."""
+    """Return the command-line option ``--checkpoint``, whose value is the checkpoint's folder or URL."""
     return option("DIR", help_text, default, "--checkpoint", parser=checkpoint_place)
 
 

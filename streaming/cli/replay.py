@@ -113,7 +113,7 @@ def replay(
 ) -> None:
     """Compute the diffs again, from the membership log or a recording, and print or compare them.
 
-    Of a recording it also prints the stories, without --json.
+    For a recording it also prints each episode's story, unless --json is given.
     """
     if file is None:
         if page or publish:
@@ -167,8 +167,8 @@ def record(
 ) -> None:
     """Record a group's events, outputs and settings in one file; `replay FILE` opens it without a cluster.
 
-    The file has all events of the group until --to, as the state at --from follows from those before. Only this
-    user may read it.
+    The file has all events of the group until --to, because the group's state at --from follows from the earlier
+    events. Only this user may read it.
     """
     begin, end = since or 0, now_ms() if until is None else until
     with Progress("records read") as progress:

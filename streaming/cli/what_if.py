@@ -132,7 +132,7 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
 
 
 def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
-    """Yield each distinct reason why the results may differ from what will happen."""
+    """Yield why the computed assignments may differ from the real ones, each reason once."""
     yield from (*change.before.unknown, *change.notes)
     for reason in dict.fromkeys(reason for outlook in results for reason in outlook.inexact):
         ways = [f"{outlook.way.protocol} {outlook.way.assignor}" for outlook in results if reason in outlook.inexact]

@@ -105,7 +105,7 @@ def read_published(settings: Settings, source: str, each: Callable[[Message], No
 
 
 class CountsPublisher:
-    """Adds events with partition counts that groups have not received; ``published``: the counts by group.
+    """Publishes partition counts that were not yet published for a group; ``published``: the counts by group.
 
     ``interval_s``: seconds between two checks of the topics of all groups.
     """
@@ -128,10 +128,10 @@ class CountsPublisher:
         *,
         away: bool,
     ) -> list[Outcome | events.Event]:
-        """Return ``outcomes`` with changed partition counts before snapshots; at intervals, add all groups' changes.
+        """Return ``outcomes`` with each group's changed partition counts before its snapshot, and others at intervals.
 
-        ``groups`` returns the last snapshot of each group; it is None while some groups are unknown. ``away``: the
-        cluster does not answer, so no request is sent: waiting for an answer would delay the handling of signals.
+        ``groups`` returns the last snapshot of each group; None: some groups are still unknown. ``away``: the cluster
+        does not answer, so no request is sent: waiting for an answer would delay the handling of signals.
         """
         due = groups is not None and time.monotonic() >= self._due
         all_groups = groups() if groups is not None and due else {}

@@ -119,7 +119,7 @@ class FollowedGroup(CoordinatedGroup):
         return True
 
     def release(self, record: RawRecord, leader_since: int) -> GroupObserved | GroupDeleted | None:
-        """Return the event for the group's state at ``record``; None if nothing changed."""
+        """Return the event for the group's state after ``record``; None if the state has not changed."""
         before = self.published
         now = self.snapshot(self.group_id, record.timestamp, self.names)
         if self.modern is not None:

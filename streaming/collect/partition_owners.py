@@ -134,7 +134,7 @@ class CoordinatorActivity:
         self._resumed: int | None = None
 
     def wrote(self, at: int) -> None:
-        """Add the time ``at`` (ms) of the coordinator's next record."""
+        """Record ``at`` (ms) as the time of the coordinator's latest write."""
         if self._last is not None and at <= self._last:
             return
         if self._last is None or at - self._last > _SILENCE_MS:

@@ -81,7 +81,7 @@ class SampleSchedule:
         self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
-        """Return the groups to sample now, recently rebalanced ones first; ``group_ids`` returns all groups."""
+        """Return the groups whose offsets to sample now, recently rebalanced ones first; ``group_ids``: all groups."""
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
         if not self._rest or now < self._next_batch:
             return due

@@ -349,7 +349,7 @@ def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> di
 
 
 def apply_temporary_leave(outages: Outages, away: Holding, number: int) -> bool:
-    """Record that static members left temporarily and keep their assignment; return whether a bound changed."""
+    """Begin outages for partitions of static members that left temporarily; return whether any has begun."""
     changed = False
     for topic, partition in partitions_of(away):
         outage = outage_of(outages, topic, partition)

@@ -231,7 +231,7 @@ def _apply_members(state: EpisodeState, note: RoundNote) -> None:
 
 
 def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
-    """Return whether a rebalance has no membership change and no other usual reason."""
+    """Return whether nothing explains a rebalance: no membership change, and no other usual reason."""
     cause = note.diff.cause
     kinds = {cause.kind, *(item.kind for item in cause.evidence)}
     if note.joined or note.gone or not note.after or note.changes_tasks or kinds & _OTHER_CAUSES:
@@ -280,7 +280,7 @@ def apply_rebalancing(
 ) -> EpisodeStep:
     """Apply a report of a rebalance in progress, or of its end. ``names``: names of the group's members.
 
-    A report older than the last note is ignored, unless the note is a step of a rebalance in a group with epochs.
+    A report older than the last note is ignored, unless the note is a step of a KIP-848 rebalance.
     """
     closed, state, awaited = None, structs.replace(last), data.awaited[:MOST_LISTED]
     now = None if data.ended else _rebalancing(data, awaited)

@@ -187,7 +187,7 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the members that returned, joined or departed. Members without an exact key are matched by other keys."""
+    """Return the members that returned, joined or departed; without an instance id they are paired by weaker keys."""
     departed = [member for member in absent if member.was_present]
     passed = tuple(member for member in absent if not member.was_present)
     joined = [member for member in present.values() if not member.was_present]

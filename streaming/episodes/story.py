@@ -64,7 +64,7 @@ def _utc(timestamp: int) -> datetime:
 
 
 def listed(texts: Iterable[str], most: int) -> str:
-    """Return the first ``most`` texts and the number of the others, as ``c1, c2 and 3 more``."""
+    """Return the first ``most`` texts, and how many more there are, as ``c1, c2 and 3 more``."""
     texts = list(texts)
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
@@ -117,8 +117,8 @@ def called_in(members: EpisodeMembers) -> dict[str, str]:
 def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, because: str = "") -> str:
     """Return the story of an episode, computed from its other fields.
 
-    ``is_counted``: member counts are exact. ``has_moves``: the moved partitions are known. ``because``: text about the
-    cluster incident that explains the episode, in place of its kind.
+    ``is_counted``: the numbers of members are exact. ``has_moves``: the moved partitions are known. ``because``: text
+    about the cluster incident that explains the episode, in place of its kind.
     """
     names = _Names(called_in(episode.members))
     names.is_counted = is_counted

@@ -78,7 +78,7 @@ class LogRound:
 
 
 def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
-    """Return the names of a member from two sources; values of ``names`` take precedence over ``older``."""
+    """Return a member's names; a name that ``names`` lacks is taken from ``older``."""
     both = zip(astuple(names or MemberNames()), astuple(older or MemberNames()), strict=True)
     return MemberNames(*(new or old for new, old in both))
 

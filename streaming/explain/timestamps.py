@@ -30,7 +30,7 @@ _DAY_MS: Final = 86_400_000
 
 
 def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
-    """Return the timestamp of a header, else ``outside``, else an American or incomplete one in the header, else -1 ms.
+    """Return a header's timestamp; else ``outside``, an American one, an incomplete one, or -1 ms, in this order.
 
     ``outside``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
     a missing year or date is derived.

@@ -68,7 +68,7 @@ class DumpReader:
         self._departed: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
-        """Return the listing of a generation or epoch that a line completes; None if the line does not complete one."""
+        """Return the generation or epoch that a line completes, with its members; None if it completes none."""
         match = _RECORD.search(line)
         if match is None:
             return None

@@ -167,7 +167,7 @@ def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
 
 
 def _who(settings: KafkaSettings) -> tuple[str, str]:
-    """Return the user for messages, and the user's Kafka principal."""
+    """Return the user as messages name it, and as a Kafka principal."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":

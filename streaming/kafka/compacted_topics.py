@@ -128,7 +128,7 @@ def _read_changes(
     until: Callable[[], bool] = lambda: False,
     on_step: Callable[[int], None] = lambda _: None,
 ) -> Iterator[list[list[Any]]]:
-    """Yield the new records of each topic, each time all topics are read to their ends."""
+    """Yield each topic's new records whenever the reader has reached the end of all topics."""
     newest = {topic: _NewestRecords(settings, topic, group) for topic in topics}
     with TopicReader(settings.kafka, newest, from_beginning=from_beginning, follow=not exit_at_end) as reader:
         while not until():

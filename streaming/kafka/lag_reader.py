@@ -86,7 +86,7 @@ class LagReader(BackgroundReader):
                 self.log_trouble(None)
 
     def mark_unreadable(self) -> None:
-        """Do nothing: readers of the lag see how old the last samples are."""
+        """Do nothing: the samples have times, so readers of the lag see how old these are."""
 
 
 def read_lags(settings: Settings, now_ms: int) -> dict[str, int | None]:

@@ -33,7 +33,7 @@ _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A Kafka version that is ready to start on this machine."""
+    """A Kafka version whose jars and formatted storage are on this machine, so that brokers start fast."""
 
     jars: tuple[Path, ...]
     home: Path

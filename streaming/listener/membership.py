@@ -90,7 +90,7 @@ class Membership:
             return self._set_state(_MemberState(member_id, generation, owned), at, assigned=assigned)
 
     def revoked(self, partitions: Iterable[Place], generation: int, at: ClockReading) -> list[Event]:
-        """Apply a revocation of partitions; return the events that report it."""
+        """Record that the consumer has revoked partitions; return the events that report this."""
         with self._lock:
             state = self._state
             if state is None:
@@ -156,7 +156,7 @@ class Membership:
             return [self._event(events.MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
-        """Return the events of the current state, for readers that may have missed earlier events."""
+        """Return events that repeat the consumer's current state, for readers that may have missed earlier events."""
         with self._lock:
             return [] if self._state is None else self._renew(self._state, at)
 

@@ -47,7 +47,7 @@ class MemberDifferences(NamedTuple):
 
 
 def compare_members(state: GroupState, members: tuple[MemberState, ...]) -> MemberDifferences:
-    """Return the members that differ from the previous generation."""
+    """Return the members that joined, left or changed their subscription since the previous generation."""
     past = {member.member_id: member for member in state.members}
     now = {member.member_id for member in members}
     return MemberDifferences(
@@ -197,7 +197,7 @@ def _unchanged(state: GroupState, replaced: PriorState, data: GroupObserved) -> 
 
 
 def _restored(state: GroupState, replaced: PriorState, member_ids: Collection[str]) -> GroupState:
-    """Return the group, with the partitions that these members owned before the last generation as theirs."""
+    """Return the group in which these members own again what they owned before the last generation."""
     members = tuple(
         structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))
         if member.member_id in member_ids

@@ -89,7 +89,7 @@ class _Update:
         self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
     def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
-        """Store the newest episode and output it, after the final state of an episode that has ended."""
+        """Store the group's newest episode and queue its record, after the last record of the ``closed`` one."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
         self.episodes.append(EpisodeOutput(self.event, state, closed=False))

@@ -24,7 +24,7 @@ from streaming.records.events import Event, GroupObserved, Holding
 def notes_of(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
-    """Return an event's rounds, rejoins and waits for the group's episode; ``first``: it is the first episode."""
+    """Return the notes that an event adds to its group's episode; ``first``: the group has no episode yet."""
     result: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = () if before is None else before.members
     renamed: dict[str, str] = {}
@@ -171,7 +171,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
 
 
 def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
-    """Return the event's data if it is evidence of downtime, else None. ``played``: the event made a round."""
+    """Return the event's data if it is evidence of downtime, else None. ``played``: the event has led to a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, which polling does not know

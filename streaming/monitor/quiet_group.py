@@ -77,7 +77,7 @@ def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
 
 
 def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
-    """Yield an incident about the member that exceeds its fair share the most.
+    """Yield an incident about the member that exceeds its fair share the most, if any does by too much.
 
     A member's fair share is the number of partitions it would own if each topic were divided equally among its
     subscribers. It is at least the mean of all members.

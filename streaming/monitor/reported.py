@@ -71,7 +71,7 @@ def switch_to_observed(state: GroupState, data: GroupObserved) -> GroupState:
 
 
 def add_report(state: GroupState, event: Event) -> GroupState:
-    """Return the group with the report of one event stored; rounds follow in :func:`next_ready`."""
+    """Return the group's state with this event's report; :func:`next_ready` turns reports into rounds."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case events.MemberJoined() as data:
@@ -95,7 +95,7 @@ def _with_reports(state: GroupState, **changes: object) -> GroupState:
 
 
 def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
-    """Return the group with ``member`` in place of ``present``, its former state; None: the member is new."""
+    """Return the group with ``member`` in place of its former state ``present``; None: the member is new."""
     kept = tuple(member if item is present else item for item in _reports(state).members)
     return _with_reports(state, members=kept if present is not None else (*kept, member))
 
@@ -276,7 +276,7 @@ def _complete(state: GroupState, event: Event, number: int, members: list[Member
 def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) -> Holding | None:
     """Return the partitions that members have revoked, and whose new owner has not reported yet.
 
-    None if partition counts are known: members do not report them.
+    None if partition counts were published: reports need not reveal the partitions then.
     """
     if seen.round is None or any(topic in state.topics for topic in subscribed(seen.round.members)):
         return None

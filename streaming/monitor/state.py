@@ -1,7 +1,7 @@
 """State of one group, as the checkpoint has it between two events.
 
 Structs are written into the checkpoint as msgpack arrays (:mod:`streaming.monitor.bucket_state`). New fields are
-added at the end, with a default. Any other change needs a new version of the blob.
+added at the end, with a default. Any other change of a struct needs a new version of the stored state.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +35,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def joining(cls, data: MemberJoined, template: Self | None = None) -> Self:
-        """Return a new member without partitions; it shares lists with ``template`` if they are equal."""
+        """Return a new member without partitions; lists that equal those of ``template`` are shared, to save memory."""
         topics, assignors = data.topics, data.assignors
         if template is not None:
             topics = template.topics if topics == template.topics else topics

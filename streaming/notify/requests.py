@@ -29,7 +29,7 @@ _SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - this is not a secret
 
 
 class Request(NamedTuple):
-    """A POST with a JSON body."""
+    """An HTTP POST request with a JSON body, to a receiver of notifications."""
 
     url: str
     headers: dict[str, str]

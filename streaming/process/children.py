@@ -135,7 +135,7 @@ class Children:
         self._children: list[Child] = []
 
     def add(self, child: Child) -> Child:
-        """Add a child to the group, and return the child."""
+        """Add a child process to these children, and return the child."""
         self._children.append(child)
         return child
 

@@ -126,7 +126,7 @@ class Step(ABC, Generic[S, M]):
         return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
     def shares(self, protocol: str, assignor: str, members: Mapping[str, AssignorMember]) -> dict[str, TopicPartitions]:
-        """Return the assignment by member name, computed by the registry's assignor; ``members``: by name."""
+        """Return the partitions of each member, by name, that the assignor of :mod:`assignors.registry` assigns."""
         names = {member.member_id: name for name, member in members.items()}
         assignment = registry.find(protocol, assignor).assign(self.group.topics, list(members.values()))
         return {names[member_id]: share for member_id, share in assignment.items()}

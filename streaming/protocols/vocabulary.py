@@ -95,7 +95,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Parameters of a protocol's state machine: timing model, assignor, and functions for member ids and view lag."""
+    """Parameters of a protocol's state machine: timing model, assignor, and and functions for member ids and lags."""
 
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"
@@ -148,7 +148,7 @@ class Start(MachineEvent, frozen=True):
 
 
 class MemberEvent(MachineEvent, frozen=True):
-    """Event that happens to these processes."""
+    """Event of a protocol machine that concerns single processes, by name."""
 
     names: Names
 

@@ -65,7 +65,7 @@ class SessionsClosed(vocabulary.MemberCalls, frozen=True):
 
 
 class SessionGone(vocabulary.MemberCalls, frozen=True):
-    """Sessions of consumers expire: all their nodes are deleted."""
+    """The ZooKeeper sessions of these consumers expire, so all of the consumers' nodes are deleted."""
 
 
 class Watched(vocabulary.MemberCalls, frozen=True):
@@ -169,7 +169,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
             self.later(Watched(self.network(), self.calls([name]), newest))
 
     def resubscribed(self, names: Collection[str]) -> None:
-        """Let consumers rewrite their nodes under ``ids``."""
+        """Let consumers rewrite their ZooKeeper nodes under ``/consumers/<group>/ids``."""
         for name in names:
             if self.members[name].is_member:
                 self.later(Registered(self.network(), self.calls([name])))
@@ -209,7 +209,7 @@ def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
 
 
 def _watched(step: _Step, event: Watched) -> None:
-    """Notify consumers: those in a rebalance start over after it; all others stop, release and read at once."""
+    """Notify ZooKeeper consumers: busy ones start over afterwards; others stop, release partitions and read."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
     for name in names:
@@ -304,7 +304,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         super().__init__("zookeeper", setup, GROUP)
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
-        """Return the phase: rebalancing while a consumer is busy, or was not notified of the newest change."""
+        """Return the group's phase: rebalancing while a live consumer is busy, or has not seen the newest change."""
         members_in_group = [member for member in group.members.values() if member.is_member]
         if not members_in_group:
             return _EMPTY

@@ -94,7 +94,7 @@ def _mark(history: RecordedHistory, group_id: str) -> str:
 
 
 class _Renaming:
-    """Replacements of the names in a membership log."""
+    """Maps the names in a membership log to anonymous names."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._tokens: set[str] = set()
@@ -120,7 +120,7 @@ class _Renaming:
         return source if source == SOURCE else self._sources.setdefault(source, f"source-{len(self._sources) + 1}")
 
     def fields(self, value: Any, field: str = "") -> Any:
-        """Return a JSON value with its names replaced; ``field``: the field that it is in."""
+        """Return a JSON value with all names in it anonymised; ``field``: the field that has this value."""
         if isinstance(value, dict):
             renamed = {}
             for key, part in value.items():

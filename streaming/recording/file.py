@@ -46,7 +46,7 @@ class RecordedSettings(Wire, frozen=True):
 
     @classmethod
     def of(cls, sinks: Sinks) -> Self:
-        """Return the recorded settings of a stream or a replay."""
+        """Return the settings of a stream or a replay in the form in which recordings store them."""
         roles = {getattr(sinks, role): role for role in ROLES}
         max_bytes = {roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles}
         return cls(**{name: getattr(sinks, name) for name in cls.__struct_fields__} | {"max_bytes": max_bytes})

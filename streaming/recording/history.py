@@ -112,7 +112,7 @@ class RecordedHistory:
     def steps(
         self, log: Iterable[Record], *, until_ms: int | None = None, until: Callable[[], bool] = lambda: False
     ) -> Iterator[list[ReplayedOutput]]:
-        """Apply the events up to ``until_ms``, or until ``until()`` is true; yield each event's outputs."""
+        """Apply the log's events up to ``until_ms``, or until ``until()`` is true; yield the outputs of each event."""
         for record in log:
             if until():
                 return

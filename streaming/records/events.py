@@ -232,7 +232,7 @@ class GroupObserved(EventData, frozen=True):
 
     @property
     def counts_epochs(self) -> bool:
-        """True if the group has epochs instead of generations."""
+        """True if the group counts epochs (KIP-848, share and Streams groups), not generations."""
         return self.group_protocol != "classic"
 
     @property
@@ -353,7 +353,7 @@ class GroupPauses(Wire, frozen=True):
     """Pauses in the commits of groups around a change of their coordinators.
 
     ``groups``: the least and the most time (ms) of each group's pause, the longest first; ``more`` of them are not
-    listed. ``unknown``: the number of groups that did not commit regularly, or not again. ``rebalanced``: since then.
+    listed. ``unknown``: how many groups did not commit regularly, or not again. ``rebalanced``: groups that rebalanced.
     """
 
     groups: dict[Id, tuple[Count, Count]]

@@ -295,12 +295,12 @@ class Api:
 
     @_route("/clusters", openapi.CLUSTERS)
     async def clusters(self, _: Request, __: Query) -> Response:
-        """The clusters that are served, and whether each is ready. Of several, each has `/clusters/NAME/api/v1`."""
+        """The clusters that are served, and whether each is ready. With several, each has `/clusters/NAME/api/v1`."""
         return Json({"clusters": [cluster.document() for cluster in self._clusters]})
 
     @_route("/lag", openapi.LAGS)
     async def lags(self, _: Request, __: Query) -> Response:
-        """Lag of each group in records, as last sampled; null: it has committed no offset."""
+        """Lag of each group in records at its last sample; null if the group has committed no offset."""
         return Json({"groups": {group_id: lag.lag for group_id, lag in self._feed.board.lags().items()}})
 
     @_route("/groups/{group}/lag", GroupLag, _AT_PARAMETER)
@@ -424,7 +424,7 @@ class Api:
         return FeedResponse(self._feed, wanted, self._last_event(request, query), self._access.access_check(request))
 
     def _last_event(self, request: Request, query: Query) -> LastEvent | None:
-        """Return a client's last round and story from its last event id; −1 for the round of another history."""
+        """Return the number of the last round, and of the last story, that a client received; -1 in another history."""
         event_id = request.headers.get("last-event-id") or query["last_event_id"]
         if not event_id:
             return None

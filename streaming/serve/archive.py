@@ -347,7 +347,7 @@ def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
 def _stories_at(connection: sqlite3.Connection, sort: Sort, group: str, at_ms: int, most: int) -> list[bytes]:
     """Return the episodes or incidents that had begun at a past time, as of that time, the newest first.
 
-    If only later records of a story were read, as its topic is compacted, the oldest of these records is returned.
+    If compaction left only later records of an episode or incident, the oldest of these is returned.
     """
     begun = "FROM versions WHERE sort = ?1 AND group_id = (SELECT id FROM groups WHERE name = ?2) AND opened <= ?3"
     rows = connection.execute(

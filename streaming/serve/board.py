@@ -285,9 +285,9 @@ class Stale(Struct, frozen=True):
 
 
 class FeedStatus(Struct, frozen=True):
-    """Progress of reading the topics. ``lag``: number of unread records; None while the topics' ends are unknown.
+    """Progress of reading the monitor's topics. ``lag``: number of unread records; None: not yet known.
 
-    ``parts``: the components, by their heartbeats. ``whole``: which of episodes and incidents are read completely.
+    ``parts``: the components, by their heartbeats. ``whole``: which of the two, episodes and incidents, are all read.
     """
 
     caught_up: bool = False

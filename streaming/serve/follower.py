@@ -35,8 +35,8 @@ STALLED_SECONDS: Final = 15.0
 class Follower:
     """Thread that reads records from ``source``, stores them in ``history``, and updates ``board`` with them.
 
-    On a failure, the thread calls ``failed`` and ends. ``freshness`` returns the freshness of the components that
-    write the topics, at a time of the monotonic clock.
+    The board has the current state of all groups. On a failure, the thread calls ``failed`` and ends. ``freshness``
+    returns the freshness of the components that write the topics, at a time of the monotonic clock.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Follower:
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the follower's last poll."""
+        """Seconds since the follower last polled the topics."""
         return time.monotonic() - self._last_pass_at
 
     def watch(self) -> None:

@@ -135,7 +135,7 @@ class History:
 
     @property
     def extent(self) -> Extent:
-        """The feed ids from which the history can be resumed now."""
+        """First and last feed position from which a client can resume now."""
         with historyfile.history_read_errors(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
@@ -329,7 +329,7 @@ class History:
         return dropped
 
     def _drop_dead_groups(self) -> list[str]:
-        """Drop dead groups without a round, and group names without a round, an assignment and a story."""
+        """Drop dead groups without a round, and stored group ids without a round, an assignment or an episode."""
         with self._transaction() as connection:
             without = dict(connection.execute(f"SELECT name, id FROM groups WHERE {_WITHOUT_ROUNDS_SQL}"))  # noqa: S608 - a literal
             empty = connection.execute(

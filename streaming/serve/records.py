@@ -54,7 +54,7 @@ def parse_round(record: TopicRecord) -> "RoundSummary":
 
 
 def parse_assignment(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
-    """Return a record's group and latest assignment (None: deleted); raise UnusableRecord if they don't match."""
+    """Return group and latest assignment (None: deleted) of a record; raise UnusableRecord if the key is wrong."""
     if record.key is None:
         raise UnusableRecord("key: missing")
     try:
@@ -289,7 +289,7 @@ def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -
 
 
 def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
-    """Return the group with the fields of its latest assignment, the only source if its rounds were dropped."""
+    """Return the group as its rounds describe it or, if they were dropped, as its latest assignment does."""
     if group is not None and group.rounds:
         if latest.timestamp < group.timestamp or group.state == "Dead":
             return group

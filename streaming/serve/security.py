@@ -274,7 +274,7 @@ class Access:
         return matching > 0 and scheme.lower() == "bearer"
 
     def refusal(self) -> Problem:
-        """Return the answer to a caller without access."""
+        """Return the HTTP error for a caller without access."""
         if self.tokens is None:
             return Problem("proxy", "connect through the authenticating proxy")
         challenge = {"WWW-Authenticate": 'Bearer realm="rebalance-monitor"'}

@@ -39,7 +39,7 @@ RECORDED_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": 
 class Source:
     """Reads diffs and assignments with one reader from the history's positions, without a consumer group.
 
-    Each topic of stories has its own reader, so that the feed continues if a topic of stories is missing or unreadable.
+    The episode and incident topics have a reader each, so that the feed continues if one of them can't be read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -91,7 +91,7 @@ class Source:
         return [*records, *self._stories()]
 
     def _stories(self) -> Iterator[TopicRecord]:
-        """Yield new records of the story topics; a recreated topic's id is set before its first record."""
+        """Yield new records of the episode and incident topics; the topic id is stored before the first record."""
         for reader in self._story_readers:
             batch = reader.take()
             if batch is not None:
@@ -131,7 +131,7 @@ class Source:
 
     @property
     def caught_up(self) -> bool:
-        """True if both topics exist and were read to their ends."""
+        """True if the diff topic and the topic of latest assignments exist and were read to their ends."""
         return self._reader.at_end
 
     @property
@@ -178,7 +178,7 @@ class RecordedSource:
         self.ids = dict.fromkeys((*self.topics, *self.stories), "recording")
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
-        """Do nothing, as the history of a recording is always empty at the start."""
+        """Do nothing: the server of a recording starts with an empty history, without positions."""
 
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return the next records; an empty list at the end."""

@@ -127,8 +127,8 @@ class DowntimeTotals(Struct, frozen=True, rename="camel"):
 class CurrentStories(Struct):
     """The newest episode and the downtime of each group, the open incidents, and the annotations.
 
-    ``last``: the highest number of a stored story. ``open``: open incidents by group and number. Annotations: the
-    newest first.
+    ``last``: the highest number of a stored episode, incident or annotation. ``open``: open incidents by group and
+    number. Annotations: the newest first.
     """
 
     last: int = 0
@@ -186,7 +186,7 @@ class StoryTable:
         self.reload()
 
     def reload(self) -> None:
-        """Read the current stories from the tables."""
+        """Read the newest episodes, open incidents and annotations from the history's tables."""
         row = self._execute("SELECT value FROM meta WHERE key = 'last_story'").fetchone()
         annotations = self._execute("SELECT body FROM annotations ORDER BY timestamp DESC, id")
         totals = self._execute(
@@ -214,9 +214,9 @@ class StoryTable:
         return before
 
     def store(self, group: int, key: StoryKey, record: TopicRecord, now_ms: int) -> StoredStory | None:
-        """Store a record in place of the story's previous record; return None if the previous one is the same or newer.
+        """Store an episode's or incident's record; return None if the stored record is the same or newer.
 
-        After the topic got more partitions, a story may have records in two partitions: the time of writing decides.
+        After the topic got more partitions, both records may be in different partitions: the time of writing decides.
         """
         sort, name, number = key
         place, from_clause = (sort, group, number), "FROM stories WHERE sort = ? AND group_id = ? AND number = ?"
@@ -313,7 +313,7 @@ class StoryTable:
         return changed
 
     def _has_new_numbering(self, story: StoryKey, summary: Summary, opened: int | None) -> bool:
-        """Return True if the stream has forgotten the group, and numbers its stories from 1 again."""
+        """Return True if the stream has forgotten the group, and numbers its episodes and incidents from 1 again."""
         if opened is not None:
             return opened != summary.opened_at
         if isinstance(summary, IncidentSummary) or story.number != 1:
@@ -358,7 +358,7 @@ class StoryTable:
         )
 
     def trim(self, before_ms: int) -> None:
-        """Drop closed stories that were stored before a time, except the newest episode of each known group."""
+        """Delete closed episodes and incidents stored before this time, except known groups' newest episodes."""
         self._execute(
             "DELETE FROM stories WHERE NOT open AND stored < ? AND id NOT IN (SELECT id FROM "
             "(SELECT id, MAX(number) FROM stories WHERE sort = 'episode' AND group_id IN "

@@ -60,7 +60,7 @@ def changed(section: _Model, name: str, **changes: Any) -> _Model:
 
 
 def validated(model: type[_Model], values: dict[str, Any], *, within: str = "") -> _Model:
-    """Return validated settings; ``within``: the table's name in error messages."""
+    """Return a table of settings, validated as ``model``; ``within``: the table's name in error messages."""
     try:
         return model(**values)
     except ValidationError as error:

@@ -164,7 +164,7 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
 
 
 def _timeouts(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
-    """Return the group's timeouts in ms: the longest of its members' timeouts, or Kafka's defaults."""
+    """Return session and rebalance timeout of the group, ms: the longest of its members, or Kafka's defaults."""
     times = {}
     broker = "the brokers'" if group.protocol == "consumer" else "the client's"
     for name, default, whose in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):

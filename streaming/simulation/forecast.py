@@ -51,7 +51,7 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
 
 
 def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
-    """Return the :class:`Way` with this name. ``own``, ``assignor``: the group's protocol and assignor."""
+    """Return the way to rebalance with this name. ``own``, ``assignor``: the group's protocol and assignor."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
 
@@ -123,7 +123,7 @@ def _member_ids(scenario: Scenario, way: Way) -> Callable[[str, int], str]:
 
 
 def cost_figures(cost: ChangeCost) -> dict[str, Any]:
-    """Return the cost figures of one way to rebalance as a JSON object; times are in ms."""
+    """Return the cost of a change under one way to rebalance as a JSON object; times are in ms."""
     worst = cost.worst and {"topic": cost.worst[0], "partition": cost.worst[1], "ms": cost.worst_ms}
     result = cost.simulation.result
     return {

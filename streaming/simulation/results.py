@@ -156,7 +156,7 @@ def simulations_document(simulations: Iterable[Simulation]) -> dict[str, Any]:
 
 
 def simulation_document(simulation: Simulation) -> dict[str, Any]:
-    """Return the part of the document about one protocol; times are in ms since the scenario's start."""
+    """Return a simulation under one protocol as JSON; times are in ms since the scenario's start."""
     result = simulation.result
     number = "groupEpoch" if simulation.protocol == "consumer" else "generation"
     return {

@@ -91,7 +91,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
 
 
 class _EventPlanner:
-    """Planner of events, with one method per kind of event; tracks each process's configuration and downtime."""
+    """Converts a scenario's events into planned events; tracks each process's state and configuration."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario

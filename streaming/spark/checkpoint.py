@@ -178,7 +178,7 @@ class RemoteCheckpoint:
         self._spark.range(1, numPartitions=1).select(text).write.mode("overwrite").text(self._location)
 
     def check(self) -> None:
-        """Do nothing, because Spark itself detects another job that writes to the checkpoint."""
+        """Do nothing: Spark itself detects another job that writes to a checkpoint behind a URL."""
 
     def replace(self) -> None:
         """Raise BadInput, because an object store has no rename."""

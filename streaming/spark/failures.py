@@ -76,7 +76,7 @@ def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
 
 
 def reason(error: Exception) -> str:
-    """Return the most useful line of an error: the last one of the monitor's own errors, else the last cause."""
+    """Return the most useful line of an error's text: the last error of the monitor itself, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own_messages = [match[1] for line in lines if (match := _OWN_ERROR.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]

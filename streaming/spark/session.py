@@ -52,7 +52,7 @@ _KEPT_BATCHES: Final = 10
 
 
 class StartStopped(OutsideFailure):
-    """The process must end before Spark has started."""
+    """A signal stopped the start of Spark: the process must end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _MIN_TICK_INTERVAL_SECONDS: Final = 0.5
 
 
 class Action(Enum):
-    """The next step of the job; all actions but the first two restart the query."""
+    """Next step of the job; each action except CONTINUE and TICK restarts the query."""
 
     CONTINUE = auto()
     TICK = auto()  # a timer is due
@@ -99,7 +99,7 @@ class PartitionGrowth:
                 self.offsets = {int(number): int(offset) for number, offset in offsets.items()}
 
     def is_ready(self) -> bool:
-        """True if the old partitions are read up to the ends that were set."""
+        """True if the old partitions were read to their ends, so that the query may read all partitions."""
         if not self.is_pending or self._ends is None:
             return False
         read = all(self.offsets.get(number, -1) >= end for number, end in self._ends.items())

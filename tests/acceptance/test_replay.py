@@ -201,7 +201,7 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
 
 @pytest.fixture(scope="module")
 def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
-    """Write the log twice with the same ids, with unusable records in between, and process it."""
+    """Write the log twice with the same ids, with unusable records in between, and run the stream over it."""
     program = Outside(broker.bootstrap_servers)
     write_log(program)
     for _, key, kind, value in POISON:

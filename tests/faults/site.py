@@ -241,7 +241,7 @@ class Site(Monitor):
         ]
 
     def _logs_one_of(self, name: str, *phrases: str) -> Report:
-        """Return the expected report: the component logs one of these texts, depending on its activity."""
+        """Return the expected report that the component logs one of these phrases."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in phrases)
         return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in phrases), 60)

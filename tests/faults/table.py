@@ -18,7 +18,7 @@ _HEADER = ("part", "fault", "reported", "within s", "took s", "all there again a
 
 
 class _Share(NamedTuple):
-    """Results of one process that began at this time (seconds since the epoch)."""
+    """Fault outcomes that one test process wrote, which began at this time (seconds since the epoch)."""
 
     began: float
     outcomes: dict[str, list[Outcome]]

@@ -1,4 +1,4 @@
-"""The faults of the simulated host take effect; otherwise the tests of faults would prove nothing."""
+"""Faults of the simulated host reach the program; otherwise tests with these faults would prove nothing."""
 
 from __future__ import annotations
 

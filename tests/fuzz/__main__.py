@@ -20,7 +20,7 @@ _GRACE = 300
 
 
 def main() -> int:
-    """Fuzz the targets, list them, or replay a case; return 1 if there is a finding."""
+    """Fuzz the given targets (decoders and endpoints), list them, or replay a case; return 1 if there is a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=main.__doc__)
     parser.add_argument("--target", action="append", metavar="NAME", help="only this one; repeatable")
     parser.add_argument("--seconds", type=float, default=60, help="for each target, its start included")

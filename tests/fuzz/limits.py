@@ -1,4 +1,4 @@
-"""Limits of processor time and memory for the check of one input."""
+"""Limits of processor time and memory for fuzzing one input."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _DEEP = 3_000
 
 
 class Mutator:
-    """Mutates cases of one target, with values of its seeds."""
+    """Mutates the inputs of one fuzz target, and mixes them with its seeds."""
 
     def __init__(self, target: Target, seeds: list[Case]) -> None:
         self._target = target
@@ -82,7 +82,7 @@ class Mutator:
         return self._bytes(part, random)
 
     def _column(self, at: int, random: Random) -> Part:
-        """Return a part of a random record of a random seed, in the same column as the part at ``at``."""
+        """Return a part (such as a value) of a random record of a random seed, in the column of the part at ``at``."""
         other_seed = self.seed(random)
         parts_at = other_seed[at % self._target.width :: self._target.width]
         return random.choice(parts_at) if parts_at else b""

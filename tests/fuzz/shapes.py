@@ -19,7 +19,7 @@ _TEXTS = st.one_of(
 
 
 def of(type_: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy for a struct, or for any type that msgspec supports."""
+    """Return the hypothesis strategy for values of a struct, or of any other type that msgspec supports."""
     return _strategy(inspect.type_info(type_))
 
 

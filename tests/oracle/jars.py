@@ -1,4 +1,4 @@
-"""The jar sets of the oracle, by Maven coordinates."""
+"""The sets of Kafka's jars that the tests against Java use, by Maven coordinates."""
 
 from __future__ import annotations
 

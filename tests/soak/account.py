@@ -66,7 +66,7 @@ class Account:
         self.max_state += self.state
 
     def compare_ids(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
-        """Compare the present ids with the expected ids, and add a line to ``wrong`` for each difference."""
+        """Compare ids with the expected ids, and add a line to ``wrong`` for missing and for unexpected ids."""
         for what, ids in (("missing", wanted - seen), ("too many", seen - wanted)):
             if ids:
                 self.wrong.append(f"{where}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")

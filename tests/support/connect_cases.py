@@ -106,7 +106,7 @@ def _configuration(rng: random.Random, connectors: list[str], configured: dict[s
 
 
 def as_json(work: Work) -> list[list[Any]]:
-    """Return the state in the oracle's JSON format."""
+    """Return a worker's connectors and tasks in the JSON format of the Java oracle."""
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 

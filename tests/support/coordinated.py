@@ -78,7 +78,7 @@ class Coordinated:
         return records + [self._current(member) for member in self.held]
 
     def bounce(self, place: int, unchanged: int | None = None) -> Iterator[CoordinatorBatch]:
-        """Return the writes for a restart of one member.
+        """Yield the coordinator's writes when one member leaves and joins again.
 
         Args:
             place: the member's place in the order of joining.

@@ -26,7 +26,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """The quiet time passed without an event; ``after``: id of the last note (input of the computation of episodes)."""
+    """Note that the quiet time has passed without an event; ``after``: id of the last note before it."""
 
     after: str
 
@@ -103,7 +103,7 @@ class GroupReader:
         )
 
     def bounced(self, note: BounceNote) -> BounceNote:
-        """Apply a note of static members that rejoined under new ids to the group's members, and return the note."""
+        """Give the group's static members the new member ids of the note, and return the note."""
         self._members = {
             note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
         }

@@ -133,7 +133,7 @@ class MemorySource:
 
 
 def clustered(history: History, name: str = "", **options: Any) -> Cluster:
-    """Return a connected cluster over a history whose content does not change."""
+    """Return a :class:`Cluster` whose API serves this history, and which reads no topic."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
     board.lags = options.pop("lags", dict)

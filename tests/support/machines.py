@@ -52,7 +52,7 @@ def round_summary(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
 
 
 def topics(**counts: int) -> dict[str, Topic]:
-    """Return topics, each with an id."""
+    """Return topics by name, each with its partition count and an id."""
     return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
 
 

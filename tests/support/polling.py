@@ -1,4 +1,4 @@
-"""Runs a polling collector over the in-memory cluster."""
+"""Helper that runs a polling collector over the in-memory cluster."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Receiver:
 
 @contextmanager
 def receiver(*responses: Response) -> Iterator[Receiver]:
-    """Run a receiver whose next responses are these."""
+    """Run a receiver of notifications that sends these responses first, and then 200."""
     received = Receiver(responses=list(responses))
 
     class Handler(BaseHTTPRequestHandler):

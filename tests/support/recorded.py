@@ -196,7 +196,7 @@ class AnyGroup(Log):
 
 
 def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
-    """Yield a log of interleaved groups with 1 % damaged records. ``sort``: the kind of groups, one of ``SORTS``."""
+    """Yield a log of interleaved groups of the kind ``sort``, with 1 % damaged records."""
     rng = Random(f"{seed}/{sort}")
     groups = [AnyGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
     for offset in range(count):

@@ -160,7 +160,7 @@ class Job:
 
 
 def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
-    """Return the output of a log by topic and key, computed without Spark."""
+    """Return the expected output for a log, by topic and key, computed without Spark."""
     sinks = job.sinks
     output: dict[str, dict[bytes | None, list[Row]]] = {
         name: {} for name in (*sinks[:4], sinks.episodes or "", sinks.incidents or "")

@@ -208,7 +208,7 @@ class GroupReasons:
             self._add_member(group, event)
 
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
-        """Return the evidence of a generation or epoch, including skipped generations since ``after``."""
+        """Return the evidence of a generation or epoch, and of the generations skipped since ``after``."""
         evidence = list(self._evidence.get((group_id, number), ()))
         skipped = range(max(after + 1, number - _MAX_SKIPPED), number) if after is not None else ()
         for earlier in reversed(skipped):

@@ -13,7 +13,7 @@ from streaming.records.events import GroupObserved, Kind, ObservedMember
 
 
 class ClassicGroup(NamedTuple):
-    """A record of type 2: a snapshot of the group without group id and time; None if the group was deleted."""
+    """A classic group's record: a snapshot without group id and time; None if the group was deleted."""
 
     group_id: str
     value: GroupObserved | None
@@ -68,7 +68,7 @@ def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
 
 
 def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
-    """Return a Connect worker and the delay (ms) after which lost tasks are reassigned."""
+    """Return the worker that a Connect member's metadata describes, and the leader's delay (ms) for lost tasks."""
     subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
     with _naming("subscription", fields["member_id"]):
         fields |= connect.read_worker(subscription, protocol)
@@ -79,7 +79,7 @@ def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMembe
 
 
 def _undecoded(fields: dict[str, Any]) -> ObservedMember:
-    """Return a member of a group with another protocol, whose metadata is not decoded."""
+    """Return a member without its metadata, which is undecoded because the protocol type is unknown."""
     del fields["subscription"], fields["assignment"]
     return ObservedMember(**fields, topics=[], assigned={})
 

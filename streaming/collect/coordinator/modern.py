@@ -1,4 +1,4 @@
-"""The state of groups with epochs: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
+"""The state of groups that count epochs: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
 
 A group's state is spread over many records: its epoch, the epoch of its target assignment, and each member's
 subscription, target and current assignment. A record sets or removes one part in place, because copying a group of
@@ -29,7 +29,7 @@ STABLE: Final = "STABLE"
 
 
 class GroupPart(NamedTuple):
-    """A record that sets or removes (value None) a part of a group; ``key`` is a member id or a pattern."""
+    """A record that sets a part of a group's state, or removes it (value None); ``key``: a member id or a pattern."""
 
     group_id: str
     kind: ModernKind
@@ -74,13 +74,13 @@ class Topology(NamedTuple):
 
 @dataclass
 class ModernGroup:
-    """The state of a group with epochs.
+    """The state of a KIP-848 consumer, share or Streams group.
 
     Attributes:
         epoch: the group's epoch record, an int or a :class:`StreamsEpoch`; None while it is unknown.
         targets: the target partitions, or active tasks, of each member.
         regexes: the topics that each subscription pattern matches.
-        changed: members with a part that was set or removed since a caller last cleared this set.
+        changed: members whose subscription, target or assignment changed since a caller last cleared this set.
     """
 
     kind: ModernKind
@@ -96,7 +96,7 @@ class ModernGroup:
     _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
-        """Set the field ``part``, or its entry ``key`` if the field is a mapping; the value None removes the entry."""
+        """Set a field of the group, or the entry ``key`` of a mapping; the value None removes the entry."""
         if part in ("epoch", "target_epoch", "topology"):
             setattr(self, part, value)
             return

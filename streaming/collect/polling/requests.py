@@ -181,7 +181,7 @@ def listing(result: Any) -> GroupListing:
 
 
 def answer(description: Any) -> GroupObserved:
-    """Convert a ``ConsumerGroupDescription`` into a snapshot without number; a group that never had members is dead.
+    """Convert a ``ConsumerGroupDescription`` into a snapshot; a group that never had members is reported as dead.
 
     Raises:
         MalformedRecord: a member's assignment, which its leader wrote, has an impossible topic or partition.

@@ -179,7 +179,7 @@ class Cooperative(classic.Rules):
 
 
 class EagerV1(classic.Rules):
-    """Rules of the first eager version: the coordinator assigns, without SyncGroup, vote or instance ids."""
+    """Rules of the first version of the eager protocol: the coordinator assigns; there is no static member."""
 
     coordinator_assigns = True
     static = False

@@ -100,7 +100,7 @@ class LeaveGroup(MemberCalls, frozen=True):
 
 
 class RebalanceInProgress(MemberCalls, frozen=True):
-    """Members receive REBALANCE_IN_PROGRESS, or decide by themselves to rejoin."""
+    """These members receive REBALANCE_IN_PROGRESS, or rejoin for a reason of their own."""
 
 
 class Assigned(MemberCalls, frozen=True):
@@ -171,7 +171,7 @@ class Rules:
         return step.client_side_shares(order)
 
     def rejoins(self, step: "ClassicStep", member: ClassicMember, share: TopicPartitions) -> bool:
-        """True if a member that owned partitions and now gets ``share`` rejoins at once."""
+        """True if the member rejoins at once after it got ``share``, as it first had to revoke partitions."""
         del step, member, share
         return False
 

@@ -127,7 +127,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 
 
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
-    """Convert to a classic group if all remaining members are classic; they rebalance because others are ``gone``."""
+    """Convert the group to a classic group if only classic members remain; they rebalance without the ``gone`` ones."""
     remaining = step.group_members()
     if not remaining or not all(member.is_classic for member in remaining.values()):
         return False

@@ -149,7 +149,7 @@ class Goodbye(MemberCalls, frozen=True):
 
 
 class Expired(MemberCalls, frozen=True):
-    """Sessions of members expired, or the time that members had to give up partitions."""
+    """Members' sessions expired, or the time in which the members had to revoke partitions."""
 
 
 class MetadataChanged(vocabulary.MachineEvent, frozen=True):

@@ -43,13 +43,13 @@ _SESSION_MS: Final = 6000
 
 
 def is_steady(partition: int) -> bool:
-    """Return true if a partition has steady traffic."""
+    """Return true if records are written to the partition at a steady rate."""
     return partition not in _BURSTS
 
 
 @dataclass
 class Traffic:
-    """The topics that are written to, with their numbers of partitions."""
+    """Topics to which records are written, with their partition counts."""
 
     servers: str
     topics: dict[str, int] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class PlayedGroup:
 def play_all(
     servers: str, folder: Path, commit_ms: int, kinds: Iterable[Kind], *, prefix: str
 ) -> dict[Kind, Future[tuple[str, PlayedChanges]]]:
-    """Play all changes in a group of each kind at the same time; return the topic and the changes of each group."""
+    """Apply all changes to a group of each kind at the same time; return each group's topic and changes."""
     kinds = [*kinds]
     with ExitStack() as stack:
         written = stack.enter_context(traffic(servers))

@@ -69,7 +69,7 @@ def _seconds(ms: float | None) -> str:
 
 
 def complete(by_interval: Mapping[int, Iterable[ComparedCost]], path: Path) -> None:
-    """Write the complete data to the CSV file: a line for each change of each group."""
+    """Write the costs to the CSV file, with a line for each change of each group."""
     header = ["commit_ms", "group", "protocol", "change", "inside", "each_partition_inside", "caught_up_late_ms"]
     header += [
         f"{name}_{part}" for name in ("messages", "delay_ms", "catch_up_ms") for part in ("true", "lower", "upper")

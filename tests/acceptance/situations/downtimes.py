@@ -18,7 +18,7 @@ _STARVED_MS = 2000
 
 
 def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
-    """Return the comparison of reported and measured downtime for each partition and step of the group, for one view.
+    """Return reported and measured downtime of each partition in each step; ``view``: the source of the reports.
 
     Partitions that no member consumed again (after a shutdown, or of a deleted topic) are omitted, because their
     downtime has no measured end.
@@ -45,7 +45,7 @@ def is_inside(downtime: ComparedDowntime) -> bool:
 
 
 class DowntimeSummary(NamedTuple):
-    """Number of partitions whose bounds hold, number of all partitions, median lower bound / measured downtime."""
+    """How many partitions have correct bounds, of how many, and the median of lower bound / measured downtime."""
 
     inside: int
     partitions: int

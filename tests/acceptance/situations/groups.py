@@ -283,7 +283,7 @@ class PlayedChanges:
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
     def marks(self) -> list[Mark]:
-        """Return the marks of consumed records, without the marks of assignments."""
+        """Return the marks that the consumers wrote for records, without those for assignments."""
         return [mark for mark in self.all_marks() if mark.first >= 0]
 
     def gaps(self) -> list[Gap]:

@@ -69,7 +69,7 @@ def rejoins(group: RealGroup) -> None:
 
 
 def one_request(group: RealGroup) -> None:
-    """Let an application request one rebalance."""
+    """Let one application of a group request a rebalance."""
     begin(group, "a", "b")
     with group.step("app-requested"):
         group.rejoin("b", "app asked")

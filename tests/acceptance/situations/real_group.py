@@ -295,7 +295,7 @@ class RealGroup:
             raise AssertionError(f"{self.group_id}: {self.subscribed} own {self.owned()}") from error
 
     def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if the stream ``view`` shows all members with their partitions and no rebalance in progress."""
+        """Return true if ``view`` shows the current partitions of all members and no rebalance in progress."""
         episodes, ids = view.episodes(self.group_id), view.ids(self.group_id)
         shares = {name: share for name, share in view.shares(self.group_id).items() if share}
         return (
@@ -360,7 +360,7 @@ class RealGroup:
         provable: bool = True,
         second_kind: str = "",
     ) -> Iterator[None]:
-        """Record the block's changes as one episode of this kind; the step ends when the group is quiet."""
+        """Expect that the changes in the ``with`` block become one episode of this kind; wait for the quiet group."""
         at = time.time_ns() // 1_000_000
         before = {name: len(view.episodes(self.group_id)) for name, view in self.views.items()}
         ids = {name: view.ids(self.group_id) for name, view in self.views.items()}

@@ -196,7 +196,7 @@ class Scenario:
 
 @contextmanager
 def playing(scenarios: Mapping[str, Scenario], folder: Path) -> Iterator[dict[str, Future[RealGroup]]]:
-    """Apply the scenarios at the same time on one stage, each to a group of its own; the first ones begin first."""
+    """Apply the scenarios at the same time, each to a group of its own on a shared broker, in the given order."""
     with process_lock("crowd"), stage(folder) as made, ThreadPoolExecutor(_AT_ONCE) as pool:
 
         def play(name: str, scenario: Scenario) -> RealGroup:

@@ -21,7 +21,7 @@ _ALL: Final = TRUST_PAGE.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
-    """Write a table of the reported episode kinds into the documents, and all steps of the groups into a CSV file."""
+    """Write the tables of reported episode kinds into the documentation, and each step of a group into a CSV file."""
     steps = [step for group in groups.values() for step in group.steps]
     amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {describe_machine()}."
@@ -31,7 +31,7 @@ def write(groups: Mapping[str, RealGroup]) -> None:
 
 
 def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
-    """Write the complete data to the CSV file: a line for each group, step and source of evidence."""
+    """Write the results to the CSV file, with a line for each group, step and source of evidence."""
     header = (
         "situation",
         "happened",

@@ -69,7 +69,7 @@ def missing_assignments(group: RealGroup, view: str) -> list[str]:
 
 
 def wrong_incidents(group: RealGroup, view: str) -> list[str]:
-    """Return the wrong incidents of a view: each storm must be closed, and only expected incidents may be open."""
+    """Return descriptions of wrong incidents; ``view``: source of the reports. Storms must be closed at the end."""
     if not group.kills:
         kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.alarms]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.

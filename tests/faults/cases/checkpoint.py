@@ -46,7 +46,7 @@ def _newest(folder: Path, kind: str) -> Path:
 
 
 def _display_name(kind: str) -> str:
-    """Return the table's name for a kind of checkpoint files."""
+    """Return how the table of faults names files that match this pattern."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 

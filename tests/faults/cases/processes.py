@@ -1,4 +1,4 @@
-"""Killed or stopped processes of a component or of the broker."""
+"""Faults that kill or stop the processes of a component, or the broker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stopped(site: Site, name: str) -> Iterator[list[Report]]:
 
 @contextmanager
 def broker_killed(site: Site) -> Iterator[list[Report]]:
-    """Send SIGKILL to the broker; the broker is restarted after its outage has been reported."""
+    """Send SIGKILL to the broker, and start it again after the monitor has reported it as unavailable."""
     report = site.silence()
     site.broker.kill()
     yield report

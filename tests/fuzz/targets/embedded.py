@@ -37,7 +37,7 @@ assignments = st.builds(offsets_topic.assignment, _shares)
 
 
 def _embedded(case: Case) -> None:
-    """Return the embedded bytes of a member: the subscription and the assignment."""
+    """Check the decoders with a member's embedded bytes: its subscription and its assignment."""
     subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
     _consumer(subscription, assignment)
     _connect(subscription, assignment)
@@ -82,7 +82,7 @@ def _consumer_seeds() -> Iterator[Case]:
 
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
-    """Return protocol, subscription and assignment of every member in the captured generations of a kind."""
+    """Yield protocol, subscription and assignment of every member in the captured records of groups of this kind."""
     generation = GENERATION._replace(make=dict)
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):

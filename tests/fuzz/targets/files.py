@@ -41,7 +41,7 @@ from tests.support.recorded import records as recorded
 
 @cache
 def _folder() -> Path:
-    """Return a temporary folder that belongs to this process."""
+    """Return a new temporary folder for the files of this process."""
     return Path(tempfile.mkdtemp())
 
 

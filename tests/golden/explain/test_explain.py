@@ -92,7 +92,7 @@ def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
 
 @pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
 def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
-    """The broker's last round is excluded, because no remaining member logs its number."""
+    """Clients of one library log the rounds that the broker logged, except the last: no remaining member logs it."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:
         rounds = [name for name in explained(*(LOGS / f"{name}.log" for name in names)) if name["type"] == "round"]

@@ -68,7 +68,7 @@ def test_earlier_state_is_continued() -> None:
 
 
 def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
-    """The ids and their order are compared: readers skip records whose id they have already read."""
+    """Diff ids and their order stay the same in a new release, because readers skip records with ids that they know."""
     recorded = recording()
     again = process(Bucket(), recorded.before, 0, SINKS)
     assert diff_ids(again) == diff_ids(recorded.written)

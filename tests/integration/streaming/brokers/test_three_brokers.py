@@ -155,7 +155,7 @@ def coordinator_partition(group: str) -> int:
 
 
 def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
-    """Return one group per prefix; this broker leads the group's partitions of the offsets and membership topics."""
+    """Return a group id per prefix, whose partitions of the offsets and membership topics this broker leads."""
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
 

@@ -1,4 +1,4 @@
-"""The command ``run`` ends at SIGTERM."""
+"""``run`` ends when it receives SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of real groups as readers see them: stable after a change, stuck in a rebalance, without a whole host."""
+"""The monitor shows real groups as stable after a change, stuck in a rebalance, or without the members of a host."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class JavaMember:
 
 
 class PythonMember:
-    """A consumer of kafka-python that polls only in ``poll``."""
+    """A kafka-python consumer that polls only when :meth:`poll` is called, so that it can hang."""
 
     def __init__(self, servers: str, group: str, topic: str) -> None:
         interval_ms = _REBALANCE_TIMEOUT_MS
@@ -124,7 +124,7 @@ class PythonMember:
         return str(self._consumer.group_metadata().member_id)
 
     def hang(self, seconds: float) -> None:
-        """Do nothing: without calls of ``poll`` the consumer hangs."""
+        """Do nothing, as the consumer polls only when :meth:`poll` is called."""
 
     def poll(self) -> bool:
         self._consumer.poll(timeout_ms=100)

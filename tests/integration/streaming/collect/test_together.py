@@ -1,4 +1,4 @@
-"""An offsets collector and a polling collector follow the same group, together in one topic and polling alone."""
+"""An offsets collector and a polling one follow the same group: both into one topic, and polling alone."""
 
 from __future__ import annotations
 

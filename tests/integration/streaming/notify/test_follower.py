@@ -57,7 +57,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 
 
 def first_start(settings: Settings, received: Receiver) -> None:
-    """Start the sender without a stored position; assert that it begins at the ends of the topics."""
+    """Start the sender of notifications without committed offsets; assert that it begins at the ends of the topics."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0

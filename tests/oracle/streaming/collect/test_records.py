@@ -1,4 +1,4 @@
-"""Records of groups with epochs as the coordinator of Kafka 4.3.1 writes them, intact and damaged."""
+"""Intact and damaged records of KIP-848, share and Streams groups, as the coordinator of Kafka 4.3.1 writes them."""
 
 from __future__ import annotations
 

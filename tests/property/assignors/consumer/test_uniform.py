@@ -1,4 +1,4 @@
-"""Invariants of ``uniform`` on any group; distributing level by level gives the same as one partition at a time."""
+"""Properties of ``uniform`` for any group; assigning level by level gives the same as one partition at a time."""
 
 from __future__ import annotations
 

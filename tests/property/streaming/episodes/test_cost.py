@@ -65,7 +65,7 @@ class Partition:
         ]
 
     def outage(self, random: Random) -> Outage:
-        """Return random bounds of the stop, as evidence could give them: exact, wide or unknown."""
+        """Return an outage whose four moments are random evidence of the true stop: exact, imprecise or unknown."""
         middle = random.randint(self.stop, self.resume)
         return Outage(
             1,

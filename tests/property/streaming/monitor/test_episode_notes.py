@@ -41,7 +41,7 @@ class Groups:
         self.log = [event for source_event in plain for event in self.delayed_events(source_event)]
 
     def delayed_events(self, event: Event) -> Iterator[Event]:
-        """Yield the event, delayed by its group's random pauses, its evidence, and at random a ``group.quiet``."""
+        """Yield the event, delayed by random pauses, then evidence of downtime and at random a ``group.quiet``."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]
@@ -176,5 +176,5 @@ def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
 
 
 def _without_moves(episode: Episode) -> Episode:
-    """Return the episode without moves, downtime and story, as diffs do not show who owned a recreated topic."""
+    """Return the episode without moves, downtime and story: diffs lack the owners of a recreated topic."""
     return structs.replace(episode, moved=0, moved_again=0, downtime=None, story="")

@@ -15,7 +15,7 @@ NOTHING = WorkChange()
 
 
 def settled(workers: dict[str, Work]) -> LeaderMemory:
-    """Return the state that a Connect leader keeps after it assigned all six tasks to these workers."""
+    """Return the leader's memory after it assigned all six tasks to these Connect workers."""
     return LeaderMemory(previous=Work(("p",), (P1, P2, P3, P4, P5, P6)), members=tuple(sorted(workers)), generation=7)
 
 

@@ -28,7 +28,7 @@ def test_gzipped_standard_input_gives_the_same_answer() -> None:
 
 
 def test_utf_16_log_gives_the_same_answer() -> None:
-    """PowerShell's redirection writes UTF-16."""
+    """A log in UTF-16, which PowerShell's redirection writes, gives the same answer."""
     assert run("-", "--json", stdin=LOG.read_text().encode("utf-16")).stdout == run(LOG, "--json").stdout
 
 

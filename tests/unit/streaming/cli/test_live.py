@@ -36,7 +36,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def view(*, as_json: bool) -> DemoView:
-    """Return a demo view whose clock advances by 2.5 s at each reading."""
+    """Return the terminal output of a demo, with a fake clock that advances by 2.5 s at each reading."""
     return DemoView(as_json=as_json, clock=count(0.0, 2.5).__next__)
 
 

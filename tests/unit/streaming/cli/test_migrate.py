@@ -1,4 +1,4 @@
-"""The command ``migrate`` checks whether a group is ready for another protocol, in text and JSON."""
+"""The command ``migrate`` checks whether a group can move to another protocol, in text and JSON."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ TOPIC = SETTINGS.topics.membership
 
 
 def check_three_times(watch: MembershipTopicWatch, start: float) -> list[bool]:
-    """Return the results of three checks; a check sends a request, and the next check returns the answer to it."""
+    """Return whether three consecutive checks, 10 s apart, report that the membership topic was recreated."""
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
 

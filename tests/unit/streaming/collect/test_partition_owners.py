@@ -28,7 +28,7 @@ def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None 
 
 
 def stop(partitions: list[int], before: int, committed: int | None = None, **after: Any) -> Stop:
-    """Return the stop of partitions whose consumption ended at the same committed offset (None: no offset)."""
+    """Return a ``Stop`` of these partitions; ``committed``: the offset at which all of them stopped (None: unknown)."""
     offsets = {} if committed is None else {"committed": {"t": {str(number): committed for number in partitions}}}
     return Stop(partitions={"t": partitions}, resumed_before=before, **offsets, **after)
 
@@ -42,7 +42,7 @@ def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[b
 
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
-    """Return owners of two partitions (members a and b) after two commits each; the second commits show progress."""
+    """Return the partition owners a and b after they committed twice; only the second commits prove consumption."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [

@@ -27,7 +27,7 @@ server.listen(); time.sleep(100)
 
 
 class Script(Runtime):
-    """A runtime whose broker is a Python script."""
+    """A runtime that runs a Python script in place of Kafka's broker."""
 
     text = LISTENS
     starts: list[list[str]] = []  # noqa: RUF012 - emptied for each test

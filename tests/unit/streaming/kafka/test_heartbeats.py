@@ -29,7 +29,7 @@ def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
 
 
 def now(writer: HeartbeatWriter, **fields: Any) -> None:
-    """Publish a heartbeat that is due at once; this repeats calls until the lookup of the topic has ended."""
+    """Write a heartbeat now; repeat the call until the writer has found or created its topic."""
     writer._watch._next = 0.0
     for _ in range(4):  # the topic is requested, missing and created, requested again, and present
         writer._next = 0.0

@@ -71,7 +71,7 @@ def follow(
     consumer: RefusingConsumer,
     restore: Callable[[TopicPartition], None] = lambda _: None,
 ) -> list[int | None]:
-    """Follow a topic until the topic's record is handled; return the offsets of all handled records."""
+    """Run a :class:`TopicFollower` until it has handled one record; return the offsets of handled records."""
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda _: consumer)
     monkeypatch.setattr(topic_follower, "_POLL_SECONDS", 0.001)
     stop, handled = threading.Event(), list[int | None]()

@@ -43,7 +43,7 @@ def before(*events: Event) -> bytes:
 
 
 def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
-    """Process a batch; return writes, bucket and number of function calls. Call ``fails_at`` raises (0: no error)."""
+    """Process a batch; return writes, bucket and number of calls. The call ``fails_at``, if not 0, raises an error."""
     bucket, calls = Bucket(blob), 0
 
     def count(frame: FrameType, kind: str, _: Any) -> None:

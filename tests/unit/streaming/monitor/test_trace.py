@@ -24,7 +24,7 @@ def record(event: Event, offset: int) -> Record:
 
 
 def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
-    """Return the modules that run for an event, the count of calls and returns between them, and the writes."""
+    """Return the modules that run for an event, the number of calls and returns between modules, and the writes."""
     bucket = Bucket()
     process(bucket, [record(event, offset) for offset, event in enumerate(before)], 0, SINKS)
     bucket, records = Bucket(bucket.pack()), [record(event, len(before))]
@@ -49,7 +49,7 @@ def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]
 
 
 def joined() -> tuple[list[Event], Event]:
-    """Return a derived group's events (known only from member events), and a third member's join."""
+    """Return the events of a group with two members, and the event in which a third member joins."""
     log = Log()
     return [log.topics(t=6), log.join("c1"), log.join("c2")], log.join("c3")
 

@@ -32,7 +32,7 @@ def seqs(items: list[bytes]) -> list[int]:
 
 
 def pages(archive: Archive, window: PageQuery, *, with_diff: bool = False) -> list[list[bytes]]:
-    """Return the items of each page of an archive query, from the page of ``window`` on."""
+    """Return the items of this page of an archive query and of all later pages, one list per page."""
     page = archive.page(window, with_diff=with_diff)
     later = [] if page.next is None else pages(archive, window._replace(before=page.next), with_diff=with_diff)
     return [page.items, *later]

@@ -46,7 +46,7 @@ def file_contents(folder: Path) -> dict[str, bytes]:
 
 
 def replace_with(path: Path, content: bytes | int | list[str]) -> None:
-    """Write a file with these bytes, a history of another version, or a database of another program."""
+    """Write the history file: these bytes, a history of this version number, or a database made by these statements."""
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, int):
@@ -155,7 +155,7 @@ def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the file, as another program, such as a backup or a shell, may."""
+    """Hold an exclusive SQLite lock on the history file, as another program, such as a backup, may."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         yield

@@ -165,7 +165,7 @@ def test_totals_of_a_group_begin_with_its_first_round() -> None:
 
 
 def test_durations_and_gaps_add_up_over_rebalances() -> None:
-    """Two partitions have no owner for 400 ms; 600 s later, one partition has no owner for 300 ms."""
+    """In one episode two partitions have no owner for 400 ms; 600 s later one partition has none for 300 ms."""
     group = after(
         diff(timestamp=1000, moved=0),
         diff(timestamp=1400, round=2, moved=2, unassigned={}),

@@ -29,7 +29,7 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def kind(source: Source) -> str | None:
-    """Poll the source once more and return the reason why the source's data may be outdated, or None."""
+    """Poll the source once more; return the kind of the reason why its data may be outdated, or None."""
     source.poll(0.01)
     return None if source.stale is None else source.stale.kind
 

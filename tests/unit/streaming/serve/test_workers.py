@@ -85,7 +85,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 
 class Waiting(Workers):
-    """Workers whose computations last until they are cancelled."""
+    """Worker processes that never finish a computation, and count the cancelled ones."""
 
     cancelled = 0
 

@@ -117,7 +117,7 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
 
 
 def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a power failure could leave metadata of a resized checkpoint whose files are missing."""
+    """With the metadata first, a power failure could leave metadata of a checkpoint whose files are missing."""
     folder = begun(tmp_path / "checkpoint", 2)
     seen: list[tuple[bool, bool, Metadata | None]] = []
 

@@ -121,7 +121,7 @@ class ConnectWorker(JavaProcess):
         super().__init__(main, str(file), log=folder / f"{name}.log", options=[f"-Dtimed.sink={name}"])
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> Any:
-        """Return the REST interface's response to a request; None while there is no response."""
+        """Return the response of Connect's REST interface to a request; None if there is no response."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method)
         try:
