@@ -144,7 +144,7 @@ def csv_path(name: str) -> Path:
 
 
 def read_rows(path: Path) -> dict[str, list[str]]:
-    """Return the rows of a CSV file as cells, by the name of each row's shape."""
+    """Return the rows of a table's CSV file as cells, by the name of the measured group."""
     if not path.exists():
         return {}
     with path.open(encoding="utf-8", newline="") as file:

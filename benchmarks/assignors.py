@@ -297,7 +297,7 @@ def main() -> None:
 
 
 def chosen_shapes(of: Iterable[GroupShape], only: str) -> list[GroupShape]:
-    """Return the shapes whose row contains one of the comma-separated texts."""
+    """Return the groups to measure whose names contain one of the comma-separated texts."""
     return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
 
 

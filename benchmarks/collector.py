@@ -32,7 +32,7 @@ _RECORDS_PER_BATCH = 2000
 
 
 class Run(NamedTuple):
-    """One reading of the topic: records, seconds, processor seconds of the process, and maximum memory (MiB)."""
+    """One measured reading of the offsets topic: records, seconds, processor seconds, and maximum memory (MiB)."""
 
     records: int
     seconds: float
@@ -94,7 +94,7 @@ WAYS = {"bare": bare, "collector": collector}
 
 
 def measured(way: str, servers: str) -> Run:
-    """Run one reading in a separate process and return its figures."""
+    """Measure one reader of the offsets topic in a separate process, and return its figures."""
     command = [sys.executable, "-m", "benchmarks.collector", "--read", way, "--servers", servers]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     records, seconds, cpu, memory = answer.stdout.split()

@@ -97,7 +97,7 @@ def _restart_member_in_steps(
     arrivals: RoundArrivals,
     options: argparse.Namespace,
 ) -> None:
-    """Restart one member: write its first records one by one, as the page shows them, and then all others at once."""
+    """Restart one member: write its first records one by one, each once its round is in the feed, then all others."""
     rest: list[CoordinatorBatch] = []
     separate_writes = 0
     for write in coordinated.bounce(len(coordinated.held) // 2, options.others):

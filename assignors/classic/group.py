@@ -171,7 +171,7 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
 
 
 def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> None:
-    """Assign each contested partition of topic ``name`` to one claimant, or to no member."""
+    """Assign each partition of a topic with several claims to one of the claimants, or to no member."""
     claimants: dict[int, list[int]] = {}
     for place, share in enumerate(owned.shares):
         for partition in share.get(name, ()):

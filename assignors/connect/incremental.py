@@ -327,7 +327,7 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
 
 
 def work_after(owned: Work, change: WorkChange) -> Work:
-    """Return a worker's connectors and tasks after ``change``, in the worker's order: the received ones first."""
+    """Return a worker's connectors and tasks after ``change``: first the newly assigned ones, then those it kept."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
     received = work_on_wire(change.assigned)
     return Work(

@@ -119,7 +119,7 @@ class DemoView:
 
 
 def summary_lines(summary: "DemoSummary", *, keep_running: bool = False) -> Iterator[Table | SafeText]:
-    """Yield counts by cause and group, whether the consumers' callbacks agree, and what to do next."""
+    """Yield the demo's summary: rounds by cause and group, whether the consumers' callbacks agree, what to do next."""
     diffs, agreement = summary
     causes = Counter(diff.cause.kind for diff in diffs if diff.round == 1)
     rows = ((cause_text(kind), times) for kind, times in causes.most_common())

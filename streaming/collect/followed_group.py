@@ -28,7 +28,7 @@ COALESCE_MS: Final = 1000
 
 @dataclass(slots=True)
 class CoordinatedGroup:
-    """A group's state at its coordinator: the classic or the modern state; both None if the group does not exist."""
+    """A group's state at its coordinator: ``classic``, or ``modern`` for groups with epochs; both None: no group."""
 
     classic: GroupObserved | None = None
     modern: ModernGroup | None = None

@@ -131,7 +131,7 @@ class Publisher:
         self._begin()
 
     def _begin(self) -> None:
-        """Replace the producer, which fences any earlier producer."""
+        """Create a transactional producer, which fences any earlier producer."""
         while True:
             self._producer = EventProducer(
                 self._settings,

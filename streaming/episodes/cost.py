@@ -160,7 +160,7 @@ def _last_samples(series: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the samples, with the cost of each outage that ended before a new outage of its partition began."""
+    """Return the samples with the costs of outages that are over, because a new outage of the partition began."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}

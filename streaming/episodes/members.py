@@ -97,7 +97,7 @@ class MemberChanges(NamedTuple):
 
 
 def alternates(identities: Iterable[MemberNames]) -> bool:
-    """Return whether identities alternate, as they do if two processes share an instance id."""
+    """Return whether a member's identities alternate, as they do if two processes share an instance id."""
     distinct = [names for names, _ in groupby(identities)]
     return len(distinct) > len({*distinct})
 

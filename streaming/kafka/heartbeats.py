@@ -71,7 +71,7 @@ class HeartbeatWriter:
         self._send("running", up_to, positions)
 
     def write_last(self, positions: Mapping[int, int] | None = None) -> None:
-        """Write the last heartbeat of a component that ends in order; wait up to 2 s for its delivery."""
+        """Write the last heartbeat of a component that is shut down; wait up to 2 s for its delivery."""
         if self._exists:
             self._send("stopped", None, positions)
             self._producer.client.flush(_LAST_DELIVERY_SECONDS)

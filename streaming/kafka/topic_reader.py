@@ -130,7 +130,7 @@ class TopicReader(Closeable):
 
     @property
     def positions(self) -> dict[Place, int]:
-        """``{(topic, partition): next offset}``, from which, with :attr:`ids`, a later reader continues."""
+        """Next offset of each (topic, partition); with :attr:`ids` it lets a later reader resume."""
         return dict(self._positions)
 
     @property

@@ -63,7 +63,7 @@ class EndsWatch:
         self._next = float("-inf")
 
     def look(self, now: float, partitions: int) -> Ends | None:
-        """Return an answer that arrived since the last call, or None; send the next request when it is due."""
+        """Return the topic's end offsets if they have arrived, else None; send the next request when it is due."""
         for number, request in enumerate(self._requests):
             if request.is_pending and (offsets := request.take(now)) is not None:
                 self._offsets[number] = {partition: offset for (_, partition), offset in offsets.items()}

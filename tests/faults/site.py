@@ -192,7 +192,7 @@ class Site(Monitor):
         return len(lost), len(served) - len({*served})
 
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
-        """Return the report that ``/ready`` and the metrics of the server show this status."""
+        """Return the expected report that ``/ready`` and the metrics of the server show this problem."""
         wanted = {"ready": kind, "metrics": kind}
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 

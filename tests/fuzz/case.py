@@ -1,4 +1,4 @@
-"""The input of a target: a list of parts (bytes or None), such as key, value and headers of consecutive records.
+"""The input of a fuzz target: a list of parts (bytes or None), such as key, value and headers of consecutive records.
 
 A case is stored in a file of Python literals, one part per line, so that it can be read, edited and compared.
 """
@@ -52,7 +52,7 @@ def load(text: str) -> Case:
 
 
 def pack(case: Case) -> bytes:
-    """Return a case packed into one string of bytes."""
+    """Return the input of a fuzz target, packed into one string of bytes."""
     return msgspec.msgpack.encode(case)
 
 

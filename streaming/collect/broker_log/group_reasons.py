@@ -217,7 +217,7 @@ class GroupReasons:
         return evidence
 
     def pending(self, group_id: str) -> list[Evidence]:
-        """Return the evidence for the generation or epoch that comes next."""
+        """Return the evidence logged so far for the group's next generation or epoch."""
         return self._groups[group_id].pending if group_id in self._groups else []
 
     def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:

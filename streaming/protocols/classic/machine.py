@@ -231,7 +231,7 @@ def _configured(step: classic.ClassicStep) -> dict[str, int]:
 
 
 class Incremental(EagerWorkers):
-    """Rules of ``connect.protocol = compatible``: workers keep their tasks; lost tasks move after the delay."""
+    """Rules of ``connect.protocol = compatible``: workers keep their tasks; lost tasks move after a set delay."""
 
     def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
         """Return all of the worker's tasks, which keep running while the worker joins."""

@@ -45,7 +45,7 @@ def is_inside(downtime: ComparedDowntime) -> bool:
 
 
 class DowntimeSummary(NamedTuple):
-    """How many partitions have correct bounds, of how many, and the median of lower bound / measured downtime."""
+    """Number of partitions with correct bounds, of all partitions, and median of lower bound / measured downtime."""
 
     inside: int
     partitions: int

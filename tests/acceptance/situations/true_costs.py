@@ -88,7 +88,7 @@ def _first_consumed(marks: Iterable[Mark], records: int) -> list[int | None]:
 
 
 def total(costs: Iterable[TrueCost]) -> TrueCost:
-    """Return the cost for all partitions together."""
+    """Return the cost of a change for all partitions together: the sum or the maximum of each figure."""
     costs = [*costs]
     return TrueCost(
         delayed=sum(cost.delayed for cost in costs),

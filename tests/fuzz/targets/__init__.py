@@ -18,6 +18,6 @@ NAMES = {
 
 
 def get(name: str) -> Target:
-    """Return the target of this name; its module is imported on this call, so that coverage includes the import."""
+    """Return the fuzz target with this name; its module is imported only now, so that coverage includes the import."""
     targets: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
     return targets[name]

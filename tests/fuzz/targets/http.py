@@ -64,7 +64,7 @@ def _rounds() -> list[TopicRecord]:
 
 @cache
 def _apps() -> tuple[ASGIApp, ...]:
-    """Return applications over a real history: on loopback, behind a token, and behind a proxy."""
+    """Return the web service three times: without access control, with a token, and behind an authenticating proxy."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
     history.append(_rounds())

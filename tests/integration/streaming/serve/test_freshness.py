@@ -25,7 +25,7 @@ QUIET_SECONDS = 22.0
 
 
 class Cluster:
-    """A feed server, a terminal client, and two collectors."""
+    """One `serve` process, one `watch` process, and two collectors, on the same cluster."""
 
     def __init__(self, servers: str, folder: Path) -> None:
         self.serve = Serve(servers, f"{unique('fresh')}.", folder)

@@ -1,4 +1,4 @@
-"""Groups other than consumer groups: the set algebra of diffs holds, and the output does not depend on batches."""
+"""Groups other than consumer groups: diffs are consistent (after = kept + assigned) and do not depend on batches."""
 
 from __future__ import annotations
 

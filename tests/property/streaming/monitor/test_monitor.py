@@ -1,4 +1,4 @@
-"""The set algebra of diffs holds for any sequence of events, and diffs do not depend on batches."""
+"""Diffs are consistent for any events (after = kept + assigned), and do not depend on batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that ``record`` writes on one machine replays on another machine, without a cluster, to the same bytes."""
+"""A recording that ``record`` wrote gives the same output, byte for byte, on a machine without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``watch --stories`` prints each changed episode before its diffs, and only diffs if episodes are missing."""
+"""``watch --stories`` prints each changed episode before its diffs; without the topic of episodes, only diffs."""
 
 from __future__ import annotations
 

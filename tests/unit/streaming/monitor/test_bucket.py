@@ -321,7 +321,7 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
 
 
 def acknowledging(log: Log, generations: int) -> Iterator[Event]:
-    """Yield the events of members that report their partitions but not the time since which they own these."""
+    """Yield the events of members that report their partitions, but not since when they have owned them."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
     for number in range(1, generations):

@@ -1,4 +1,4 @@
-"""The documented scenario, its JSON format, and the set algebra of every round, under every protocol."""
+"""The documented scenario, its JSON format, and consistent rounds (after = kept + assigned) under every protocol."""
 
 from __future__ import annotations
 
