@@ -16,7 +16,16 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff
-from streaming.records.episodes import Cost, Downtime, Episode, Incident, PartitionDowntime, Rebalancing, Waiting
+from streaming.records.episodes import (
+    Acknowledged,
+    Cost,
+    Downtime,
+    Episode,
+    Incident,
+    PartitionDowntime,
+    Rebalancing,
+    Waiting,
+)
 from streaming.records.events import CLUSTER, Annotation, Event, GroupPauses
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
@@ -275,6 +284,10 @@ def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
     expect(incidents.locator("li").first).to_contain_text(re.compile(r"Idle members\s*since .*, 2 times"))
     incidents.get_by_role("button", name="Show 2 more").click()
     expect(incidents.locator("li")).to_have_count(6)
+    shown.put(
+        msgspec.structs.replace(open_one, acknowledged=Acknowledged(at=START, by="ann", text="rolled back"), times=3)
+    )
+    expect(incidents.locator("li").first).to_contain_text("Acknowledged by ann: rolled back")
     shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 99_999))
     expect(incidents).to_contain_text("none open")
     assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
@@ -661,6 +674,39 @@ def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     assert "at=" not in page.url
 
 
+def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: Shown) -> None:
+    shop = checkout("shop")
+    shown.add(shop)
+    later = DiffBuilder(6, group_id="mail")
+    later.now += 7_200_000
+    later.join("a@h1#1").join("b@h2#1")
+    shown.add(later)
+    first, second = (diff.timestamp for _, diff in shop.diffs[:2])
+    page = shown.open("/")
+    rows = page.locator(".grid-row:not([hidden])")
+    latest = page.get_by_role("list", name="Latest rounds").locator("li")
+    expect(rows).to_have_count(2)
+    page.get_by_label("From", exact=True).fill(page.evaluate(FIELD, later.diffs[0][1].timestamp))
+    travel = page.get_by_role("group", name="As of a moment")
+    expect(travel).to_contain_text(re.compile(r"Rebalances from 15 Nov [\d:]+ to now"))
+    expect(rows.locator("[data-column=group]")).to_have_text(["mail"])
+    expect(rows.locator("[data-column=rounds]")).to_have_text(str(len(later.diffs)))
+    expect(latest).to_have_count(len(later.diffs))
+    assert violations(page) == []
+    shown.open(f"/?from={first}&at={second}")
+    expect(travel).to_contain_text(re.compile(r"Rebalances from 14 Nov [\d:]+ to 14 Nov [\d:]+"))
+    expect(rows.locator("[data-column=group]")).to_have_text(["shop"])
+    expect(rows.locator("[data-column=rounds]")).to_have_text("2")
+    expect(latest).to_have_count(2)
+    rows.get_by_role("link").click()
+    page.wait_for_url(re.compile(f"/groups/shop.*at={second}&from={first}&to={second}"))
+    page.get_by_role("navigation").get_by_role("link", name="Groups").click()
+    page.wait_for_url(re.compile(f"at={second}&from="))
+    travel.get_by_role("button", name="Now").click()
+    expect(rows).to_have_count(2)
+    assert "from=" not in page.url
+
+
 def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     builder = checkout("shop")
     shown.add(builder)
@@ -684,6 +730,11 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     assert violations(page) == []
     page.get_by_role("button", name="Rounds", exact=True).click()
     expect(strip).to_be_hidden()
+    shown.open(f"/groups/shop?at={times[1]}")
+    expect(lag).to_contain_text("Lag 100 records at 14 Nov")
+    expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_count(0)
+    page.get_by_role("group", name="As of a moment").get_by_role("button", name="Now").click()
+    expect(lag).to_contain_text("Lag 400 records at 14 Nov")
 
 
 def test_deployments_are_named_with_their_links(shown: Shown) -> None:

@@ -1,9 +1,18 @@
 // The incidents of a group, and those of the cluster that it is part of: open ones first, then those that are over.
+import { acknowledgementOf } from "../core/attention.js";
 import { arrange, h, setAttribute, setText } from "../core/dom.js";
 import { bounds, duration, kindText, moment, number, visible } from "../core/format.js";
 import { inZone } from "../core/zone.js";
 
 const OVER = 3; // that are over, until more are wanted
+
+// Who works on it, until when, and the note.
+function acknowledgementText(incident) {
+  const found = acknowledgementOf(incident);
+  if (!found) return "";
+  const { muted, by, until, text } = found;
+  return ` ${muted ? "Muted" : "Acknowledged"}${by ? ` by ${visible(by)}` : ""}${until ? ` until ${moment(until)}` : ""}${text ? `: ${visible(text)}` : "."}`;
+}
 
 export class Incidents {
   constructor(group) {
@@ -59,7 +68,7 @@ export class Incidents {
     setText(mark, scope === "cluster" ? `Cluster: ${kindText(kind).toLowerCase()}` : kindText(kind));
     const lasted = closedAt === null ? `since ${moment(openedAt)}` : `${moment(openedAt)}, for ${duration(closedAt - openedAt)}`;
     setText(when, times > 1 ? `${lasted}, ${number(times)} times` : lasted);
-    setText(text, visible(inZone(story, incident.updatedAt)) + paused);
+    setText(text, visible(inZone(story, incident.updatedAt)) + paused + acknowledgementText(incident));
     return item;
   }
 }

@@ -12,6 +12,9 @@ export function isShutDown(group, episode) {
 // Partitions without a consumer; those of a group that was shut down need none.
 export const unassignedCount = (group, episode) => (isShutDown(group, episode) ? 0 : group.unassigned);
 
+// An acknowledgement, or a mute, that has not expired.
+export const acknowledgementOf = ({ acknowledged }, now = Date.now()) => (acknowledged && (acknowledged.until === null || now < acknowledged.until) ? acknowledged : null);
+
 // Incidents that explain why a group is not settled.
 const UNSETTLED = new Set(["rebalance-stuck", "storm", "duplicate-instance-id", "stuck", "partition-without-owner", "poll-timeout"]);
 
@@ -22,7 +25,7 @@ const ORDINARY_MS = 10_000;
 // [{rank, tone, what, kind, groupId, since, story}]: incidents of the cluster, of groups, then groups, the newest first.
 // Ordinary starts and finished deploys are not among them.
 export function attention({ groups, episodes, incidents }, now = Date.now()) {
-  const found = [...incidents.values()].filter(({ acknowledged }) => !acknowledged?.muted).map(({ groupId, kind, openedAt, story, scope }) =>
+  const found = [...incidents.values()].filter((incident) => !acknowledgementOf(incident, now)?.muted).map(({ groupId, kind, openedAt, story, scope }) =>
     ({ what: scope === "cluster" ? "cluster" : "incident", kind, groupId, since: openedAt, story }));
   const explained = new Set(found.filter(({ kind }) => UNSETTLED.has(kind)).map(({ groupId }) => groupId));
   for (const [groupId, group] of groups) {

@@ -238,10 +238,11 @@ class GroupView {
 
   showMoment() {
     this.travels.hidden = this.at === null;
-    document.querySelector("#crumbs a").setAttribute("href", address("/", { at: this.at }));
+    document.querySelector("#crumbs a").setAttribute("href", address("/", { at: this.at, from: this.at && query().get("from") }));
     this.timeline.at = this.at;
     if (this.at !== null) setText(this.when, moment(this.at));
     this.timeline.reach(this.at);
+    this.lag.travel(this.at);
   }
 
   chosenAt() {

@@ -13,6 +13,8 @@ import { store } from "../core/store.js";
 import { fromField, toField } from "../core/zone.js";
 
 const FRESH_MS = 2400;
+const PAGE = 2000;
+const MOST_PAGES = 10; // of rounds that are counted
 // The statuses that the tile counts as not stable.
 const BUSY = new Set(["rebalancing", "stuck", "storming", "settling", "catching-up"]);
 
@@ -24,8 +26,13 @@ function counted(key) {
   };
 }
 
-const asOf = () => Number(query().get("at")) || null; // the moment that is shown; null: now
+const timeOf = (name) => Number(query().get(name)) || null;
+const asOf = () => timeOf("at"); // the moment that is shown; null: now
+const since = () => (timeOf("from") < (asOf() ?? Infinity) ? timeOf("from") : null); // the begin of the time range; null: none
 const episodeOf = (group) => (asOf() ? null : store.episodes.get(group.groupId));
+
+// The time range, as a group's page has it in its address.
+const rangeOf = () => (since() ? { from: since(), to: asOf() ?? Date.now() } : {});
 
 // Connect, Kafka Streams and share groups have a kind of their own.
 const kindOf = (group) => group.kind ?? "consumer";
@@ -36,7 +43,7 @@ const columns = [
     render(cell, group, row) {
       cell.held ??= cell.appendChild(h("a", { "data-link": true }));
       setText(cell.held, visible(group.groupId));
-      setAttribute(cell.held, "href", groupAddress(group.groupId, { at: asOf() }));
+      setAttribute(cell.held, "href", groupAddress(group.groupId, { at: asOf(), ...rangeOf() }));
       setAttribute(cell.held, "title", group.groupId);
       row.classList.toggle("fresh", Date.now() - (group.seenAt ?? 0) < FRESH_MS);
     },
@@ -112,16 +119,18 @@ class GroupsView {
     this.table = new VirtualTable({ columns, label: "Consumer groups", onSort: (key) => this.sortBy(key) });
     this.search = h("input", { class: "field", type: "search", placeholder: "Filter groups", "aria-label": "Filter groups by name or member", oninput: () => this.filter({ q: this.search.value }) });
     this.selects = Object.fromEntries(["status", "kind", "protocol", "cause"].map((name) => [name, this.select(name)]));
-    this.moment = h("input", { class: "field", type: "datetime-local", step: "1", title: "Show all groups as of a moment", onchange: () => this.travel(fromField(this.moment.value)) });
+    const field = (title, name) => h("input", { class: "field", type: "datetime-local", step: "1", title, onchange: ({ target }) => this.travel({ [name]: fromField(target.value) }) });
+    this.moment = field("Show all groups as of a moment", "at");
+    this.begin = field("Show only groups that rebalanced since a moment", "from");
     this.count = h("span", { class: "count", role: "status" });
     this.nothing = h("p", { class: "nothing", hidden: true });
     this.onKey = (event) => this.key(event);
     document.addEventListener("keydown", this.onKey);
     const table = h("div", { class: "card table" },
-      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), h("label", { class: "as-of" }, "As of ", this.moment), this.count), this.nothing, this.table.element);
+      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), h("label", { class: "as-of" }, "From ", this.begin), h("label", { class: "as-of" }, "As of ", this.moment), this.count), this.nothing, this.table.element);
     this.when = h("b");
-    this.travels = h("div", { class: "card travel", role: "group", "aria-label": "As of a moment", hidden: true }, h("span", { role: "status" }, "As of ", this.when),
-      h("button", { class: "button", type: "button", onclick: () => this.travel(null) }, "Now"));
+    this.travels = h("div", { class: "card travel", role: "group", "aria-label": "As of a moment", hidden: true }, h("span", { role: "status" }, h("span"), this.when),
+      h("button", { class: "button", type: "button", onclick: () => this.travel({ at: null, from: null }) }, "Now"));
     this.lastHour = h("div", { class: "tile wide" }, h("dt", {}, "Rounds, last hour"), h("dd", {}, this.hour, this.pulse.element));
     const tiles = h("dl", { class: "card tiles", style: { margin: "0" } }, ...Object.values(this.tiles).map((one) => one.element), this.lastHour);
     this.page = h("div", { class: "overview" }, h("section", { "aria-label": "Groups" }, h("h1", { class: "visually-hidden" }, "Consumer groups"), this.travels, this.attention.element, tiles, table), h("aside", {}, this.activity.element));
@@ -133,16 +142,19 @@ class GroupsView {
     for (const [name, listener] of Object.entries(this.listeners)) store.addEventListener(name, listener);
     this.clock = setInterval(this.refresh, 5000);
     this.restore();
+    this.reload = paced(() => this.load(), 2000);
     if (store.seq || this.at) this.load();
     this.update();
   }
 
-  // All groups as of a moment, by the history; null: now again. A link carries it.
-  travel(at) {
-    if (Number.isNaN(at)) return;
-    setQuery({ at });
+  // All groups as of a moment, by the history, and those that rebalanced in a time range; null: now, and all. A link carries both.
+  travel(changes) {
+    const wanted = { at: this.at, from: this.from, ...changes };
+    if (Object.values(wanted).some(Number.isNaN)) return;
+    setQuery(wanted);
     this.restore();
     this.then = null;
+    this.inRange = null;
     this.load();
     this.update();
   }
@@ -162,8 +174,9 @@ class GroupsView {
 
   // What to do where no row is shown.
   missing(all, shown) {
-    this.nothing.hidden = shown > 0 || (this.at ? !this.then : store.state === "connecting");
+    this.nothing.hidden = shown > 0 || (this.from ? !this.inRange : this.at ? !this.then : store.state === "connecting");
     if (this.nothing.hidden) return;
+    if (this.from && !all) return setText(this.nothing, "No group rebalanced in that time, as far as the history reaches.");
     if (this.at && !all) return setText(this.nothing, "No group existed at that moment, as far as the history reaches.");
     if (all) setText(this.nothing, "No group matches the filters.");
     else if (store.parts.length) setText(this.nothing, "No consumer group yet. A group appears here with its first rebalance.");
@@ -187,10 +200,14 @@ class GroupsView {
   restore() {
     const params = query();
     this.at = asOf();
-    this.travels.hidden = this.at === null;
-    this.lastHour.hidden = this.at !== null;
+    this.from = since();
+    this.travels.hidden = this.at === null && this.from === null;
+    this.lastHour.hidden = !this.travels.hidden;
     this.moment.value = this.at ? toField(this.at) : "";
-    if (this.at) setText(this.when, moment(this.at));
+    this.begin.value = this.from ? toField(this.from) : "";
+    if (this.from) setText(this.when, `${moment(this.from)} to ${this.at ? moment(this.at) : "now"}`);
+    else if (this.at) setText(this.when, moment(this.at));
+    setText(this.when.previousSibling, this.from ? "Rebalances from " : "As of ");
     const sort = params.get("sort") ?? "-when";
     this.descending = sort.startsWith("-");
     this.sort = sort.replace(/^-/, "");
@@ -215,27 +232,50 @@ class GroupsView {
   }
 
   async load() {
-    const { at } = this;
-    if (at) {
-      const [{ groups }, { rounds }] = await Promise.all([get("groups", { at }), get("rounds", { view: "summary", limit: 60, to: at + 1 })]);
-      if (at !== this.at) return;
-      this.then = groups.map((group) => ({ ...group, rounds: null, movedTotal: null })); // these are today's
+    const { at, from } = this;
+    if (at || from) {
+      const [then, rounds] = await Promise.all([at && get("groups", { at }), from ? this.roundsOf(from, at) : get("rounds", { view: "summary", limit: 60, to: at + 1 }).then((page) => page.rounds)]);
+      if (at !== this.at || from !== this.from) return;
+      this.then = then && then.groups.map((group) => ({ ...group, rounds: null, movedTotal: null })); // these are today's
+      this.inRange = from && Map.groupBy(rounds, ({ summary }) => summary.groupId);
       this.activity.fill(rounds);
       this.update();
       return;
     }
-    const since = Date.now() - 3_600_000;
-    const { rounds } = await get("rounds", { view: "summary", limit: 2000, from: since });
+    const { rounds } = await get("rounds", { view: "summary", limit: PAGE, from: Date.now() - 3_600_000 });
     const newest = rounds.length ? rounds : (await get("rounds", { view: "summary", limit: 60 })).rounds;
-    if (this.at) return;
+    if (this.at || this.from) return;
     this.pulse.rounds = rounds.map(({ summary }) => ({ timestamp: summary.timestamp, kind: summary.cause.kind }));
     this.pulse.paint();
     this.activity.fill(newest);
     setText(this.hour, number(this.pulse.count));
   }
 
+  // The rounds of a time range, newest first.
+  async roundsOf(from, at) {
+    const rounds = [];
+    for (let cursor = null, pages = 0; pages < MOST_PAGES; pages += 1) {
+      const page = await get("rounds", { view: "summary", limit: PAGE, from, to: at && at + 1, cursor });
+      rounds.push(...page.rounds);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return rounds;
+  }
+
+  // The groups that are shown: of a time range those with rounds, which are counted.
+  all() {
+    const all = this.at ? (this.then ?? []) : [...store.groups.values()];
+    if (!this.from) return all;
+    return all.filter(({ groupId }) => this.inRange?.has(groupId)).map((group) => {
+      const rounds = this.inRange.get(group.groupId);
+      return { ...group, rounds: rounds.length, movedTotal: rounds.reduce((sum, { summary }) => sum + summary.moved, 0) };
+    });
+  }
+
   round(round) {
     if (this.at) return;
+    if (this.from) return this.reload();
     const group = store.groups.get(round.summary.groupId);
     group.seenAt = Date.now();
     this.activity.add(round);
@@ -256,7 +296,7 @@ class GroupsView {
   }
 
   update() {
-    const all = this.at ? (this.then ?? []) : [...store.groups.values()];
+    const all = this.all();
     this.options(all);
     const { value } = columns.find((column) => column.key === this.sort);
     const direction = this.descending ? -1 : 1;
@@ -281,7 +321,7 @@ class GroupsView {
 
   // Without episodes and incidents the card is hidden.
   stories() {
-    this.attention.element.hidden = this.at !== null || (!store.episodes.size && !store.incidents.size);
+    this.attention.element.hidden = this.at !== null || this.from !== null || (!store.episodes.size && !store.incidents.size);
     this.attention.show(attention(store));
     if (this.table.element.toggleAttribute("data-episodes", store.episodes.size > 0) !== this.hasEpisodes) {
       this.hasEpisodes = store.episodes.size > 0;

@@ -10,13 +10,20 @@ const EVERY_MS = 5000;
 export class Lag {
   // onLoad(): samples have arrived, and the strip can be drawn
   constructor(group, onLoad) {
-    Object.assign(this, { group, onLoad });
+    Object.assign(this, { group, onLoad, at: null });
     this.samples = [];
     this.canvas = h("canvas", { class: "lag-strip", "aria-hidden": "true" });
     this.text = h("span", { class: "muted" });
     this.bars = h("ol", { class: "lag-bars", "aria-label": "Lag by partition" });
     this.element = h("div", { class: "lag", hidden: true }, this.canvas, h("p", {}, h("b", {}, "Lag "), this.text), this.bars);
     this.clock = setInterval(() => this.load(), EVERY_MS);
+    this.load();
+  }
+
+  // The samples up to a moment; null: up to now.
+  travel(at) {
+    if (at === this.at) return;
+    this.at = at;
     this.load();
   }
 
@@ -27,13 +34,16 @@ export class Lag {
   async load() {
     if (this.loading || document.hidden) return;
     this.loading = true;
+    const { at } = this;
     try {
-      this.take(await get(`${groupPath(this.group)}/lag`));
+      const lag = await get(`${groupPath(this.group)}/lag`, { at });
+      if (at === this.at) this.take(lag);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error; // the group is not known yet
     } finally {
       this.loading = false;
     }
+    if (at !== this.at) this.load();
   }
 
   take({ lag, timestamp, samples, partitions }) {
