@@ -6,6 +6,8 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any, Self
 
@@ -29,6 +31,7 @@ class Member:
         options: options of ``streaming.demo.consumer``: client, protocol, assignor, instance_id, session_timeout_ms.
         properties: properties of the client library.
         host: loopback address from which the member connects (kafka-python only); None: the default.
+        log: file that receives the client's log; None: the test's own output receives it.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Member:
         *,
         properties: Iterable[str] = (),
         host: str | None = None,
+        log: Path | None = None,
         **options: Any,
     ) -> None:
         self.name = name
@@ -48,9 +52,13 @@ class Member:
         arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
         arguments += [f"--property={setting}" for setting in properties]
         module = "streaming.demo.consumer" if host is None else "tests.support.placed_consumer"
+        module = module if log is None else "tests.support.logged_consumer"
         environment = os.environ | ({} if host is None else {"HOST_ADDRESS": host})
-        # The client's log, which pytest shows if the test fails.
-        self._process = Popen(command("--name", name, *arguments, module=module), stdout=PIPE, env=environment)
+        with ExitStack() as stack:
+            # Without a file, pytest shows the client's log if the test fails.
+            errors = None if log is None else stack.enter_context(log.open("wb"))
+            started = command("--name", name, *arguments, module=module)
+            self._process = Popen(started, stdout=PIPE, stderr=errors, env=environment)
         self._reader = threading.Thread(target=self._read, name=name, daemon=True)
         self._reader.start()
 

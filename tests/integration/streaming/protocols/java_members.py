@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, Final, NamedTuple, Self
 
+from streaming.kafka.jars import fetch
 from tests.oracle.driver import JAVA, compiled, jvm
 from tests.oracle.jars import classpath
 from tests.support.members import Share
 from tests.support.wait import eventually
 
+#: Logs to standard error without a configuration file.
+SIMPLE_LOGGER: Final = "org.slf4j:slf4j-simple:1.7.36"
+_LOGGING: Final = {"showDateTime": "true", "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"}
 _SOURCES = (Path(__file__).parent / "Puppets.java", JAVA / "common/Json.java")
 
 
@@ -40,12 +45,19 @@ class JavaMembers:
 
     Args:
         on_change: called with a consumer's partitions whenever they change.
+        log: file that receives the clients' log; None: they log nothing.
     """
 
-    def __init__(self, on_change: Callable[[Share], object] = lambda _: None) -> None:
+    def __init__(self, on_change: Callable[[Share], object] = lambda _: None, log: Path | None = None) -> None:
         self._on_change = on_change
         jars = classpath("current")
-        self._jvm = jvm([str(compiled("members", _SOURCES, jars)), jars], "Puppets", ["-Xmx512m"], errors=DEVNULL)
+        classes, options = [str(compiled("members", _SOURCES, jars)), jars], ["-Xmx512m"]
+        with ExitStack() as stack:
+            errors: IO[bytes] | int = DEVNULL if log is None else stack.enter_context(log.open("wb"))
+            if log is not None:
+                classes += map(str, fetch([SIMPLE_LOGGER]))
+                options += [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOGGING.items()]
+            self._jvm = jvm(classes, "Puppets", options, errors=errors)
         #: Each consumer's partitions; None for a closed one.
         self.owned: dict[str, Share | None] = {}
         self.failures: list[str] = []
