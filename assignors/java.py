@@ -21,7 +21,7 @@ _NOT_URL_SAFE = str.maketrans("+/", "!!")
 
 
 def signed(value: int) -> int:
-    """Return the low 32 bits as a Java ``int``."""
+    """Return the low 32 bits of a number as a Java ``int``."""
     return ((value & _MASK) ^ _SIGN) - _SIGN
 
 

@@ -49,7 +49,7 @@ def document(components: Iterable[Component]) -> Component:
 
 
 def component(purl: str, name: str, version: str, licence: str = "") -> Component:
-    """Return a component that is identified by its package URL."""
+    """Return a software component for the bill of materials; ``purl``: the package URL that identifies it."""
     entry: Component = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
     return entry | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 

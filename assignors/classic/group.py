@@ -147,7 +147,7 @@ class Owned:
 
 
 def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
-    """Return the members' owned partitions after conflicts are resolved; ``members`` in map order; O(owned)."""
+    """Return each member's owned partitions with conflicting claims resolved; ``members`` in map order; O(owned)."""
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[TopicPartitions] = []
     for member in members:

@@ -183,5 +183,5 @@ def severity_of(incidents: Iterable[Incident]) -> Severity:
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
-    """Return the sum of the episodes' longest stops of a partition, in ms by the lower bounds."""
+    """Return the sum over the episodes of the longest stop of a partition, by its lower bound, ms."""
     return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

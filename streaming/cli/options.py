@@ -167,7 +167,7 @@ _OPTION_DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 def _with_options(
     function: Command, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
 ) -> Command:
-    """Add options to a command; ``first`` makes the function's first argument from the options' values."""
+    """Return a command with these common options; ``first`` makes the function's first argument from their values."""
 
     def run(*arguments: Any, **values: Any) -> None:
         common = {name: values.pop(name) for name in options}

@@ -38,7 +38,7 @@ _DEFAULT: Final = re.compile(
 
 
 def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
-    """Yield the keys that rarely fit two members at once, such as client id and host, the most specific key first."""
+    """Yield keys that identify the member, such as its client id with its host, the most specific key first."""
     yield BY_MEMBER, member_id
     if who.group_instance_id:
         # Members with different instance ids are different members, even if they have the same client id.

@@ -71,7 +71,7 @@ class LogRound:
 
     @property
     def cause(self) -> Cause:
-        """The cause of the round, in the form and with the kinds that diffs use."""
+        """The cause of the round, as a diff would have it."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
         return cause_of(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)

@@ -110,7 +110,7 @@ class IdentityWatch:
 
 
 def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
-    """Return the id and partition count of each topic (None: the topic does not exist); blocks."""
+    """Request the id and partition count of each topic (None: it does not exist), and wait for the answer."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _REQUEST_TIMEOUT_SECONDS
     while (identities := watch.look(time.monotonic())) is None:
@@ -177,7 +177,7 @@ class OffsetRequest:
         return bool(self._pending)
 
     def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST) -> None:
-        """Request the end offsets, or other offsets by ``spec``; ``now``: seconds on any clock."""
+        """Request the end offsets of these partitions, or other offsets by ``spec``; ``now``: seconds on any clock."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         self._sent_at = now

@@ -87,7 +87,7 @@ def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
 
 
 def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partitions: dict[str, int]) -> Sinks:
-    """Return the sinks of the stream's outputs, from the settings; ``partitions``: partition counts by topic."""
+    """Return topics and limits of the stream's outputs from the settings; ``partitions``: partition counts by topic."""
     topics, stream = settings.topics, settings.stream
     return Sinks(
         *topics.names,

@@ -170,7 +170,7 @@ class Reporter:
 
     @_logging_errors()
     def subscribed(self, topics: Iterable[str]) -> None:
-        """Report a subscription; ``topics`` is empty for a pattern."""
+        """Report the consumer's subscription to these topics; ``topics`` is empty for a pattern."""
         self._outbox.put(self.membership.subscribed(topics, read_clocks()))
         self._outbox.add(self)
 

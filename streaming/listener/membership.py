@@ -74,7 +74,7 @@ class Membership:
         self._repeated = 0
 
     def subscribed(self, topics: Iterable[str], at: ClockReading) -> list[Event]:
-        """Return the events of a subscription; ``topics`` is empty for a pattern."""
+        """Return the events that report the consumer's new subscription; ``topics`` is empty for a pattern."""
         with self._lock:
             before, self._topics = self._topics, tuple(dict.fromkeys(topics))
             self._leaving = False

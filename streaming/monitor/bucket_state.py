@@ -137,7 +137,7 @@ class Bucket:
         return MAGIC + bytes([VERSION]) + _encode(_PackedBucket(self._groups, self.due))
 
     def size(self, group_id: str) -> int:
-        """Return the number of bytes of one group at its last commit."""
+        """Return the size of one group's stored state in bytes, as of its last commit."""
         return len(bytes(self._groups[group_id]))
 
 

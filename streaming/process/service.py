@@ -70,7 +70,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a log record as one line of JSON: time (RFC 3339, UTC), level, logger, message, ``extra``, exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of one record."""
+        """Return a log record as one line of JSON."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: dict[str, object] = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
@@ -88,7 +88,7 @@ class TextFormatter(logging.Formatter):
     """Formats a log record as one line of text, with the exception after the message and line breaks escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of one record."""
+        """Return a log record as one line of text."""
         line = f"{self.formatTime(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
         return printable(line if error is None else f"{line}: {_one_line(error)}")

@@ -186,7 +186,7 @@ def _registered(step: _Step, event: Registered) -> None:
 
 
 def _closed(step: _Step, event: SessionsClosed | SessionGone) -> None:
-    """Delete the consumers' ephemeral nodes under ``ids`` and ``owners``."""
+    """Delete the consumers' ephemeral ZooKeeper nodes under ``ids`` and ``owners``."""
     expired = isinstance(event, SessionGone)
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
     for name in step.waiting(event, stages):

@@ -162,7 +162,7 @@ class Recording(NamedTuple):
     outputs: list[RecordedRecord]
 
     def steps(self) -> Iterator[list[ReplayedOutput]]:
-        """Replay the log; yield the outputs of each event from ``header.begin`` on."""
+        """Replay the log; yield the outputs of each event from the time ``header.begin`` on."""
         history = RecordedHistory(self.header.settings.sinks)
         for outputs in history.steps(self.log):
             yield [output for output in outputs if event_time(output.source) >= self.header.begin]

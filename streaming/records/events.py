@@ -237,7 +237,7 @@ class GroupObserved(EventData, frozen=True):
 
     @property
     def number(self) -> int | None:
-        """The generation, or epoch."""
+        """The group epoch of a group with epochs, else the generation; None if unknown."""
         return self.group_epoch if self.counts_epochs else self.generation
 
     @property

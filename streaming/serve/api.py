@@ -147,7 +147,7 @@ class Api:
         return self._cluster.open_feed()
 
     def routes(self, prefix: str = "") -> list[Route]:
-        """Return the routes below /api/v1/, after a prefix."""
+        """Return the HTTP routes of the API; ``prefix``: the path before ``/api/v1/``, such as that of one cluster."""
         routes = [Route(f"{prefix}/api/v1/openapi.json", self.description)]
         for operation in _OPERATIONS:
             path = f"{prefix}/api/v1{operation.path.replace('{group}', '{group:path}')}"  # group ids may have slashes

@@ -228,6 +228,6 @@ def abort(scope: Scope) -> None:
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Return once the client has closed the connection."""
+    """Wait until the HTTP client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -170,7 +170,7 @@ class KafkaSettings(Section):
 
     @property
     def files(self) -> dict[str, Path]:
-        """Return the path of each file that is set, as ``{setting: path}``."""
+        """Return the path of each file that these settings name, as ``{setting: path}``."""
         paths = ((name, getattr(self, name)) for name in type(self).model_fields if name.endswith("_file"))
         return {name: path for name, path in paths if path is not None}
 

@@ -24,7 +24,7 @@ class WhatIfQuery(NamedTuple):
     assignor: str | None = None
 
     def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the requested assignment, else that of the group's own assignor (None if this is a custom one)."""
+        """Return the result for the requested assignor, else for the group's own; None: that is a custom assignor."""
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own

@@ -277,7 +277,7 @@ def switch(folder: Path) -> Path:
 
 
 def rename_with_timestamp(folder: Path) -> Path:
-    """Append a timestamp to a checkpoint's folder name, and return its new path."""
+    """Append a timestamp to the name of a checkpoint's folder on disk, and return the folder's new path."""
     renamed = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%dT%H%M%S')}")
     while renamed.exists():
         renamed = renamed.with_name(f"{renamed.name}.again")

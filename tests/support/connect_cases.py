@@ -30,7 +30,7 @@ class LeaderHistory:
 
 
 def leader_history(rng: random.Random, length: int) -> LeaderHistory:
-    """Return ``length`` rounds of a cluster with joins, leaves, bounces, zombies, lost responses and config changes."""
+    """Return ``length`` rounds of a Connect cluster: joins, leaves, bounces, zombies, lost responses, new configs."""
     history = LeaderHistory(rng.choice(MAX_DELAYS_MS))
     pool = rng.sample(NAMES, rng.randint(2, 40))
     connectors = rng.sample(NAMES, rng.randint(1, 12))

@@ -46,7 +46,7 @@ class StoryBuilder:
         self._incidents = 0
 
     def add(self, diff: Diff) -> Iterator[Episode | Incident]:
-        """Return the records that result from one more diff."""
+        """Return the records that change when this diff is added."""
         self._entries.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()

@@ -28,8 +28,8 @@ _RECORD_MS = 20
 class Interval(NamedTuple):
     """A period in which a member consumed a partition, from ``start`` to ``end`` (ms).
 
-    The coordinator accepts the member's commits until ``fenced``. At ``taken`` or later it writes the round that
-    revokes the partition.
+    The coordinator accepts the member's commits until ``fenced``. At ``taken`` or later the coordinator writes the
+    round that revokes the partition.
     """
 
     partition: int

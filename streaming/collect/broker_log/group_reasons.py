@@ -182,7 +182,7 @@ class GroupReasons:
         self.phases = JoinPhases()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Update the reasons of the event's group from the log's next event."""
+        """Apply the next event of the coordinator's log to the reasons of the event's group."""
         self.phases.add(event)
         if event.kind is MessageKind.GROUP_DEAD:
             self._groups.pop(event.group_id, None)

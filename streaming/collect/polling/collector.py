@@ -195,7 +195,7 @@ class PollingCollector(BaseCollector):
         self._metrics.overdue.set(self._schedule.overdue(now))
 
     def _request_unlisted(self, groups: Iterable[str], now: float) -> None:
-        """Request the groups that no broker listed: only a group's coordinator can say that the group is gone."""
+        """Request descriptions of groups that no broker listed: only a group's coordinator can report it as gone."""
         for group_id in groups:
             group = self._group(group_id)
             if group.id:

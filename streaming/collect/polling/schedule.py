@@ -87,7 +87,7 @@ class Schedule:
         self._slots.pop(group_id, None)
 
     def make_due(self, group_id: str, now: float) -> None:
-        """Request a rebalancing group now; a group whose last answer showed a change is due soon anyway."""
+        """Request a rebalancing group's description now; after an answer with a change it is due soon anyway."""
         slot = self._slots[group_id]
         if slot.unchanged_answers and not slot.failed:
             slot.unchanged_answers, slot.due = 0, min(slot.due, now)

@@ -123,7 +123,7 @@ def scales_twice(group: RealGroup) -> None:
 
 
 def one_join(group: RealGroup) -> None:
-    """Let one member join a group of one other member."""
+    """Let a second member join a group of one member."""
     with group.step("first-start", joined=("a",)):
         group.start("a")
     with group.step("scale-out", joined=("b",)):

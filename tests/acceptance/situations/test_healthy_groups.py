@@ -1,4 +1,4 @@
-"""Healthy rollouts and ordinary rebalances of every protocol are named correctly and open no incident."""
+"""Healthy rollouts and ordinary rebalances of every protocol get the right episode kind and open no incident."""
 
 from __future__ import annotations
 

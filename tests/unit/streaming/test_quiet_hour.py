@@ -52,7 +52,7 @@ SPARK_CHECK_INTERVAL_SECONDS = 10
 
 
 class Clock:
-    """A fake of the module ``time``, which the test advances."""
+    """A fake of the module ``time``, whose clock the test advances."""
 
     def __init__(self) -> None:
         self.passed = 0

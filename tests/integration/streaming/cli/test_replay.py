@@ -1,4 +1,4 @@
-"""The diff reader and `replay` on a real broker, over the diffs of the pure functions, each written twice."""
+"""The diff reader and `replay` on a real broker, with a diff topic that contains every diff twice."""
 
 from pathlib import Path
 
