@@ -11,7 +11,7 @@ from assignors.registry import names
 
 @dataclass(frozen=True, slots=True)
 class GroupShape:
-    """A group to measure: ``ratio`` partitions per member; members of one of ``buckets`` have equal subscriptions."""
+    """A group to measure; ``ratio``: partitions per member; ``buckets``: sets of members with equal subscriptions."""
 
     assignor: str
     members: int

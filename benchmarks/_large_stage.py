@@ -50,7 +50,7 @@ class OffsetsTopicWriter:
         self.writes = 0
 
     def write(self, write: CoordinatorBatch, partition: int, timestamp: int) -> None:
-        """Produce the records of one write to a partition, with the same timestamp."""
+        """Produce the records that a coordinator writes at once, to one partition and with one timestamp."""
         self.writes += 1
         for key, value in write:
             while True:
@@ -63,7 +63,7 @@ class OffsetsTopicWriter:
     def flush(self) -> None:
         """Wait until the broker has acknowledged all records."""
         if self._producer.flush(120):
-            raise SystemExit("the broker did not take all records")
+            raise SystemExit("the broker did not accept all records")
 
 
 class RoundArrivals(threading.Thread):

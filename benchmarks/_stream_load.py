@@ -49,7 +49,7 @@ def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
 
 
 class _Load:
-    """The members of each group by number, and the count of events."""
+    """Generates events of numbered groups, and keeps each group's members and the count of events."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -95,7 +95,7 @@ def group(shape: GroupShape, order: list[int], ids: list[str]) -> tuple[dict[str
 
 
 def with_joined_member(shape: GroupShape, members: list[Member], assignment: Assignment) -> list[Member]:
-    """Return the group after its first assignment, with one more member."""
+    """Return the group's members with their first assignment, and one more member that joins."""
     like = f"member{0 if shape.join_first else shape.members - 1}"
     topics = next(member.topics for member in members if member.member_id == like)
     if shape.protocol == "zookeeper":
@@ -265,7 +265,7 @@ def main() -> None:
     parser.add_argument("--no-peer", action="store_true", help="do not measure kafka-python")
     parser.add_argument("--seed", type=int, default=1, help="seed of the order in which members join")
     parser.add_argument("--only", default="", help="measure only rows that contain one of these texts: sticky,10000×50")
-    parser.add_argument("--resume", type=Path, help="file with rows of an earlier run, to be kept")
+    parser.add_argument("--resume", type=Path, help="file with measured rows of an earlier run, which are kept")
     parser.add_argument("--document", action="store_true", help="write the measured rows to docs/benchmarks.md")
     parser.add_argument("--protocol", choices=list(SECTIONS), help="measure the assignors of one protocol only")
     parser.add_argument(

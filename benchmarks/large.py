@@ -294,7 +294,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument(
-        "--paced", type=int, default=11, help="number of writes, each made when the page shows the one before"
+        "--paced", type=int, default=11, help="number of writes, each made once the page shows the previous one"
     )
     parser.add_argument("--others", type=int, default=20, help="number of members that only move to the new epoch")
     parser.add_argument("--longest", type=int, default=10, help="largest record that the topics accept, MiB")

@@ -85,7 +85,7 @@ def check_credible(heartbeat: ComponentHeartbeat, written_ms: int, now_ms: int) 
         problem = f"upTo {heartbeat.up_to} is after it was written, at {written_ms}"
     else:
         return
-    raise MalformedHeartbeat(f"no component heartbeat: {problem}")
+    raise MalformedHeartbeat(f"not a component heartbeat: {problem}")
 
 
 def decode_heartbeat(key: bytes | None, value: bytes) -> ComponentHeartbeat:
@@ -93,9 +93,9 @@ def decode_heartbeat(key: bytes | None, value: bytes) -> ComponentHeartbeat:
     try:
         heartbeat = codec.decode(_decoder, value)
     except codec.UNREADABLE as problem:
-        raise MalformedHeartbeat(f"no component heartbeat: {problem}") from problem
+        raise MalformedHeartbeat(f"not a component heartbeat: {problem}") from problem
     if key != heartbeat.key.encode():
-        raise MalformedHeartbeat(f"no component heartbeat: key {key!r} is not {heartbeat.key!r}")
+        raise MalformedHeartbeat(f"not a component heartbeat: key {key!r} is not {heartbeat.key!r}")
     return heartbeat
 
 

@@ -78,7 +78,7 @@ class StickyState:
 
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> StickyState:
-    """Return the state in which members own only what they keep: partitions of subscribed topics in matching racks."""
+    """Return the state in which each member owns only partitions of its topics in matching racks, which it may keep."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     ranked = [members[place] for place in places]

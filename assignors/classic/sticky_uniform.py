@@ -156,7 +156,7 @@ def _assign_in_racks(
 
 
 class _RackCircle:
-    """Queue of members: in turn those below the minimum quota, then those that may get one above the minimum."""
+    """Queue of members: first those below the minimum quota, then those that may get one partition more than it."""
 
     def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
         self._rack = racks.of_member

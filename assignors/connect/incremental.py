@@ -158,7 +158,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(slots=True)
 class _WorkerLoad(Generic[_Item]):
-    """Connectors or tasks of one worker: ``held`` before the round, in the worker's order, or ``added`` in it."""
+    """Connectors or tasks of one worker: ``held`` before a round, in the worker's order, and ``added`` in it."""
 
     worker: str
     held: list[_Item]

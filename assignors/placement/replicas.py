@@ -98,7 +98,7 @@ def assign_replicas(
     without = [str(broker.id) for broker in brokers if broker.rack is None]
     is_aware = len(without) < len(brokers)
     if is_aware and without:
-        raise InvalidPlacement(f"brokers: {', '.join(without)} without a rack while others have one; give all or none")
+        raise InvalidPlacement(f"brokers: {', '.join(without)} have no rack, but others do; give all a rack, or none")
     ordered = rack_alternated(brokers) if is_aware else list(brokers)
     start, shift = _starts(len(brokers), start_index, shift, random)
     placement: Placement = {}

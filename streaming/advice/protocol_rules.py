@@ -207,7 +207,7 @@ def rolling_batches(history: GroupHistory) -> Finding | None:
 
 
 def half_migration(history: GroupHistory) -> Finding | None:
-    """Rule: a migration is unfinished: a KIP-848 group has classic members, or lists have both kinds of assignors."""
+    """Rule: an unfinished migration: classic members in a KIP-848 group, or eager beside cooperative assignors."""
     incidents = [incident for incident in history.incidents_of("half-migration") if incident.closed_at is None]
     if incidents and history.now_ms - incidents[0].opened_at >= DAY_MS:
         change = "Restart the classic members with group.protocol=consumer"

@@ -33,7 +33,7 @@ _DEFAULT_DELAY_MS: Final = 300_000
 
 
 def session_timeout_short(history: GroupHistory) -> Finding | None:
-    """Rule: sessions expired of members that later returned, as restarts or pauses take longer than the timeout."""
+    """Rule: members that later returned lost their sessions, as restarts or pauses take longer than the timeout."""
     session = history.session_timeout_ms
     episodes = _lost_and_back(history, (BY_INSTANCE,))
     numbers = {episode.episode for episode in episodes}

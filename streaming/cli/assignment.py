@@ -79,7 +79,7 @@ class GroupQuery(NamedTuple):
     assignment: Mapping[str, Mapping[str, list[int]]] | None = None
 
     def named_assignor(self) -> str:
-        """Return the assignor's name; raise InvalidGroup if the line names none."""
+        """Return the assignor's name; raise InvalidGroup if the line does not name an assignor."""
         if self.assignor is None:
             raise InvalidGroup("assignor: missing; name one, such as range")
         return self.assignor

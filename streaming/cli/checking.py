@@ -59,7 +59,7 @@ def place_replicas(
         if placer == "striped":
             if start_index is not None or shift is not None:
                 name = "shift" if start_index is None else "start-index"
-                raise InvalidPlacement(f"{name}: not used by the striped placer; its offsets are random, see --seed")
+                raise InvalidPlacement(f"{name}: not used by the striped placer, whose offsets are random; see --seed")
             return place_striped(parsed, partitions, replication_factor, random, start_partition=start_partition)
         if any(broker.fenced for broker in parsed):
             raise InvalidPlacement("brokers: admin-utils supports no fenced brokers; leave them out, or use striped")

@@ -185,7 +185,7 @@ def _not_understood_lines(counts: Counts) -> Iterator[str]:
 
 
 def show_unknown(counts: Counts) -> None:
-    """Write to standard error which lines were not understood, and which layouts are known."""
+    """Print the lines that were not understood, and the supported log layouts, on standard error."""
     if not counts.understood:
         warn(f"none of {counts.read:,} lines is one that explain understands")
     for line in _not_understood_lines(counts):

@@ -100,7 +100,7 @@ def _read_text(name: str, what: str) -> str | None:
     ``what``: name of the file's content in error messages.
     """
     if not name:
-        raise InvalidScenario(f"{what}: missing; a file, - or a built-in scenario (--list shows them)")
+        raise InvalidScenario(f"{what}: missing; give a file, - (standard input) or a built-in scenario (see --list)")
     try:
         if name == "-":
             return sys.stdin.read(MAX_JSON + 1)

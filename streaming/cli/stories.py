@@ -118,7 +118,7 @@ class FreshnessWarnings:
         self._reported: str | None = None
 
     def poll(self, now: float, epoch_seconds: float) -> None:
-        """Warn if the data became outdated or current again by ``now``; ``epoch_seconds``: the same time."""
+        """Warn if the data became outdated or current again; ``now``: monotonic time, ``epoch_seconds``: wall clock."""
         if now < self._next:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS

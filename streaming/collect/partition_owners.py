@@ -87,12 +87,12 @@ class CommitGap(NamedTuple):
 
 @dataclass(slots=True)
 class CommitIntervals:
-    """The times between a group's commits, of any member and partition; ms.
+    """Intervals (ms) between the successive commits of a group, whichever member and partition they are for.
 
     Attributes:
         last, gap: the last commit, and the last interval that was longer than usual.
-        began, count, longest: the begin of the current window, the number of its intervals, and the longest of them.
-        before: the longest interval of the window before; None: there was none.
+        began, count, longest: the current window's begin, number of intervals, and longest interval.
+        before: the longest interval of the previous window; None without a previous window.
     """
 
     last: int | None = None
@@ -290,7 +290,7 @@ class PartitionOwners:
             del self._free[place], self._held[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
-        """Return when (ms) the member last committed; None if it has not committed since its assignment."""
+        """Return the time (ms) of the member's last commit since its assignment; None without such a commit."""
         held = (self._held.get(place) for place in _places(member.assigned))
         own = (hold for hold in held if hold is not None and hold.member_id == member.member_id)
         return max((hold.committed for hold in own if hold.committed is not None), default=None)

@@ -112,7 +112,7 @@ class SampleSchedule:
         pace.due = now + pace.pause
 
     def _rest_until_next_sample(self, group_id: str, ends: Offsets, now: float) -> None:
-        """Schedule a group at rest; groups that consume the same topic are due together, so it is requested once."""
+        """Schedule a group at rest, together with groups that consume the same topic, whose ends are requested once."""
         if self._rest:
             topic = min(ends)[0] if ends else group_id
             self._resting[group_id] = now + self._rest - (now - self._offset(topic)) % self._rest

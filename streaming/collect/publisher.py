@@ -165,7 +165,7 @@ class Publisher:
         while not self._write(batch, place):
             _log.warning("the transaction was aborted; writing the batch again")
             if self._stopping():
-                raise OutsideFailure("the cluster did not accept the last batch; it is read again at the next start")
+                raise OutsideFailure("the cluster did not accept the last batch; the next start reads it again")
             time.sleep(_RETRY_SECONDS)
             clients.require_same_cluster(self._settings.kafka, self._cluster)
             if self._limits_changed():

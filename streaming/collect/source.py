@@ -37,7 +37,7 @@ _HELD = "held"
 
 
 class ResumePoint(NamedTuple):
-    """The next offset of each partition, for the consumer ``group``; ``held``: those with unpublished snapshots."""
+    """Next offset by partition, for the consumer ``group``; ``held``: partitions with unpublished snapshots."""
 
     offsets: Mapping[int, int]
     group: Any

@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
     parser.add_argument("--listener", metavar="SERVERS", help="bootstrap servers of the monitor's topics")
     parser.add_argument("--listener-prefix", default="", help="prefix of the monitor's topics")
-    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="confluent-kafka setting")
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="consumer property")
     args = parser.parse_args()
     follow_parent()
     stop = stop_on_signals()

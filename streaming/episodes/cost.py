@@ -142,7 +142,7 @@ def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> li
 
 
 def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
-    """Return the samples to keep after an episode: the last samples, also of uncommitted messages' production."""
+    """Return the samples to keep after an episode: the last ones, and those that date the uncommitted messages."""
     if progress is None:
         return None
     samples = {
@@ -271,10 +271,10 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
 
 
 def _caught_up_at(samples: Sequence[Sample], outage: Outage, start: int | None, opened_at: int) -> int | None:
-    """Return the time of the first sample that proves that the partition has caught up after the outage, ms.
+    """Return the time (ms) of the first sample that proves that the partition caught up after the outage.
 
-    ``start``: the committed offset at which it resumed. If the end of the outage has no bound, a later commit proves
-    it, unless no message was produced.
+    ``start``: committed offset at which the partition resumed. If the outage's end has no upper bound, the partition
+    counts as resumed after a later commit, or if no message was produced.
     """
     least = outage.resumed_after if outage.resumed_after is not None else opened_at
     since = least if outage.resumed_before is None else outage.resumed_before

@@ -79,7 +79,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
-    """Times at which members revoked a partition and got it in round ``number``, reported before that round."""
+    """Times at which a partition was revoked and then assigned in round ``number``, reported before that round."""
 
     stopped: int | None = None
     number: int | None = None

@@ -80,7 +80,7 @@ def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
 def shared_keys(who: MemberNames) -> list[tuple[str, str]]:
     """Return the keys that a member and its replacement may share with other members, the strongest first.
 
-    Different instance ids prove different members, except pod names: each pod of a new ReplicaSet has a new one.
+    Different instance ids mean different members, except pod names: a pod that replaces another has a new name.
     """
     name = who.group_instance_id or who.client_id
     return [key for key in owner_keys(name) if key[0] == BY_POD or not who.group_instance_id] if name else []

@@ -40,7 +40,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     """History of one member in an episode, across all its member ids.
 
     Attributes:
-        first, now: its first and last member id in the episode; ``first_identity``, ``identity``: names under these.
+        first, now: its first and last member id; ``first_identity``, ``identity``: its names under these two ids.
         was_present: True if it was in the group when the episode began; else it joined at ``joined_at``, ms.
         how: how it last departed; ``closed``: that departure proves that the client was closed.
         by: the key that matched it with its replacement; ``""``: it did not return.
@@ -87,7 +87,7 @@ class MemberChanges(NamedTuple):
     """The members that returned, joined or departed in an episode.
 
     ``returned``: departed and returned, or were replaced by other members. ``joined``: new members. ``departed``:
-    departed members of the group when the episode began. ``passed``: joined and departed within the episode.
+    members that were present when the episode began, and departed. ``passed``: joined and departed within the episode.
     """
 
     returned: tuple[MemberHistory, ...]

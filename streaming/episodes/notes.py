@@ -94,7 +94,7 @@ def changes_tasks(
 ) -> bool:
     """Return whether connectors or tasks were created or deleted between two rounds of a Connect group.
 
-    ``free``: last owners of the tasks without a worker before. ``unassigned``: tasks without a worker after.
+    ``free``: last owners of the tasks without a worker in the first round; ``unassigned``: such tasks in the second.
     """
     existing, owned = _tasks([*before.values(), free]), _tasks(after.values())
     return bool(after) and (not owned <= existing or not existing <= owned | _tasks([unassigned]))

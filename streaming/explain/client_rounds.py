@@ -183,7 +183,7 @@ class ClientRounds(GroupRounds):
             self.members[message.member_id] = self.names[message.member_id]
 
     def _ordinal(self, event: LogEvent, client: _Client) -> int:
-        """Return the round number of a client's event, for a log without generations: the last round or the next."""
+        """Return the number of a client event's round, the last or the next one, in a log without generations."""
         done = self._done
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
         return (self.number or 1) + (not is_same)

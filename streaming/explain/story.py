@@ -37,7 +37,7 @@ class EventSorter:
         self._runs: list[BinaryIO] = []
 
     def add(self, event: LogEvent) -> None:
-        """Add an event to the sorter."""
+        """Add an event; many events are sorted into temporary files."""
         self._events.append(event)
         if len(self._events) >= _EVENTS_PER_RUN:
             run = self._temporary()

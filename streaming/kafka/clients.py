@@ -137,7 +137,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
             if reason is None and (open_port := _first_open_server(settings.bootstrap_servers)):
                 # Neither a TLS listener nor a paused broker answers a client without TLS, and no error is logged.
                 raise ClusterUnavailable(
-                    f"broker {open_port}: takes connections but answers nothing within {timeout:g} s; it hangs, or "
+                    f"broker {open_port}: accepts connections but does not answer within {timeout:g} s; it hangs, or "
                     f"its listener wants SSL or SASL_SSL (kafka.security_protocol is {settings.security_protocol})"
                 )
             raise ClusterUnavailable(security.no_answer_message(reason or last.str(), settings, timeout))

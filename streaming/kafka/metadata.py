@@ -285,7 +285,7 @@ class Stall:
     def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
         """Return the first and end offsets of partitions that were not read for ``STALL_SECONDS`` and lost records.
 
-        If no partition was read, those with unread records are added: a client reads partitions one after another.
+        If no partition was read at all, partitions with unread records are added, as a client reads one at a time.
         """
         if self._last_check is not None and now - self._last_check < STALL_SECONDS:
             return {}

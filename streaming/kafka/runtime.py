@@ -40,7 +40,7 @@ class Runtime:
 
     @property
     def storage(self) -> Path:
-        """The formatted storage, which is copied for each new broker."""
+        """The folder with Kafka's formatted storage, which each new broker gets a copy of."""
         return self.home / "storage"
 
     def command(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:

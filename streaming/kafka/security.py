@@ -127,7 +127,7 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
         Producer({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "log_level": 0})
     except KafkaException as error:
         raise OutsideFailure(
-            "kafka.sasl_mechanism GSSAPI: this confluent-kafka is built without Kerberos, as its wheels are; build it "
+            "kafka.sasl_mechanism GSSAPI: this confluent-kafka, like its wheels, is built without Kerberos; build it "
             "against a librdkafka with libsasl2: pip install --no-binary confluent-kafka confluent-kafka"
         ) from error
     return {

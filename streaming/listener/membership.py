@@ -83,7 +83,7 @@ class Membership:
             return [self._event(events.SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of an assignment; ``partitions``: all, or only the added ones for an incremental member."""
+        """Return the events of an assignment; ``partitions``: all partitions, or if incremental the added ones."""
         with self._lock:
             state, assigned = self._state, frozenset(partitions)
             owned = state.owned | assigned if state is not None and self._is_incremental else assigned
@@ -115,7 +115,7 @@ class Membership:
             return [self._event(fenced)]
 
     def leaves(self) -> None:
-        """Expect the member to leave: partitions revoked from now on are not followed by an assignment."""
+        """Record that the member is about to leave: no assignment follows after its partitions are revoked."""
         with self._lock:
             self._leaving = True
 
@@ -138,7 +138,7 @@ class Membership:
             return self._set_state(_MemberState(member_id, generation, owned), at)
 
     def due(self, at: ClockReading) -> list[Event]:
-        """Return the events that are due: the assignment again after a while, and heartbeats."""
+        """Return the events that are due: heartbeats, and repeated reports of the current assignment."""
         with self._lock:
             state = self._state
             if state is None:

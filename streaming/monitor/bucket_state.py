@@ -78,7 +78,7 @@ class Bucket:
         if blob is not None:
             if blob[:_HEADER_BYTES] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER_BYTES:
                 start = f"state: {blob[:_HEADER_BYTES].hex()}…"
-                raise CorruptState(f"{start} is not a state of this release; start with a new checkpoint")
+                raise CorruptState(f"{start} is not this release's state format; start with a new checkpoint")
             packed = _decoded(_bucket, blob[_HEADER_BYTES:], f"state of version {VERSION}")
         self._groups = packed.groups
         self.due = packed.due

@@ -54,7 +54,7 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
 
 
 def _with_pauses(state: IncidentState, change: ClusterChange, pauses: GroupPauses, at: int) -> IncidentState:
-    """Add the times in which groups paused to the cluster incident that paused them."""
+    """Add the pauses of groups to the cluster incident that caused these pauses."""
     stored = state.by_key.get(key := incident_key(change.kind, change.subject))
     if stored is None or stored.opened_at > change.since:
         return state

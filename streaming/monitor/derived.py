@@ -140,9 +140,9 @@ def rebalance(
     before: Ownership | None = None,
     claims: Mapping[str, Claim] = MappingProxyType({}),
 ) -> list[Round]:
-    """Return the rounds of one rebalance; ``state`` is the group before it, ``members`` are those after it.
+    """Return the rounds of one rebalance; ``state``: the group before the rebalance; ``members``: those after it.
 
-    ``before``: partitions that each member owned before it, if not those in ``state``. ``claims``: by joining member.
+    ``before``: owned partitions before it, by default those in ``state``; ``claims``: of joining members, by member id.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.

@@ -165,7 +165,7 @@ def _is_shared_evenly(
 def _assigned_counts(
     announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """Return the partition counts that the assignment shows, for topics with another count in the membership log."""
+    """Return partition counts derived from the assignment, for topics whose count in the membership log differs."""
     by_topic = collect_lists(assigned.values())
     counts = {}
     for topic in sorted({name for member in members for name in member.topics}):
@@ -178,7 +178,7 @@ def _assigned_counts(
 
 
 def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
-    """Return the sorted partitions of each member with partitions."""
+    """Return the sorted partitions of each member that has at least one."""
     shares = {
         member_id: {topic: sorted(numbers) for topic, numbers in share.items() if numbers}
         for member_id, share in assignment.items()

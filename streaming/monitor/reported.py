@@ -199,7 +199,7 @@ def next_ready(state: GroupState, event: Event) -> ReadyRound | None:
 
 
 def _last_round(state: GroupState, event: Event) -> ReadyRound:
-    """Return the round of a group whose last member departed: an open classic generation, or an empty assignment."""
+    """Return the last round of a group without members: the generation still being reported, or an empty assignment."""
     reports = _reports(state)
     if reports.open:
         first = min(reports.open)

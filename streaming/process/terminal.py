@@ -27,7 +27,7 @@ class SafeText(Text):
         super().__init__(printable(text), style, **layout)
 
     def append(self, text: Text | str, style: Any = None) -> Self:
-        """Append a part of the text, with its own style."""
+        """Append a text in this style, with control characters made visible."""
         super().append(printable(text) if isinstance(text, str) else text, style)
         return self
 

@@ -69,7 +69,7 @@ class Step(ABC, Generic[S, M]):
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """Return the event's members that are in one of these stages and whose call is not outdated."""
+        """Return the event's members in one of these stages, without those that have sent another request since."""
         members = self.members
         return [
             name

@@ -170,7 +170,7 @@ class Freeze(MemberEvent, frozen=True):
 
 
 class Thaw(MemberEvent, frozen=True):
-    """Frozen processes resume, and find out what happened while they were frozen."""
+    """Frozen processes resume, and handle the timeouts and removals that happened meanwhile."""
 
 
 class Subscribe(MemberEvent, frozen=True):
@@ -237,7 +237,7 @@ class Announced(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Output: a member's partitions now belong to another name, that of its replacement or its earlier incarnation."""
+    """Output: a member's partitions now belong to its replacement or its earlier incarnation, under another name."""
 
     before: str
     after: str

@@ -313,5 +313,5 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         return _STABLE if settled else _REBALANCING
 
     def step(self, group: ZooKeeperState, at: int) -> _Step:
-        """Return an object that changes the group by simulated events at the time ``at`` (ms)."""
+        """Return a step, which applies simulated events to the group at the time ``at`` (ms)."""
         return _Step(group, at, self.setup)

@@ -168,7 +168,7 @@ class Recording(NamedTuple):
             yield [output for output in outputs if event_time(output.source) >= self.header.begin]
 
     def differences(self) -> Iterator[str]:
-        """Yield a line for each difference between the recorded outputs and a replay."""
+        """Yield a line for each difference between recorded outputs and the outputs of a replay."""
         again = list(record_log(self.log, self.header.begin, self.header.settings.sinks))[len(self.log) :]
         replayed = {_output_key(line): line for line in again}
         for line in self.outputs:

@@ -148,7 +148,7 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
 
 
 def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int, int, int]]]:
-    """Return by member: begin, end (ms) and partition count of each interval between changes of its assignment."""
+    """Return each member's intervals between changes of its assignment: begin, end (ms) and partition count."""
     names: dict[str, str] = {}
     current: dict[str, tuple[int, int]] = {}
     rows: dict[str, list[tuple[int, int, int]]] = {}

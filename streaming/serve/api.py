@@ -234,7 +234,7 @@ class Api:
         "/groups/{group}/migrate", openapi.MIGRATION, *_RESTART, openapi.choice("to", TARGETS, "Only the way there.")
     )
     async def migrate(self, request: Request, query: Query) -> Response:
-        """Check if the group is ready for another protocol, by the history: as `migrate --json`."""
+        """Return the group's readiness for another protocol, by the history, in the JSON of `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
         return await self._forecast(request, forecasts.plan, targets, _restart(query), _simulated_times(query))
 
@@ -311,9 +311,9 @@ class Api:
 
     @_route("/groups/{group}", openapi.GROUP, _AT_PARAMETER)
     async def group(self, request: Request, query: Query) -> Response:
-        """One group, its owners and members since when, and whether that is still true; or as of a moment.
+        """One group: its members and owners, the times since when they are, and the freshness of the data.
 
-        As of a moment, `episodes` and `incidents` are there too, and `since` and the downtime are left out.
+        With `at`, the group as of that moment, with `episodes` and `incidents`, without `since` and downtime.
         """
         group, at_ms = self._group(request), query["at"]
         annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)

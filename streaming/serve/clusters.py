@@ -110,7 +110,7 @@ class Cluster:
 
     @property
     def board(self) -> Board:
-        """The board of the feed; without a feed an empty one, which is not up to date."""
+        """The feed's board; while the cluster is not connected, an empty board that is marked as not up to date."""
         if self.feed is not None:
             return self.feed.board
         board = Board(Extent("", 0, 0), {}, cluster=self.name)

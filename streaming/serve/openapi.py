@@ -122,7 +122,7 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
 
 
 def refuse(name: str, reason: str) -> Problem:
-    """Return the problem that refuses a parameter."""
+    """Return the problem document for an invalid query parameter."""
     return Problem("parameter", f"{name}: {reason}", parameter=name)
 
 

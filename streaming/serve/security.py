@@ -161,7 +161,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 class TokenFile:
     """The valid tokens, read from a file; the file is read again when it changes.
 
-    If the file can't be used, the constructor raises BadInput; once changed, the error is logged and the tokens stay.
+    The constructor raises BadInput for an invalid file; a later invalid file is logged, and the old tokens stay valid.
     """
 
     def __init__(self, path: Path) -> None:

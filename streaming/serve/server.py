@@ -161,7 +161,7 @@ class FeedServer:
                 cluster.close()
 
     async def _follow(self, cluster: Cluster, readers: CapacityLimiter, server: _Server) -> None:
-        """Follow a cluster. If it fails, end the server; if it is one of several, connect again instead."""
+        """Follow a cluster. If following fails, connect again; if the server has only this cluster, end the server."""
         while True:
             try:
                 await cluster.follow(readers)

@@ -153,7 +153,7 @@ class Source:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """Which of episodes and incidents are read completely."""
+        """The record types, episodes or incidents, whose topics are read to their ends."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:
@@ -189,7 +189,7 @@ class RecordedSource:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """Which of episodes and incidents are read completely."""
+        """The record types, episodes or incidents, whose topics are read to their ends."""
         return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
 
     @property

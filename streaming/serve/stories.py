@@ -322,7 +322,7 @@ class StoryTable:
         return newest is not None and newest.updated_at < summary.opened_at
 
     def _delete_later_stories(self, group: int, story: StoryKey) -> None:
-        """Drop the group's stories with numbers above a new story's: the stream has forgotten these."""
+        """Delete the group's stories with higher numbers than a new story: the stream lost its state and recounts."""
         for table, first in (("stories", story.number + 1), ("versions", story.number)):
             delete = f"DELETE FROM {table} WHERE sort = ? AND group_id = ? AND number >= ?"  # noqa: S608 - our tables
             self._execute(delete, (story.sort, group, first))

@@ -217,7 +217,7 @@ class Settings(BaseSettings):
         every = [info.data.get("kafka", KafkaSettings()), *clusters]
         names = {kafka.cluster_name for kafka in every if _CLUSTER_NAME.fullmatch(kafka.cluster_name)}
         if clusters and len(names) < len(every):
-            raise ValueError("each needs a cluster_name of its own, [kafka] too: letters, digits, '.', '_' and '-'")
+            raise ValueError("[kafka] and each entry need different cluster_names: letters, digits, '.', '_' and '-'")
         return clusters
 
     @classmethod
@@ -227,7 +227,7 @@ class Settings(BaseSettings):
 
     @property
     def each_cluster(self) -> list[Self]:
-        """Return the settings for each cluster: these, then one for each of ``clusters``."""
+        """Return a list of settings: these settings, and a copy of them for each further cluster in ``clusters``."""
         prefixed = ((kafka, self.topics.model_copy(update={"prefix": kafka.topic_prefix})) for kafka in self.clusters)
         return [self, *(self.model_copy(update={"kafka": kafka, "topics": topics}) for kafka, topics in prefixed)]
 

@@ -174,6 +174,6 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
     supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
     if everyone and plain is not None and not supporting:
         every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors))
-        raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; there are {every}")
+        raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; known assignors: {every}")
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

@@ -157,7 +157,7 @@ class _Plan:
         return cost
 
     def cooperative(self) -> Path:
-        """Return the steps to cooperative rebalancing: one restart adds ``cooperative-sticky``, one leaves it alone."""
+        """Return the steps to cooperative rebalancing: a restart adds ``cooperative-sticky``, one removes the rest."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":
@@ -202,7 +202,7 @@ class _Plan:
         return _path("ready", obstacles, steps, unsure)
 
     def consumer(self) -> Path:
-        """Return the path of one rolling bounce, which sets ``group.protocol=consumer``."""
+        """Return the migration to KIP-848: one rolling restart, which sets ``group.protocol=consumer``."""
         classic = [name for name in self.names if self.by_name[name].classic]
         if self.group.protocol == "consumer" and not classic:
             return _path("done")

@@ -56,7 +56,7 @@ class StreamOptions:
     def __post_init__(self) -> None:
         archive, master = self.session.archive, self.session.master
         if archive is not None and master.startswith("local"):
-            raise BadInput(f"--archive {archive}: is for a cluster's executors, and --master is {master}")
+            raise BadInput(f"--archive {archive}: is only for executors of a cluster, not for --master {master}")
         if archive is not None:
             require_python("--archive", archive, exists=True)
 
@@ -156,7 +156,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
 
 
 def spans(location: str, topic: str) -> dict[int, Span]:
-    """Return the :class:`Span` of each partition; empty before the first batch is committed."""
+    """Return the offsets that the last batch covers, by partition; empty before the first batch is committed."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:

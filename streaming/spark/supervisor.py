@@ -39,7 +39,7 @@ class BatchLimit:
         self.value = self._most = self._next = most
 
     def add_batch(self, events: int, size: int) -> None:
-        """Adapt the next limit to a batch's number of events and the size (bytes) of their values."""
+        """Adapt the limit of later batches to a batch's number of events and the bytes of their values."""
         if not 0 < events <= self.value:
             return  # Spark planned this batch before the limit was lowered
         if size > _MAX_BATCH_BYTES:

@@ -197,7 +197,7 @@ class Site(Monitor):
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
     def log_contains(self, name: str, *words: str, within: float = 15.0) -> Report:
-        """Return the expected report that the component logs these words after this call."""
+        """Return the report that is expected from now on: the component logs these words."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
             name, f"log: “{self._short(words)}”", lambda: all(word in part.output()[mark:] for word in words), within

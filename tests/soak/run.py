@@ -108,7 +108,7 @@ class Soak:
             time.sleep(_FULL_SECONDS)
 
     def _await_recovery(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
-        """Wait for rounds newer than the fault, then until their delay is at most ``usual`` ms; give up at ``by``."""
+        """Wait until rounds after the fault arrive with a delay of at most ``usual`` ms; give up at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:

@@ -144,7 +144,7 @@ def clustered(history: History, name: str = "", **options: Any) -> Cluster:
 
 
 def cluster_of(feed: Feed | None, name: str = "") -> Cluster:
-    """Return a cluster that is connected if it has a feed."""
+    """Return a cluster with this feed; None: a cluster that is not connected."""
     cluster = Cluster(lambda: cast("Source", None), ServeOptions(), name=name)
     cluster.feed, cluster.cluster_id = feed, "c" if feed else None
     return cluster

@@ -36,7 +36,7 @@ _latest = msgspec.json.Decoder(LatestAssignment)
 
 
 def _may_end(state: EpisodeState) -> bool:
-    """Return true if the quiet time ends the episode: the group waits for nothing and has consumed its lag."""
+    """Return true if the quiet time ends the episode: the group does not wait and has caught up."""
     return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
 

@@ -23,7 +23,7 @@ class Response:
 
 @dataclass
 class Receiver:
-    """The received requests and the next responses. After those, the status is 200, or 503 while ``down`` is set."""
+    """Requests to a test server, and its next responses; after these it answers 200, or 503 while ``down`` is set."""
 
     url: str = ""
     responses: list[Response] = field(default_factory=list)

@@ -41,7 +41,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The master's address and the workers of the cluster."""
+    """A standalone Spark cluster: the master's address, and the workers."""
 
     url: str
     workers: list[Worker]

@@ -80,7 +80,7 @@ class ZookeeperGroups:
 
 
 def _some_topic(rng: random.Random, case: Case) -> Case:
-    """Add a topic if the group subscribes to no topic: 0.8.2 fails without a message in such a group."""
+    """Add a topic if the group subscribes to no topic, as Kafka 0.8.2 then fails without a message."""
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
     return case

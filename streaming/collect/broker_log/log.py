@@ -140,7 +140,7 @@ class BrokerLog:
         self._scanner = LineScanner(within_line=within_line)
 
     def read(self, chunk: bytes) -> list[CoordinatorEvent]:
-        """Return the events of the lines that end in this chunk."""
+        """Return the events of the log lines that end in this chunk of bytes."""
         return self._events(self._scanner.scan(chunk))
 
     def finish(self) -> list[CoordinatorEvent]:

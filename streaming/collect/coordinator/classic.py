@@ -25,7 +25,7 @@ def has_generation(group: GroupObserved) -> bool:
 
 
 def with_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
-    """Return the snapshot ``now``; one of an empty group lacks a protocol name, and gets the kind of ``before``."""
+    """Return the snapshot ``now``; an empty group gets the kind of ``before``, as its record has no protocol name."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
     return structs.replace(now, kind=before.kind)

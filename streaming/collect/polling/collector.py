@@ -159,7 +159,7 @@ class PollingCollector(BaseCollector):
         self._groups[group_id] = resumed(event)
 
     def _must_wait(self, group: str, now: float) -> bool:
-        """Return True for ``OTHER_SECONDS``, in which the group's other collector can publish the change itself."""
+        """Return True during ``OTHER_SECONDS`` after a change, so that another collector can publish the change."""
         if now - self._held.setdefault(group, now) < OTHER_SECONDS:
             return True
         del self._held[group]

@@ -79,11 +79,11 @@ class Schedule:
         self._budget -= requests
 
     def add(self, group_id: str, cost: int, now: float) -> None:
-        """Schedule a group, or change the number of requests that a description of it costs."""
+        """Schedule descriptions of a group, or change the number of requests that one description costs."""
         self._slots.setdefault(group_id, _Slot(now, cost)).cost = cost
 
     def remove(self, group_id: str) -> None:
-        """Stop requesting a group."""
+        """Remove a group from the schedule: no more descriptions of it are requested."""
         self._slots.pop(group_id, None)
 
     def make_due(self, group_id: str, now: float) -> None:
@@ -127,7 +127,7 @@ class Schedule:
 
     @property
     def cost(self) -> int:
-        """The number of requests for one description of every group."""
+        """The number of requests that describe every group once."""
         return sum(slot.cost for slot in self._slots.values())
 
     def _next_due(self, default: float) -> float:

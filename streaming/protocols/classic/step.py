@@ -217,7 +217,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return super().subscribed(live) if self.rules.subscribes or not live else frozenset(self.group.topics)
 
     def reply(self, names: Collection[str]) -> None:
-        """Schedule the arrival of these members' assigned partitions."""
+        """Schedule the responses that bring these members their assigned partitions."""
         if names:
             self.later(Assigned(self.network(), self.calls(names), self.group.generation))
 

@@ -126,7 +126,7 @@ def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.Consu
 
 
 def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
-    """Compute the target if it is due, and reconcile the member; return True if its answer contains changes."""
+    """Compute the target if it is due, and reconcile the member; return True if the heartbeat's answer has changes."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current

@@ -299,7 +299,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:
-        """Schedule each member's session timeout, or while it must revoke partitions, an earlier rebalance timeout."""
+        """Schedule each member's session timeout or, while it must revoke, the rebalance timeout if that is earlier."""
         for name in names:
             member = self.members[name]
             if not member.is_member:

@@ -1,4 +1,4 @@
-"""Compares the reported cost of each change of a group with its true cost, in all and per partition."""
+"""Compares the reported cost of each change of a group with its true cost, for the group and per partition."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ComparedCost:
 
     @property
     def inside(self) -> bool:
-        """Return true if all figures of the group lie inside their bounds."""
+        """Return true if all measured figures of the group lie within their reported bounds."""
         return all(figure.inside for figure in self.figures.values()) and not self.is_early
 
     @property
@@ -94,7 +94,7 @@ class _Reported:
     partitions: dict[int, dict[Place, tuple[Bounds, Bounds]]] = field(default_factory=dict)
 
     def combined(self, combine: Callable[[Bounds, Bounds], Bounds], figure: str) -> Bounds:
-        """Return the bounds of one figure over all these episodes."""
+        """Return the bounds of one figure, combined over all these episodes."""
         return reduce(combine, (getattr(episode_cost, figure) for episode_cost in self.costs.values()), _NONE)
 
     @property
@@ -142,10 +142,10 @@ def _figures(true: TrueCost, bounds: tuple[Bounds, Bounds]) -> tuple[Figure, Fig
 
 
 def _reported(played: PlayedChanges, events: Iterable[Event]) -> dict[int, _Reported]:
-    """Return the last reported cost of each episode, by the number of the last change before the episode opened.
+    """Return the last reported costs of the episodes, by the number of the change that preceded the episode.
 
-    The stream's quiet time, two minutes, separates operations. The changes here are closer: the next change ends an
-    episode, and a quiet time does not.
+    The test's changes are closer together than the stream's quiet time (two minutes), so the next change ends an
+    episode here.
     """
     bucket, state = Bucket(), None
     reported: dict[int, _Reported] = defaultdict(_Reported)

@@ -273,7 +273,7 @@ class PlayedChanges:
     changes: list[AppliedChange] = field(default_factory=list)
 
     def all_marks(self) -> list[Mark]:
-        """Return the marks of the records that all consumers consumed, ordered by partition and time."""
+        """Return the marks that consumers wrote for consumed records, ordered by partition and time."""
         marks = [
             Mark((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
             for number, file in enumerate(self.files)

@@ -105,7 +105,7 @@ def start_and_leave(group: RealGroup) -> None:
 
 
 def kill_all(group: RealGroup) -> None:
-    """Kill all members and restart them on one host within the quiet time, which may also be a coordinator outage."""
+    """Kill all members and restart them on one host within the quiet time, which looks like a coordinator outage."""
     begin(group, "a", "b")
     with group.step("crash", rejoined=("a", "b"), unsure_kinds=("crash", "restart"), provable=False):
         group.crash("a", "b")

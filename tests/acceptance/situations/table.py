@@ -106,7 +106,7 @@ def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
 
 
 def cell(kinds_reported: Counter[str]) -> str:
-    """Return a table cell with the reported kinds, most frequent first; if several, with numbers."""
+    """Return a table cell with the reported kinds, most frequent first, with their counts if there are several."""
     if not kinds_reported:
         return "–"
     if len(kinds_reported) == 1:

@@ -54,7 +54,7 @@ def _display_name(kind: str) -> str:
 def files(
     site: Site, fault: str, damage: Callable[[Path], object], reports: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
-    """Damage the files one by one while the job is stopped; each time the checkpoint is restored from a copy."""
+    """Damage the checkpoint's files one by one while the job is stopped, and restore them from a copy each time."""
     site.end("stream")
     kept = site.folder / "checkpoint.copy"
     shutil.copytree(site.checkpoint, kept)

@@ -97,7 +97,7 @@ def history_lost(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def history_damaged(site: Site) -> Iterator[list[Report]]:
-    """Overwrite the history while `serve` is stopped; the remedy is the one in the message."""
+    """Overwrite the history while `serve` is stopped, then remove it as the error message advises."""
     site.end("serve")
     report = site.ends("serve", str(site.history), "is damaged", "remove it to build it again")
     site.history.write_bytes(site.history.read_bytes()[:100] + os.urandom(site.history.stat().st_size - 100))

@@ -54,7 +54,7 @@ def diffs_made_again(site: Site) -> Iterator[list[Report]]:
 
 @contextmanager
 def membership_deleted(site: Site) -> Iterator[list[Report]]:
-    """Delete the membership topic and change groups; create it, and start `stream` with the option in the message."""
+    """Delete the membership topic, change groups, create the topic, and start `stream` as its error message advises."""
     site.past.append(site.log())
     reports = [
         site.ends("stream", f"topic {site.membership} was deleted", within=_GONE_SECONDS),

@@ -263,7 +263,7 @@ _STORED = (
 
 
 def _history_rows(case: Case) -> None:
-    """Replace values in the rows of the history file."""
+    """Replace values in the rows of a history file, and open it."""
     _, real = _real_history()
     with _fresh_history() as path:
         path.write_bytes(real)

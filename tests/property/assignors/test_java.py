@@ -26,7 +26,7 @@ def filled(hashes: list[int], capacity: int) -> list[int]:
     st.sampled_from([1, 2, DEFAULT_CAPACITY, 64, 4096]),
 )
 def test_hash_order_equals_a_table_filled_key_by_key(seed: int, count: int, bits: int, capacity: int) -> None:
-    """With few hash bits many keys share a bin of the table, which may become a tree; with many, few keys do."""
+    """With few hash bits, many keys share a bin of the table, which may become a tree; with many bits, few keys do."""
     chance = random.Random(seed)
     hashes = [chance.getrandbits(bits) - (1 << 31 if bits == 32 else 0) for _ in range(count)]
     assert hash_order(hashes, capacity=capacity) == filled(hashes, capacity)

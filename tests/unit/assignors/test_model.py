@@ -1,4 +1,4 @@
-"""Members and topics as callers pass them: a list works like a tuple."""
+"""Tests that members and topics accept lists in place of tuples."""
 
 from __future__ import annotations
 

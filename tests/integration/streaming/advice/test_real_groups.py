@@ -62,7 +62,7 @@ def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
 
 
 def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
-    """Return the time without a consumer (ms), summed over partitions, between complete assignments."""
+    """Return the time between complete assignments without a consumer, summed over the partitions, ms."""
     owned: dict[str, int] = {}
     waits: list[int] = []
     last = 0

@@ -1,4 +1,4 @@
-"""A broker is away: one incident of the cluster, with pauses that match the consumers' own commits; no crashes."""
+"""A stopped broker opens one incident of the cluster, whose pauses match the consumers' commits, and no crash."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def explained(view: LiveStream, group: str) -> list[Episode]:
 def test_a_broker_away_is_one_incident_with_pauses(
     fault: str, replicas: int, tmp_path: Path, record_property: Record
 ) -> None:
-    """With one replica the groups have no coordinator while the broker is down; with three, another takes over."""
+    """With one replica the groups have no coordinator while the broker is down; with three, they get another."""
     with kafka_cluster(properties={"offsets.topic.replication.factor": str(replicas)}) as cluster:
         servers, topic = cluster.bootstrap_servers, "orders"
         admin = AdminClient({"bootstrap.servers": servers})

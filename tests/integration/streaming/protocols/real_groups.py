@@ -52,7 +52,7 @@ class Watcher(Protocol):
 
 
 class Play:
-    """One scenario that runs on the broker."""
+    """One scenario, run with real consumers on a broker."""
 
     def __init__(self, kafka: Kafka, java: JavaMembers, group: Group, document: dict[str, Any]) -> None:
         self.kafka, self.java, self.group = kafka, java, group

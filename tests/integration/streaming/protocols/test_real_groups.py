@@ -64,7 +64,7 @@ def test_machine_computes_the_rounds_of_a_real_group(
 
 
 def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
-    """Run a seed's scenario; return false for a retry (except on the ``last``) if a late SyncGroup added a round."""
+    """Run a seed's scenario; return false, except on the ``last`` try, if a late SyncGroup added a round."""
     group, document = case(seed)
     play = Play(broker, java, group, document)
     try:

@@ -43,7 +43,7 @@ def matches_forecast(forecast: Outcome, happened: Outcome) -> bool:
 
 
 def batches() -> list[list[Restart]]:
-    """Return groups that restart at the same time, in batches: two members each; with ``RESTARTS`` all six members."""
+    """Return batches of groups that restart at once: two members of each group or, with ``RESTARTS``, all six."""
     runs = int(os.environ.get("RESTARTS") or 0)
     if not runs:
         return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]

@@ -31,7 +31,7 @@ MOST_MB = 2500
 
 
 class Memory(threading.Thread):
-    """Samples the memory of all processes of a job together, and keeps the maximum in MB."""
+    """Samples the total memory of a job's processes, and keeps its maximum in MB."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)

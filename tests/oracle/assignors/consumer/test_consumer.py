@@ -38,7 +38,7 @@ def test_sequences(oracle: Callable[[str], Oracle], oracle_cases: int, assignor:
 def test_target_partition_beyond_the_partition_count(
     oracle: Callable[[str], Oracle], oracle_cases: int, assignor: str, equal: bool
 ) -> None:
-    """No real target has a partition beyond the count; Java's uniform assignor fails, this project's refuses it."""
+    """For a target with an impossible partition, Java's uniform assignor fails, and this project's raises an error."""
     beyond = 0
 
     def compare_batch(batch: list[Case]) -> list[Assignment | None]:

@@ -114,7 +114,7 @@ class Lifecycles(RuleBasedStateMachine):
         self.apply(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
-        """Return these assignors with one that is common to all members; Kafka rejects a group without one."""
+        """Return these assignors plus the group's default, as Kafka rejects members without a common assignor."""
         default = self.assignor or FAMILIES[self.protocol].default
         return assignors if not assignors or default in assignors else (*assignors, default)
 

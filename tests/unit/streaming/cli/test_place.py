@@ -53,7 +53,7 @@ def test_random_placements(placer: str, run: Run) -> None:
             ("--brokers", "0,1"),
             "--replication-factor: 3 is larger than the number of brokers, 2; add brokers or lower it",
         ),
-        (("--brokers", "0:r1,1:r3,2"), "--brokers: 2 without a rack while others have one; give all or none"),
+        (("--brokers", "0:r1,1:r3,2"), "--brokers: 2 have no rack, but others do; give all a rack, or none"),
         (("--brokers", "0,0,1"), "--brokers: id 0 is listed twice"),
         (("--brokers", "a,b,c"), "--brokers: 'a' is not ID, ID:RACK or ID:RACK:fenced"),
         (("--brokers", "0,1,2", "--start-index", "-1"), "--start-index: -1; must be between 0 and 2147483647"),

@@ -66,7 +66,7 @@ def test_rounds_of_many_protocols_are_listed_on_request(
 @pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
-        ([], "", "SCENARIO: missing; a file, - or a built-in scenario (--list shows them)"),
+        ([], "", "SCENARIO: missing; give a file, - (standard input) or a built-in scenario (see --list)"),
         (["-"], "", "scenario: Expected `object`, got `null`"),
         (["-", "--members", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),
         (["-", "--partitions", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),

@@ -92,7 +92,7 @@ def test_move_away_from_a_stopped_broker_is_no_second_change() -> None:
 
 
 def test_broker_stopped_in_order_is_one_change() -> None:
-    """It moves its partitions to other brokers before it ends."""
+    """A stopping broker moves its partitions to other brokers before it ends."""
     view = started()
     assert view.add_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000) is None
     away = view.add_snapshot(snapshot({2}, (2, 2)), groups(), 7000)

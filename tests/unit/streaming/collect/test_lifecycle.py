@@ -1,4 +1,4 @@
-"""The group filter, the end of a collector, and a recreated membership topic."""
+"""Tests of a collector: its group filter, its shutdown, and a membership topic that is created again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The position at which the source resumes reading a partition, and the events that the source reads."""
+"""Tests of the collector's source: the position at which it resumes reading a partition, and the events it reads."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_optional_parts_are_left_out() -> None:
 )
 def test_heartbeat_with_an_invalid_field_is_ignored(field: str, value: object) -> None:
     key, good, _ = encode_heartbeat(HEARTBEAT)
-    with pytest.raises(MalformedHeartbeat, match="no component heartbeat: "):
+    with pytest.raises(MalformedHeartbeat, match="not a component heartbeat: "):
         decode_heartbeat(key, json.dumps(json.loads(good) | {field: value}).encode())
 
 

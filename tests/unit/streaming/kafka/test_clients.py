@@ -74,7 +74,7 @@ def test_unresponsive_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"
         settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:1, {there}")
-        message = rf"broker {there}: takes connections but answers nothing .* it hangs, or its listener wants SSL"
+        message = rf"broker {there}: accepts connections but does not answer .* it hangs, or its listener wants SSL"
         with pytest.raises(ClusterUnavailable, match=message):
             check_reachable(settings, timeout=0.05)
 

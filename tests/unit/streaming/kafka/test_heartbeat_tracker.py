@@ -109,7 +109,7 @@ def test_invalid_heartbeat_is_reported_once_and_skipped(
     leave(kafka, up_to=now_ms())
     eventually(lambda: parts(tracked_freshness()) == {"c": "alive"})
     (message,) = caplog.messages
-    assert message.startswith("topic rebalance.signs: partition 0 offset 0: no component heartbeat: ")
+    assert message.startswith("topic rebalance.signs: partition 0 offset 0: not a component heartbeat: ")
 
 
 DAY, DECADE = 86_400_000, 10 * 31_557_600_000

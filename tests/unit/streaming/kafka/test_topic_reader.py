@@ -1,4 +1,4 @@
-"""A topic reader over a cluster in memory, through every change that a topic can undergo."""
+"""Tests of a topic reader on a cluster in memory, while topics are deleted, created again, grown or unavailable."""
 
 from __future__ import annotations
 

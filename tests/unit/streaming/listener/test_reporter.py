@@ -29,7 +29,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_poll_without_news_wakes_no_waiter() -> None:
-    """A poll without changes must not wake the outbox's thread: the thread itself polls, and would never sleep."""
+    """A poll without changes must not wake the outbox's thread: that thread itself polls, so it would never sleep."""
     box = outbox()
     reporter = Reporter(box, join_template("g"), broken, lambda: ("m", 1))
     reporter.report_unchanged()

@@ -1,4 +1,4 @@
-"""Incidents of the cluster, event by event, as the stream writes them."""
+"""Tests of the cluster's incidents, which the stream computes event by event."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_m
 
 
 class Watched:
-    """A group whose events are applied one by one; by default they are ten seconds apart."""
+    """A group, and its incidents after each event; by default the events are ten seconds apart."""
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
         self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields

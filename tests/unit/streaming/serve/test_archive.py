@@ -70,7 +70,7 @@ def test_rounds_after_an_expired_position_are_refused(archive: Archive, history:
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
-    """A window's base and its changes give the same owners after each round as the diffs."""
+    """A timeline's first owners and changes give the same owners after each round as the diffs."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
     ends, page, _ = archive.timeline(PageQuery(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}

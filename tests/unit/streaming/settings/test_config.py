@@ -45,11 +45,11 @@ def refusal(config: Path | None = None, **options: str) -> str:
         ("#" * (2**20 + 1), "monitor.toml: longer than 1048576 characters, the limit"),
         (
             '[[clusters]]\ncluster_name = "us"',
-            "setting clusters: each needs a cluster_name of its own, [kafka] too: let",
+            "setting clusters: [kafka] and each entry need different cluster_names: let",
         ),
-        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "a/b"', "each needs a cluster_name"),
-        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = ".."', "each needs a cluster_name"),
-        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "eu"', "each needs a cluster_name"),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "a/b"', "each entry need different cluster_names"),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = ".."', "each entry need different cluster_names"),
+        ('[kafka]\ncluster_name = "eu"\n[[clusters]]\ncluster_name = "eu"', "each entry need different cluster_names"),
         ('[[clusters]]\ntopic_prefix = "a b"', "setting clusters.0.topic_prefix: 'a b': Kafka takes letters"),
         (
             '[[clusters]]\nbootstrap_servrs = "x:1"',

@@ -19,11 +19,11 @@ def test_failure_message_is_the_last_cause() -> None:
     worker = """[STREAM_FAILED] Query terminated
 Traceback (most recent call last):
   File "worker.py", line 1, in main
-streaming.monitor.bucket_state.CorruptState: state: 00 is not a state of this release
+streaming.monitor.bucket_state.CorruptState: state: 00 is not this release's state format
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 """
-    assert reason(RuntimeError(worker)) == "state: 00 is not a state of this release"
+    assert reason(RuntimeError(worker)) == "state: 00 is not this release's state format"
     jvm = "x\nCaused by: a.B: first\n\tat a.B\nCaused by: c.D: why\n\tat c.D"
     assert reason(RuntimeError(jvm)) == "Caused by: c.D: why"
     assert reason(RuntimeError("")) == "RuntimeError"

@@ -57,7 +57,7 @@ class Reports:
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every call run in a fake task of batch 3."""
+    """Replace Spark's task context: the tested code runs as if in batch 3."""
     context = SimpleNamespace(getLocalProperty={"streaming.sql.batchId": "3"}.get)
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 

@@ -339,7 +339,7 @@ def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: p
             beats.append(False)
 
     def has_published(*expected: bool) -> bool:
-        """Return true if heartbeats were written with these values in turn (True: observed), repetitions aside."""
+        """Return true if heartbeats changed in this order, from not observed (False) to observed (True) or back."""
         changes = [beat for beat, before in zip(beats, [None, *beats], strict=False) if beat is not before]
         return changes == list(expected)
 

@@ -187,7 +187,7 @@ def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: C
     group_requests = GroupRequests(SETTINGS)
 
     def patience() -> float:
-        """Return after how many seconds a DescribeGroups request about group a fails that no broker answers."""
+        """Return the seconds until an unanswered DescribeGroups request about group a fails."""
         began = clock.now
         kafka.silent = True
         group_requests.describe(["a"])

@@ -36,7 +36,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
 
 
 def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
-    """Return the times at which the group is requested; each answer comes at once, the last of ``shown`` repeatedly."""
+    """Return the times at which the group is requested; ``shown``: the answers in order, the last one repeatedly."""
     times, now = [], 0.0
     while now < until:
         if schedule.take(now):
