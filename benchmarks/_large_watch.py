@@ -21,7 +21,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.support.load import cpu, rss
+from tests.support.load import cpu_seconds_of, rss
 from tests.support.processes import children
 
 
@@ -45,7 +45,7 @@ class ComponentCost:
         memory = 0.0
         for pid in process_tree(self.pid):
             try:
-                self._cpu_seconds[pid] = cpu(pid)
+                self._cpu_seconds[pid] = cpu_seconds_of(pid)
                 memory += rss(pid)
             except (OSError, StopIteration):  # it has ended
                 continue

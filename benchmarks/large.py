@@ -30,7 +30,7 @@ from benchmarks._large_watch import TopicCounts, feed_clients
 from streaming.kafka.producer import EventProducer
 from streaming.records.events import Event, MemberJoined, PartitionsChanged, TopicMetadata
 from tests.support.browser import chromium
-from tests.support.coordinated import Coordinated, CoordinatorBatch, topic_ids
+from tests.support.coordinated import CoordinatorBatch, SimulatedConsumerGroup, topic_ids
 from tests.support.monitor import Monitor
 from tests.support.wait import eventually
 
@@ -45,7 +45,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one group of this many members: its first snapshot, the restart of one member, the API, and the page."""
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * PARTITIONS_PER_MEMBER // options.topics)
-    coordinated = Coordinated(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
+    coordinated = SimulatedConsumerGroup(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
     figures: dict[str, Any] = {"members": members}
     with measured_monitor(options.longest, 4) as (monitor, parts, log):
         settings = monitor.serve.settings
@@ -91,7 +91,7 @@ def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _restart_member_in_steps(
-    coordinated: Coordinated,
+    coordinated: SimulatedConsumerGroup,
     log: OffsetsTopicWriter,
     monitor: Monitor,
     arrivals: RoundArrivals,
@@ -100,7 +100,7 @@ def _restart_member_in_steps(
     """Restart one member: write its first records one by one, each once its round is in the feed, then all others."""
     rest: list[CoordinatorBatch] = []
     separate_writes = 0
-    for write in coordinated.bounce(len(coordinated.held) // 2, options.others):
+    for write in coordinated.restart_member(len(coordinated.held) // 2, options.others):
         if separate_writes < options.paced:
             seen = len(arrivals.delays)
             log.write(write, 0, int(time.time() * 1000))
@@ -202,7 +202,7 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     with measured_monitor(options.longest, max(16, count // 64)) as (monitor, parts, log):
         topic = create_consumed_topic(monitor.servers)
         groups = [
-            Coordinated(f"group-{number:05d}", _SIZE, {topic: 2 * _SIZE}, {topic: "orders"}, number)
+            SimulatedConsumerGroup(f"group-{number:05d}", _SIZE, {topic: 2 * _SIZE}, {topic: "orders"}, number)
             for number in range(count)
         ]
         settings = monitor.serve.settings
@@ -250,10 +250,10 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
     return figures
 
 
-def _restart_members(groups: list[Coordinated], log: OffsetsTopicWriter, other_members: int) -> None:
+def _restart_members(groups: list[SimulatedConsumerGroup], log: OffsetsTopicWriter, other_members: int) -> None:
     """Restart one member of each group: the first write of all groups, then the second write of all groups."""
     stamp = int(time.time() * 1000)
-    for turn in zip(*(group.bounce(0, other_members) for group in groups), strict=True):
+    for turn in zip(*(group.restart_member(0, other_members) for group in groups), strict=True):
         stamp += 1
         for number, write in enumerate(turn):
             log.write(write, number % log.partitions, stamp)
@@ -261,7 +261,7 @@ def _restart_members(groups: list[Coordinated], log: OffsetsTopicWriter, other_m
 
 
 def _wait_for_last_epoch(
-    monitor: Monitor, groups: list[Coordinated], newest: list[tuple[float, int]], patience: float
+    monitor: Monitor, groups: list[SimulatedConsumerGroup], newest: list[tuple[float, int]], patience: float
 ) -> None:
     """Wait until every group has reached the last epoch; meanwhile, record the newest round's number in ``serve``."""
     by = time.monotonic() + patience

@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from benchmarks._document import describe_machine, table, write_section
-from tests.support.browser import PAINTS, chromium
+from tests.support.browser import PAINT_SCRIPT, chromium
 from tests.support.command import command
 
 SIZES = {"1440": (1440, 900), "1024": (1024, 800), "390": (390, 844), "1440 at 200 %": (720, 450)}
@@ -52,7 +52,7 @@ def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float
     path, shown = VIEWS[view]
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height})
-    context.add_init_script(PAINTS)
+    context.add_init_script(PAINT_SCRIPT)
     page = context.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))

@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks._document import describe_machine, table, write_section
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
-from tests.support.command import Running
+from tests.support.command import RunningCommand
 from tests.support.kafka import PROPERTIES
-from tests.support.load import cpu
+from tests.support.load import cpu_seconds_of
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
 
@@ -62,15 +62,15 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
         servers = broker.bootstrap_servers
         create_stable_groups(servers, groups)
         words = ("collect", "--by", "polling", "--bootstrap-servers", servers, "--metrics-port", str(port))
-        with Running(*words) as collector:
+        with RunningCommand(*words) as collector:
             collector.start()
             while read_metric(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
-            began, used, answers = time.monotonic(), cpu(collector.pid), read_metric(port, "answers_total")
+            began, used, answers = time.monotonic(), cpu_seconds_of(collector.pid), read_metric(port, "answers_total")
             time.sleep(seconds)
             took = time.monotonic() - began
-            share = (cpu(collector.pid) - used) / took
+            share = (cpu_seconds_of(collector.pid) - used) / took
             rate = (read_metric(port, "answers_total") - answers) / took
             late = read_metric(port, "overdue_seconds")
             collector.stop()
@@ -83,16 +83,16 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
     with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
         create_stable_groups(broker.bootstrap_servers, groups)
         words = ("collect", "--bootstrap-servers", broker.bootstrap_servers, "--metrics-port", str(port))
-        with Running(*words) as collector:
+        with RunningCommand(*words) as collector:
             collector.start()
             while read_metric(port, "events_total") < 2 * groups:  # each is published, and sampled once after its round
                 collector.check()
                 time.sleep(1)
             time.sleep(80)  # until the groups are at rest, and each has its topic's time of sampling
-            began, used, logged = time.monotonic(), cpu(collector.pid), broker.log_path.stat().st_size
+            began, used, logged = time.monotonic(), cpu_seconds_of(collector.pid), broker.log_path.stat().st_size
             time.sleep(seconds)
             took = time.monotonic() - began
-            share = (cpu(collector.pid) - used) / took
+            share = (cpu_seconds_of(collector.pid) - used) / took
             with broker.log_path.open("rb") as log:
                 log.seek(logged)
                 text = log.read().decode(errors="replace")

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 GROUPS = {"orders-eager", "payments-cooperative"}
 
 
-def as_sets(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+def topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
     return {(topic, p) for topic, partitions in share.items() for p in partitions}
 
 
@@ -46,7 +46,7 @@ def test_both_demo_groups_have_joins_leaves_and_fences(performance) -> None:
     for group in GROUPS:
         assert {"member.joined", "member.left", "member.fenced"} <= causes[group].keys(), causes
     second = [d for d in diffs if d["groupId"] == "payments-cooperative" and d["round"] == 2]
-    assert any(as_sets(m["assigned"]) for d in second for m in d["members"].values())
+    assert any(topic_partitions(m["assigned"]) for d in second for m in d["members"].values())
 
 
 def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
@@ -54,48 +54,48 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
     assert diffs
     before: dict[str, dict[str, set]] = defaultdict(dict)
     for diff in diffs:
-        held: dict[str, set] = {}
+        owned_before: dict[str, set] = {}
         for member_id, member in diff["members"].items():
             owned, revoked, assigned, kept = (
-                as_sets(member[name]) for name in ("owned", "revoked", "assigned", "kept")
+                topic_partitions(member[name]) for name in ("owned", "revoked", "assigned", "kept")
             )
             assert kept == owned - revoked
             assert not revoked & assigned
             if member_id not in diff.get("undelivered", {}).get("evidence", {}).get("memberIds", ()):
                 assert owned == before[diff["groupId"]].get(member_id, set()), diff
-            held[member_id] = kept | assigned
-        everything = [p for share in held.values() for p in share]
-        assert len(everything) == len(set(everything)), diff
-        before[diff["groupId"]] = held
+            owned_before[member_id] = kept | assigned
+        all_partitions = [p for share in owned_before.values() for p in share]
+        assert len(all_partitions) == len(set(all_partitions)), diff
+        before[diff["groupId"]] = owned_before
 
 
 def test_consumer_callbacks_agree_at_every_generation(performance) -> None:
     """Each last report of a (member, generation) equals the diff; this check does not use the demo's own comparison."""
     diffs, folder = performance
-    held: dict[tuple[str, int], set] = {}
+    owned_before: dict[tuple[str, int], set] = {}
     for path in folder.glob("*.jsonl"):
         eager = path.name.startswith("orders")
         for line in map(json.loads, path.read_text().splitlines()):
             if not line["closing"] and (line["event"] == "assigned" or not eager):
-                held[line["memberId"], line["generation"]] = as_sets(line["owned"])
+                owned_before[line["memberId"], line["generation"]] = topic_partitions(line["owned"])
     compared = 0
     for diff in diffs:
         for member_id, member in diff["members"].items():
-            reported = held.get((member_id, diff["generation"]))
+            reported = owned_before.get((member_id, diff["generation"]))
             if reported is not None:
-                assert as_sets(member["kept"]) | as_sets(member["assigned"]) == reported, diff
+                assert topic_partitions(member["kept"]) | topic_partitions(member["assigned"]) == reported, diff
                 compared += 1
     assert compared >= 12
-    missing = held.keys() - {(m, d["generation"]) for d in diffs for m in d["members"]}
+    missing = owned_before.keys() - {(m, d["generation"]) for d in diffs for m in d["members"]}
     assert not missing, "a generation that a consumer lived through has no diff"
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(2, marks=pytest.mark.full), 12])
 def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
-    marker = f"demo-{os.getpid()}-{seconds}"
+    group_prefix = f"demo-{os.getpid()}-{seconds}"
     demo = subprocess.Popen(
         [sys.executable, "-m", "streaming", "demo", "--json", "--keep", str(tmp_path)],
-        env={**os.environ, "REBALANCE_TEST_MARKER": marker},
+        env={**os.environ, "REBALANCE_TEST_MARKER": group_prefix},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,15 +105,15 @@ def test_ctrl_c_leaves_no_process_behind(seconds: int, tmp_path: Path) -> None:
     _, errors = demo.communicate(timeout=60)
     assert "Traceback" not in errors
     assert demo.returncode == 0, errors
-    eventually(lambda: processes_with(marker) == [], timeout=20)
+    eventually(lambda: processes_with(group_prefix) == [], timeout=20)
 
 
-def processes_with(marker: str) -> list[str]:
-    """Return the command lines of all processes with ``marker`` in their environment."""
+def processes_with(group_prefix: str) -> list[str]:
+    """Return the command lines of all processes with ``group_prefix`` in their environment."""
     pids = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if marker.encode() in (path / "environ").read_bytes():
+            if group_prefix.encode() in (path / "environ").read_bytes():
                 pids.append((path / "cmdline").read_text().replace("\0", " ")[:200])
         except (OSError, UnicodeDecodeError):
             continue  # ended meanwhile, or a zombie

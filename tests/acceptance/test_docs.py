@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def script(page: Path) -> str:
     """Return the commands (``$ …``) of all ``console`` blocks in order, including continuation lines (``> …``)."""
     lines = []
-    for block in BLOCK.findall(page.read_text()):
+    for block in CONSOLE_BLOCK.findall(page.read_text()):
         for line in block.splitlines():
             if line.startswith(("$ ", "> ")):
                 lines.append(line[2:])
@@ -50,7 +50,7 @@ def test_the_readme_names_targets_that_exist() -> None:
 
 
 @pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]), ids=lambda p: p.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_the_docs_lead_to_existing_files(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"

@@ -26,8 +26,8 @@ from tests.support.command import run
 from tests.support.disks import full, small_disk
 from tests.support.feed import diff_id, message
 from tests.support.histories import Group, sample
-from tests.support.kafka import PROPERTIES, eventually, read, unique
-from tests.support.monitor import PATIENCE, Monitor, running_monitor
+from tests.support.kafka import PROPERTIES, eventually, read, unique_name
+from tests.support.monitor import TIMEOUT_SECONDS, Monitor, running_monitor
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader
 from tests.support.serving import Publisher
@@ -40,7 +40,7 @@ REPORT_SECONDS = 15.0
 NULL_PARTITIONS = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
 
-KEEP_HOURS = 1000
+RETENTION_HOURS = 1000
 EXPIRED_DIFFS = Group("ancient", {"t": 12}, 1).diffs(40)
 #: Ids of diffs that this test writes itself.
 TEST_DIFF_IDS = {*map(diff_id, EXPIRED_DIFFS), "far-away"}
@@ -48,17 +48,17 @@ TEST_DIFF_IDS = {*map(diff_id, EXPIRED_DIFFS), "far-away"}
 
 def backdate_rounds(history: Path) -> None:
     """Backdate the rounds: the first exceeded the retention time a minute ago, and one more exceeds it every 30 s."""
-    begin = int(time.time()) - KEEP_HOURS * 3600 - 60
+    begin = int(time.time()) - RETENTION_HOURS * 3600 - 60
     with closing(sqlite3.connect(history)) as file, file:
         for number, diff in enumerate(EXPIRED_DIFFS):
             stored = (begin + 30 * number) * 1000
-            updated = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
-            assert updated.rowcount == 1
+            update_result = file.execute("UPDATE rounds SET stored = ? WHERE ce_id = ?", (stored, diff_id(diff)))
+            assert update_result.rowcount == 1
 
 
 @pytest.fixture
 def monitor(tmp_path: Path) -> Iterator[Monitor]:
-    topic_prefix = f"{unique('faults')}."
+    topic_prefix = f"{unique_name('faults')}."
     with (
         small_disk(tmp_path / "disk") as disk,
         EmbeddedBroker(
@@ -96,9 +96,9 @@ def second_server_is_rejected(monitor: Monitor) -> None:
 
 
 def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
-    rejected = message(sample(group_id="odd"))
+    invalid_message = message(sample(group_id="odd"))
     value = encode(sample(group_id="odd", timestamp=123454321)).replace(b"123454321", str(2**70).encode())
-    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in rejected["headers"]]
+    headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in invalid_message["headers"]]
     publisher = Publisher(monitor.serve)
     publisher.producer.produce(monitor.diffs, key=b"odd", value=value, headers=headers)
     publisher.put([])
@@ -113,7 +113,7 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
     settings = monitor.serve.settings
     assert monitor.serve.stop() == 0
     backdate_rounds(monitor.history)
-    monitor.serve.command += ["--keep", f"{KEEP_HOURS}h"]
+    monitor.serve.command += ["--keep", f"{RETENTION_HOURS}h"]
     monitor.serve.start().await_status("/ready", 200)  # retention runs now, and in a minute
     left = TEST_DIFF_IDS & {*monitor.serve.ids()}
     assert left
@@ -129,7 +129,7 @@ def full_disk_is_reported_when_retention_runs(monitor: Monitor, disk: Path, topi
         (letter,) = read(monitor.servers, settings.topics.dead_letters)
         assert dict(letter.headers())["dlt_topic"] == b"__consumer_offsets"
         assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
-        eventually(lambda: monitor.serve.ask("/api/v1/groups/poison")[0] == 200, timeout=PATIENCE)
+        eventually(lambda: monitor.serve.ask("/api/v1/groups/poison")[0] == 200, timeout=TIMEOUT_SECONDS)
         leader.end()
     monitor.collect.check()
 
@@ -159,8 +159,8 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
     monitor.quiet()  # records written while a topic is deleted are deleted with it
     count = monitor.complete()
     admin = AdminClient({"bootstrap.servers": monitor.servers})
-    partitions = len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions)
-    admin.delete_topics([monitor.diffs])[monitor.diffs].result(PATIENCE)
+    partitions = len(admin.list_topics(timeout=TIMEOUT_SECONDS).topics[monitor.diffs].partitions)
+    admin.delete_topics([monitor.diffs])[monitor.diffs].result(TIMEOUT_SECONDS)
     eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.output(), timeout=REPORT_SECONDS)
     assert monitor.stream.ended() == 3
     monitor.await_status("topic-missing", REPORT_SECONDS)
@@ -168,14 +168,14 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
     assert monitor.complete() == count
     monitor.stream.start()
     monitor.await_status(None)
-    assert len(admin.list_topics(timeout=PATIENCE).topics[monitor.diffs].partitions) == partitions > 1
+    assert len(admin.list_topics(timeout=TIMEOUT_SECONDS).topics[monitor.diffs].partitions) == partitions > 1
 
 
 @pytest.mark.timeout(900)
 def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
-    topic, group = unique("orders"), unique("checkout")
+    topic, group = unique_name("orders"), unique_name("checkout")
     admin = AdminClient({"bootstrap.servers": monitor.servers})
-    admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(PATIENCE)
+    admin.create_topics([NewTopic(topic, 6, 1)])[topic].result(TIMEOUT_SECONDS)
     disk = monitor.folder / "disk"
     unrelated_file_is_kept(monitor)
     monitor.serve.start()
@@ -192,7 +192,7 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
             full_disk_at_the_start_has_no_effect(monitor, disk)
         count = monitor.complete()
         with monitor.member(group, "c", topic) as third:
-            eventually(lambda: third.owned, timeout=PATIENCE)  # the next diff may belong to another group
+            eventually(lambda: third.owned, timeout=TIMEOUT_SECONDS)  # the next diff may belong to another group
             count = monitor.complete(count)
         unresponsive_broker_is_reported(monitor)
         monitor.broker.restart()

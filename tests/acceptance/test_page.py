@@ -17,32 +17,32 @@ from playwright.sync_api import Page, expect
 
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
-from tests.support.browser import Watched, chromium, open_page, picture
+from tests.support.browser import WatchedPage, chromium, open_page, take_screenshot
 from tests.support.kafka import Kafka, eventually
-from tests.support.page_stage import NEIGHBOURS, PATIENCE, Stage, staged
+from tests.support.page_stage import FURTHER_GROUPS_PREFIX, TIMEOUT_SECONDS, PageStage, run_page_stage
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
-#: Seconds from the record in the topic to the page; on a busy machine ``TRIES`` attempts are made.
-BOUND = 2.0
-TRIES = 3
+#: Seconds from the record in the topic to the page; on a busy machine ``MAX_ATTEMPTS`` attempts are made.
+MAX_DELAY_SECONDS = 2.0
+MAX_ATTEMPTS = 3
 ROUNDS_SHOWN = "() => [...document.querySelectorAll('.round')].map((round) => round.dataset.seq)"
 
 
 @pytest.fixture(scope="module")
-def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(broker, tmp_path_factory.mktemp("page")) as stage:
+def stage(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageStage]:
+    with run_page_stage(broker, tmp_path_factory.mktemp("page")) as stage:
         yield stage
 
 
-def crash(stage: Stage, name: str) -> tuple[float, Diff]:
-    arrived_before = len(stage.arrivals.seen)
+def crash(stage: PageStage, name: str) -> tuple[float, Diff]:
+    arrival_count = len(stage.arrivals.arrived_records)
     stage.consumers.pop(name).kill()
-    eventually(lambda: len(stage.arrivals.seen) > arrived_before)
-    return stage.arrivals.seen[arrived_before]
+    eventually(lambda: len(stage.arrivals.arrived_records) > arrival_count)
+    return stage.arrivals.arrived_records[arrival_count]
 
 
-def first_round(watched: Watched, generation: int | None) -> str:
+def first_round(watched: WatchedPage, generation: int | None) -> str:
     """Return the text of the newest round once the page shows this generation."""
     watched.page.wait_for_function(
         "generation => document.querySelector('.round .gen')?.textContent.startsWith(`gen ${generation}`)",
@@ -52,33 +52,33 @@ def first_round(watched: Watched, generation: int | None) -> str:
     return watched.page.locator(".round").first.inner_text()
 
 
-def seconds_until_shown(stage: Stage, watched: Watched) -> float:
+def seconds_until_shown(stage: PageStage, watched: WatchedPage) -> float:
     """Crash a consumer; return the seconds from its diff until the page shows the round and its cause."""
     arrived, diff = crash(stage, next(iter(stage.consumers)))
     text = first_round(watched, diff.generation)
-    taken = round(time.monotonic() - arrived, 3)
+    elapsed_seconds = round(time.monotonic() - arrived, 3)
     assert diff.cause.kind == "member.fenced"
     assert "fenced" in text
     lost = sum(len(numbers) for numbers in diff.members[diff.cause.member_ids[0]].owned.values())
     assert f"−{lost}" in text
-    stage.join(f"again-{len(stage.arrivals.seen)}")
+    stage.join(f"again-{len(stage.arrivals.arrived_records)}")
     stage.settle()
-    return taken
+    return elapsed_seconds
 
 
 def test_crash_shows_in_two_seconds_and_survives_a_restart(
-    stage: Stage, record_property: Callable[[str, object], None]
+    stage: PageStage, record_property: Callable[[str, object], None]
 ) -> None:
     with chromium() as browser:
         watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")
         watched.page.wait_for_selector("#live[data-state=live]")
         watched.page.wait_for_selector(".round")
 
-        taken: list[float] = []
-        while len(taken) < TRIES and min(taken, default=BOUND) >= BOUND:
-            taken.append(seconds_until_shown(stage, watched))
-        record_property("seconds_until_shown", taken)
-        assert min(taken) < BOUND
+        delays: list[float] = []
+        while len(delays) < MAX_ATTEMPTS and min(delays, default=MAX_DELAY_SECONDS) >= MAX_DELAY_SECONDS:
+            delays.append(seconds_until_shown(stage, watched))
+        record_property("seconds_until_shown", delays)
+        assert min(delays) < MAX_DELAY_SECONDS
         assert (watched.origins, watched.errors) == ({stage.serve.url}, [])
 
         assert stage.serve.stop() == 0
@@ -87,13 +87,13 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
         stage.settle()  # while the server is away
         stage.serve.start()
         watched.page.wait_for_selector("#live[data-state=live]")
-        first_round(watched, stage.arrivals.seen[-1][1].generation)
-        unfold = watched.page.get_by_role("button", name="Unfold all")
-        if unfold.is_visible():
-            unfold.click()
-        seqs = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
-        assert seqs == sorted(set(seqs), reverse=True)
-        assert len(seqs) == len({(diff.generation, diff.round) for _, diff in stage.arrivals.seen})
+        first_round(watched, stage.arrivals.arrived_records[-1][1].generation)
+        unfold_button = watched.page.get_by_role("button", name="Unfold all")
+        if unfold_button.is_visible():
+            unfold_button.click()
+        round_numbers = [int(seq) for seq in watched.page.evaluate(ROUNDS_SHOWN)]
+        assert round_numbers == sorted(set(round_numbers), reverse=True)
+        assert len(round_numbers) == len({(diff.generation, diff.round) for _, diff in stage.arrivals.arrived_records})
         assert watched.origins == {stage.serve.url}
         # The browser itself logs each refused connection while the server is down; no other message is allowed.
         assert all("ERR_CONNECTION_REFUSED" in error or "ERR_INCOMPLETE" in error for error in watched.errors)
@@ -101,7 +101,7 @@ def test_crash_shows_in_two_seconds_and_survives_a_restart(
 
 
 #: Records when each story and incident first appeared on the page.
-WATCH = """() => {
+WATCH_SCRIPT = """() => {
   window.told = {};
   const look = () => {
     for (const one of document.querySelectorAll(".story, .incidents p")) told[one.textContent] ??= Date.now();
@@ -115,36 +115,36 @@ _Story = TypeVar("_Story", Episode, Incident)
 
 @dataclass
 class WatchedGroup:
-    stage: Stage
+    stage: PageStage
     group: str
     overview: Page
     page: Page
     since: int
-    taken: dict[str, float]
+    seconds_by_page: dict[str, float]
 
     def first(self, sort: type[_Story], which: Callable[[_Story], bool]) -> tuple[float, _Story]:
         """Return the first matching episode or incident, with the time when it became readable in its topic."""
 
         def first_match() -> tuple[float, _Story] | None:
             self.stage.children.check()
-            for at, record in self.stage.story_arrivals.seen[self.since :]:
+            for at, record in self.stage.story_arrivals.arrived_records[self.since :]:
                 if isinstance(record, sort) and record.group_id == self.group and which(record):
                     return at, record
             return None
 
         eventually(first_match)
-        seen = first_match()
-        assert seen is not None
-        return seen
+        match = first_match()
+        assert match is not None
+        return match
 
     def shown(self, sort: type[_Story], name: str, which: Callable[[_Story], bool], *pages: Page) -> _Story:
         """Return the first matching episode or incident once all pages show it; record the seconds that this took."""
         arrived, record = self.first(sort, which)
         for page in pages:
             page.wait_for_function("story => window.told[story]", arg=record.story)
-            taken = page.evaluate("story => window.told[story]", record.story) / 1000 - arrived
-            where = "overview" if page is self.overview else "group"
-            self.taken[f"{name}, {where}"] = round(taken, 3)
+            seconds = page.evaluate("story => window.told[story]", record.story) / 1000 - arrived
+            page_name = "overview" if page is self.overview else "group"
+            self.seconds_by_page[f"{name}, {page_name}"] = round(seconds, 3)
         return record
 
     def ends(self) -> None:
@@ -157,31 +157,39 @@ class WatchedGroup:
 
 
 @contextmanager
-def watched_group(stage: Stage, group: str, record_property: Callable[[str, object], None]) -> Iterator[WatchedGroup]:
-    """Open the overview and the group's page; assert that both show the block's changes within ``BOUND`` seconds."""
+def watched_group(
+    stage: PageStage, group: str, record_property: Callable[[str, object], None]
+) -> Iterator[WatchedGroup]:
+    """Open the overview and the group's page; assert that both show the block's changes in time."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]
         for view in watched:
             expect(view.page.locator("#live")).to_have_attribute("data-state", "live")
-            view.page.evaluate(WATCH)
-        watched_page = WatchedGroup(stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.seen), {})
+            view.page.evaluate(WATCH_SCRIPT)
+        watched_page = WatchedGroup(
+            stage, group, watched[0].page, watched[1].page, len(stage.story_arrivals.arrived_records), {}
+        )
         yield watched_page
-        record_property("seconds_until_shown", watched_page.taken)
-        assert min(watched_page.taken.values()) < BOUND, watched_page.taken  # the shortest of several attempts
+        record_property("seconds_until_shown", watched_page.seconds_by_page)
+        assert min(watched_page.seconds_by_page.values()) < MAX_DELAY_SECONDS, (
+            watched_page.seconds_by_page
+        )  # the shortest of several attempts
         assert [view.errors for view in watched] == [[], []]
 
 
-def settled(stage: Stage, group: str) -> bool:
+def settled(stage: PageStage, group: str) -> bool:
     """Return true if the newest episode of a group has ended."""
     episodes = [
-        record for _, record in stage.story_arrivals.seen if isinstance(record, Episode) and record.group_id == group
+        record
+        for _, record in stage.story_arrivals.arrived_records
+        if isinstance(record, Episode) and record.group_id == group
     ]
     return bool(episodes) and episodes[-1].closed_at is not None
 
 
 def test_killed_member_is_named_until_the_episode_ends(
-    stage: Stage, record_property: Callable[[str, object], None]
+    stage: PageStage, record_property: Callable[[str, object], None]
 ) -> None:
     with watched_group(stage, stage.group, record_property) as watched:
         name, consumer = stage.consumers.popitem()
@@ -197,10 +205,12 @@ def test_killed_member_is_named_until_the_episode_ends(
     stage.settle()
 
 
-def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[str, object], None]) -> None:
+def test_page_shows_a_rolling_restart_as_one_band(
+    stage: PageStage, record_property: Callable[[str, object], None]
+) -> None:
     with watched_group(stage, stage.group, record_property) as watched:
         for name in list(stage.consumers):
-            stage.bounce(name)
+            stage.restart_consumer(name)
         watched.shown(
             Episode, "rolling", lambda episode: episode.kind == "rolling-restart", watched.overview, watched.page
         )
@@ -217,12 +227,12 @@ def test_a_rolling_restart_is_one_band(stage: Stage, record_property: Callable[[
 
 
 def test_storm_incident_names_its_member_and_closes(
-    stage: Stage, record_property: Callable[[str, object], None]
+    stage: PageStage, record_property: Callable[[str, object], None]
 ) -> None:
     name = next(iter(stage.consumers))
     with watched_group(stage, stage.group, record_property) as watched:
         for _ in range(3):
-            stage.bounce(name)
+            stage.restart_consumer(name)
         watched.shown(Incident, "storm", lambda incident: incident.kind == "storm", watched.overview, watched.page)
         watched.shown(Episode, "storming", lambda episode: episode.status == "storming", watched.page)
         incident = watched.page.locator(".incidents [data-tone=bad]")
@@ -235,8 +245,8 @@ def test_storm_incident_names_its_member_and_closes(
         expect(watched.page.locator(".incidents")).to_contain_text("none open")
 
 
-def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[str, object], None]) -> None:
-    group = f"{NEIGHBOURS}-9"
+def test_stuck_kip_848_member_is_named(stage: PageStage, record_property: Callable[[str, object], None]) -> None:
+    group = f"{FURTHER_GROUPS_PREFIX}-9"
     slow = Consumer(
         {
             "bootstrap.servers": stage.serve.settings.kafka.bootstrap_servers,
@@ -252,10 +262,10 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         slow.poll(0.1)
         return bool(condition())
 
-    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=PATIENCE)
+    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group)), timeout=TIMEOUT_SECONDS)
     with watched_group(stage, group, record_property) as watched:
         # From now on it does not poll: its heartbeats continue, and it revokes nothing.
-        fast = stage.neighbours.add(stage.consumer(group, "fast", "consumer"))
+        fast_consumer = stage.further_groups.add(stage.consumer(group, "fast", "consumer"))
         waiting = "waiting for slow"
         watched.shown(Episode, "waiting", lambda episode: waiting in episode.story, watched.overview, watched.page)
         waits = watched.page.locator(".waits")
@@ -271,11 +281,11 @@ def test_stuck_kip_848_member_is_named(stage: Stage, record_property: Callable[[
         watched.ends()
         expect(waits).to_be_hidden()
         expect(watched.page.locator(".members b")).to_have_text(["fast", "slow"])
-    fast.terminate()
+    fast_consumer.terminate()
     slow.close()
 
 
-def start_manual_poller(stage: Stage, group: str, name: str) -> Consumer:
+def start_manual_poller(stage: PageStage, group: str, name: str) -> Consumer:
     """Start a member of the classic protocol that polls only when the test requests it."""
     servers = stage.serve.settings.kafka.bootstrap_servers
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "client.id": name, "log_level": 2})
@@ -284,9 +294,9 @@ def start_manual_poller(stage: Stage, group: str, name: str) -> Consumer:
 
 
 def test_a_hanging_member_is_awaited_on_every_surface(
-    stage: Stage, record_property: Callable[[str, object], None]
+    stage: PageStage, record_property: Callable[[str, object], None]
 ) -> None:
-    group = f"{NEIGHBOURS}-8"
+    group = f"{FURTHER_GROUPS_PREFIX}-8"
     slow = start_manual_poller(stage, group, "slow")
 
     def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
@@ -294,11 +304,11 @@ def test_a_hanging_member_is_awaited_on_every_surface(
             consumer.poll(0.1)
         return bool(condition())
 
-    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=PATIENCE)
+    eventually(lambda: polled(lambda: slow.assignment() and settled(stage, group), slow), timeout=TIMEOUT_SECONDS)
     with watched_group(stage, group, record_property) as watched:
         began = time.time()
-        fast = start_manual_poller(stage, group, "fast")
-        eventually(lambda: polled(lambda: watched.page.locator(".badge").inner_text() == "Rebalancing", fast))
+        fast_consumer = start_manual_poller(stage, group, "fast")
+        eventually(lambda: polled(lambda: watched.page.locator(".badge").inner_text() == "Rebalancing", fast_consumer))
         record_property("seconds_from_join_to_page", round(time.time() - began, 1))
         watched.shown(
             Episode, "rebalancing", lambda episode: episode.rebalancing is not None, watched.overview, watched.page
@@ -314,33 +324,33 @@ def test_a_hanging_member_is_awaited_on_every_surface(
             "rebalancing",
             ["slow"],
         )
-        eventually(lambda: polled(lambda: slow.assignment() and fast.assignment(), slow, fast))
-        eventually(lambda: polled(lambda: settled(stage, group), slow, fast))
+        eventually(lambda: polled(lambda: slow.assignment() and fast_consumer.assignment(), slow, fast_consumer))
+        eventually(lambda: polled(lambda: settled(stage, group), slow, fast_consumer))
         watched.ends()
         expect(waits).to_be_hidden()
     slow.close()
-    fast.close()
+    fast_consumer.close()
 
 
-def neighbours(stage: Stage) -> None:
+def start_further_groups(stage: PageStage) -> None:
     """Start groups of other protocols; in each of them one member leaves."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
-        group = f"{NEIGHBOURS}-{number}"
-        pair = [stage.neighbours.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
-        eventually(lambda group=group: members(stage, group) == 2, timeout=PATIENCE)
+        group = f"{FURTHER_GROUPS_PREFIX}-{number}"
+        pair = [stage.further_groups.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
+        eventually(lambda group=group: members(stage, group) == 2, timeout=TIMEOUT_SECONDS)
         if number % 2:
             pair[0].terminate()
-            eventually(lambda group=group: members(stage, group) == 1, timeout=PATIENCE)
+            eventually(lambda group=group: members(stage, group) == 1, timeout=TIMEOUT_SECONDS)
 
 
-def members(stage: Stage, group: str) -> int:
+def members(stage: PageStage, group: str) -> int:
     first_match = {group["groupId"]: group["members"] for group in stage.serve.ask("/api/v1/groups")[1]["groups"]}
     return first_match.get(group, 0)
 
 
-def churn(stage: Stage) -> None:
+def restart_members(stage: PageStage) -> None:
     """Restart members repeatedly, so that screenshots have content."""
-    neighbours(stage)
+    start_further_groups(stage)
     for index in range(5):
         stage.join(f"n{index}")
         stage.settle()
@@ -350,9 +360,9 @@ def churn(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_page_matches_the_screenshots_in_the_docs(stage: Stage, tmp_path: Path, theme: str) -> None:
+def test_page_matches_the_screenshots_in_the_docs(stage: PageStage, tmp_path: Path, theme: str) -> None:
     if os.environ.get("WRITE_IMAGES") and theme == "light":
-        churn(stage)
+        restart_members(stage)
     with chromium() as browser:
         url = f"{stage.serve.url}/groups/{stage.group}?axis=rounds"
         watched = open_page(browser, url, theme=theme, height=1200)
@@ -360,21 +370,21 @@ def test_page_matches_the_screenshots_in_the_docs(stage: Stage, tmp_path: Path, 
         watched.page.locator(".round > button").first.click()
         watched.page.wait_for_selector(".diff table")
         watched.page.locator(".detail").evaluate("page => page.scrollTop = 0")
-        picture(watched.page, f"group-{theme}.png", tmp_path)
+        take_screenshot(watched.page, f"group-{theme}.png", tmp_path)
         watched.page.set_viewport_size({"width": 1440, "height": 900})
         watched.page.goto(stage.serve.url)
         watched.page.wait_for_selector(".grid-row:not([hidden])")
-        picture(watched.page, f"groups-{theme}.png", tmp_path)
+        take_screenshot(watched.page, f"groups-{theme}.png", tmp_path)
         assert watched.errors == []
-        background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert background == {"light": "rgb(244, 245, 247)", "dark": "rgb(14, 17, 22)"}[theme]
+        background_color = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background_color == {"light": "rgb(244, 245, 247)", "dark": "rgb(14, 17, 22)"}[theme]
 
 
 #: Seconds within which a stopped component is reported.
 SILENCE_MS = 30_000
 
 
-def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> None:
+def test_stopped_component_is_reported_within_half_a_minute(stage: PageStage) -> None:
     """Stop collector and job; this test is the last of this file because the other tests need both."""
     eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"})
     with chromium() as browser:
@@ -386,10 +396,10 @@ def test_stopped_component_is_reported_within_half_a_minute(stage: Stage) -> Non
         assert parts(stage) == {"collector": "silent", "stream": "alive"}
         stage.stream.terminate()
         eventually(lambda: parts(stage) == {"collector": "silent", "stream": "stopped"})
-        standing = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
-        assert standing["stale"]["kind"] == "collector-silent"  # the oldest state
+        group_standing = stage.serve.ask(f"/api/v1/groups/{stage.group}")[1]["standing"]
+        assert group_standing["stale"]["kind"] == "collector-silent"  # the oldest state
         assert watched.errors == []
 
 
-def parts(stage: Stage) -> dict[str, str]:
+def parts(stage: PageStage) -> dict[str, str]:
     return {part["part"]: part["state"] for part in stage.serve.ask("/api/v1/groups")[1].get("parts", ())}

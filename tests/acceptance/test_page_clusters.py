@@ -14,9 +14,9 @@ from assignors.errors import OutsideFailure
 from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.history import Retention
 from tests.support.axe import violations
-from tests.support.browser import TOO_WIDE, open_page
+from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
 from tests.support.feed import MemorySource, records
-from tests.support.feed_server import Running, running, served
+from tests.support.feed_server import RunningServer, running, served_cluster
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -35,14 +35,16 @@ def fail() -> NoReturn:
 
 
 @pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("clusters")
     options = ServeOptions(folder / "eu.sqlite", port=0, limits=Retention(2**50, 2**40))
     others = [
-        served(source("c-2", "us-orders", "us-mail"), replace(options, history=folder / "us.sqlite"), name="us"),
+        served_cluster(
+            source("c-2", "us-orders", "us-mail"), replace(options, history=folder / "us.sqlite"), name="us"
+        ),
         Cluster(fail, replace(options, history=folder / "asia.sqlite"), name="asia"),
     ]
-    with running(options, source("c-1", "eu-orders"), name="eu", further=others) as feed:
+    with running(options, source("c-1", "eu-orders"), name="eu", further_clusters=others) as feed:
         eventually(
             lambda: [cluster["ready"] for cluster in feed.get("/api/v1/clusters")["clusters"]] == [True, True, False]
         )
@@ -51,7 +53,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
-def page(browser: Browser, feed: Running) -> Iterator[Page]:
+def page(browser: Browser, feed: RunningServer) -> Iterator[Page]:
     watched = open_page(browser, feed.server.address)
     yield watched.page
     # Chromium reports the 503 of the cluster that is away, and the 404 of an unknown one.
@@ -63,7 +65,7 @@ def shown(page: Page) -> list[str]:
     return page.locator(".grid-row:not([hidden]) .name").all_inner_texts()
 
 
-def test_another_cluster_is_chosen_in_the_header(page: Page, feed: Running) -> None:
+def test_another_cluster_is_chosen_in_the_header(page: Page, feed: RunningServer) -> None:
     url, choice = feed.server.address, page.get_by_label("Cluster", exact=True)
     expect(page.locator(".count")).to_have_text("1 group")
     expect(choice).to_have_value("eu")
@@ -100,7 +102,7 @@ def test_another_cluster_is_chosen_in_the_header(page: Page, feed: Running) -> N
     expect(choice).to_have_value("us")
 
 
-def test_a_cluster_that_is_away_is_reported(page: Page, feed: Running) -> None:
+def test_a_cluster_that_is_away_is_reported(page: Page, feed: RunningServer) -> None:
     page.goto(f"{feed.server.address}/?cluster=asia")
     warning = page.locator("#stale")
     expect(warning).to_have_text(re.compile(r"^cluster asia: broker asia:9092 does not answer since [\d: \w]+\."))
@@ -110,7 +112,7 @@ def test_a_cluster_that_is_away_is_reported(page: Page, feed: Running) -> None:
     expect(warning).to_be_hidden()
 
 
-def test_an_unknown_cluster_is_reported(page: Page, feed: Running) -> None:
+def test_an_unknown_cluster_is_reported(page: Page, feed: RunningServer) -> None:
     page.goto(f"{feed.server.address}/groups/us-mail?cluster=africa")
     expect(page.locator("h1")).to_have_text("No such cluster")
     expect(page.locator("#view")).to_contain_text("The server has eu, us, asia.")
@@ -120,7 +122,7 @@ def test_an_unknown_cluster_is_reported(page: Page, feed: Running) -> None:
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
-def test_axe_finds_no_violations_with_several_clusters(page: Page, feed: Running, theme: str, width: int) -> None:
+def test_axe_finds_no_violations_with_several_clusters(page: Page, feed: RunningServer, theme: str, width: int) -> None:
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     page.set_viewport_size({"width": width, "height": 900})
     for path in ("/?cluster=us", "/groups/us-mail?cluster=us", "/?cluster=asia", "/?cluster=africa"):
@@ -130,4 +132,4 @@ def test_axe_finds_no_violations_with_several_clusters(page: Page, feed: Running
             expect(page.locator("#live")).to_have_attribute("data-state", "live")
         expect(page.locator("h1:visible")).to_have_count(1)
         assert violations(page) == []
-        assert page.evaluate(TOO_WIDE) == []
+        assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []

@@ -15,10 +15,10 @@ from streaming.recording.file import read_recording
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from tests.support.axe import violations
-from tests.support.browser import TOO_WIDE, open_page
-from tests.support.command import Running
+from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
+from tests.support.command import RunningCommand
 from tests.support.wait import eventually
-from tests.unit.streaming.recording.test_file import WHOLE
+from tests.unit.streaming.recording.test_file import WHOLE_RECORDING
 
 pytestmark = pytest.mark.browser
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     file = tmp_path / "incident.rmlog"
-    file.write_bytes(WHOLE)
-    with Running("replay", str(file), "--page", "--port", "0", log=tmp_path / "replay.log").start() as replay:
+    file.write_bytes(WHOLE_RECORDING)
+    with RunningCommand("replay", str(file), "--page", "--port", "0", log=tmp_path / "replay.log").start() as replay:
 
         def address() -> str | None:
             replay.check()
@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_recording_is_shown_with_rounds_episodes_and_moments(browser: Browser, url: str) -> None:
-    outputs = [output.value for step in read_recording(io.BytesIO(WHOLE), "a").steps() for output in step]
+    outputs = [output.value for step in read_recording(io.BytesIO(WHOLE_RECORDING), "a").steps() for output in step]
     rounds = Counter(output.group_id for output in outputs if isinstance(output, Diff))
     group = min(rounds)
     newest = {output.episode: output for output in outputs if isinstance(output, Episode) and output.group_id == group}
@@ -59,7 +59,7 @@ def test_a_recording_is_shown_with_rounds_episodes_and_moments(browser: Browser,
         sum(member.present is not False for member in first.members.values())
     )
     assert violations(page) == []
-    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
     assert watched.origins == {url}
     assert watched.errors == []
     page.context.close()

@@ -13,8 +13,8 @@ from streaming.serve.board import Stale
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from tests.support.browser import open_page
-from tests.support.built_diffs import START
-from tests.support.compacted import checkout, updated
+from tests.support.built_diffs import START_MS
+from tests.support.compacted import checkout_group, episode_updates
 from tests.support.feed import MemorySource, records, story
 from tests.support.feed_server import running
 from tests.support.histories import Group, diffs, play, static_member_handover
@@ -42,14 +42,14 @@ def test_outdated_data_is_reported(browser: Browser, tmp_path: Path) -> None:
             )
         )
         state = page.locator(".grid-row:not([hidden]) .state").first
-        was = "element => getComputedStyle(element, '::before').content"
-        assert state.evaluate(was) == '"was"'
+        style_script = "element => getComputedStyle(element, '::before').content"
+        assert state.evaluate(style_script) == '"was"'
         page.reload()  # the snapshot contains the warning as well
         expect(warning).to_be_visible()
         source.stale = None
         expect(live).to_have_text("Live")
         expect(warning).to_be_hidden()
-        assert state.evaluate(was) == "none"
+        assert state.evaluate(style_script) == "none"
         assert watched.errors == []
     expect(warning).to_contain_text("No contact with the server since")
     page.context.close()
@@ -116,9 +116,9 @@ def test_any_valid_group_id_works(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path: Path) -> None:
-    handover = diffs(play(static_member_handover())[1], "changed")
-    *before, last = records(handover)
-    others = handover[-1].unchanged
+    handover_diffs = diffs(play(static_member_handover())[1], "changed")
+    *before, last = records(handover_diffs)
+    others = handover_diffs[-1].unchanged
     assert others
     source = MemorySource()
     source.put(*before)
@@ -130,12 +130,12 @@ def test_unchanged_members_are_counted_below_a_round(browser: Browser, tmp_path:
         expect(page.locator(".round")).to_have_count(len(before))
         expect(page.locator(".members li")).to_have_count(0)
         source.put(last)
-        expect(page.locator(".round")).to_have_count(len(handover))
+        expect(page.locator(".round")).to_have_count(len(handover_diffs))
         page.locator(".round > button").first.click()
         expect(page.locator(".round[data-selected] .diff")).to_contain_text(f"… {others} other members unchanged")
-        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(handover[-1].members))
+        expect(page.locator(".round[data-selected] .diff tbody tr")).to_have_count(len(handover_diffs[-1].members))
         page.reload()
-        expect(page.locator(".round")).to_have_count(len(handover))
+        expect(page.locator(".round")).to_have_count(len(handover_diffs))
         assert watched.errors == []
         page.context.close()
 
@@ -163,9 +163,11 @@ def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) ->
 def test_times_are_local_with_their_zone_or_utc(browser: Browser, tmp_path: Path) -> None:
     source = MemorySource()
     text = "Rolling restart of 3 members 2023-11-14 22:13–22:15 UTC. Waiting since 22:13:22."
-    episode = replace(updated(checkout("shop"))[-1], story=text, opened_at=START + 3_000, closed_at=START + 93_000)
+    episode = replace(
+        episode_updates(checkout_group("shop"))[-1], story=text, opened_at=START_MS + 3_000, closed_at=START_MS + 93_000
+    )
     source.put(*records(Group("shop", {"t": 6}, 1).diffs(1)))
-    source.put(story(replace(episode, updated_at=START + 93_000, rounds=[])))
+    source.put(story(replace(episode, updated_at=START_MS + 93_000, rounds=[])))
     options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         eventually(lambda: feed.get("/api/v1/groups")["groups"])

@@ -30,11 +30,11 @@ from streaming.records.events import CLUSTER, Annotation, Event, GroupPauses
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from tests.support.axe import violations
-from tests.support.browser import PAINTS, TOO_WIDE, open_page
-from tests.support.built_diffs import START, DiffBuilder
-from tests.support.compacted import checkout, latest, updated
+from tests.support.browser import PAINT_SCRIPT, WIDE_ELEMENTS_SCRIPT, open_page
+from tests.support.built_diffs import START_MS, DiffBuilder
+from tests.support.compacted import checkout_group, episode_updates, latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
-from tests.support.feed_server import Running, running
+from tests.support.feed_server import RunningServer, running
 from tests.support.incidents import incident
 from tests.support.wait import eventually
 
@@ -42,11 +42,11 @@ pytestmark = pytest.mark.browser
 
 
 @dataclass
-class Shown:
+class ShownPage:
     """The page in a browser, and the feed behind it, whose records the test writes."""
 
     page: Page
-    feed: Running
+    feed: RunningServer
     shown_counts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
@@ -55,10 +55,10 @@ class Shown:
         for ce_id, diff in builder.diffs[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
-        stories = updated(builder, over=over)
+        stories = episode_updates(builder, over=over)
         for episode in stories[shown_stories:]:
-            rounds_of = [f"{episode.group_id}/{ce_id}" for ce_id in episode.rounds]
-            self.put(msgspec.structs.replace(episode, rounds=rounds_of))
+            round_keys = [f"{episode.group_id}/{ce_id}" for ce_id in episode.rounds]
+            self.put(msgspec.structs.replace(episode, rounds=round_keys))
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
         source.put(record(ASSIGNMENTS, len(source.log), builder.group_id, value, None))
         # A longer story replaces the record that ends the last episode.
@@ -88,22 +88,22 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
 
 
 @pytest.fixture
-def shown(browser: Browser, tmp_path: Path) -> Iterator[Shown]:
+def shown(browser: Browser, tmp_path: Path) -> Iterator[ShownPage]:
     source = MemorySource()
     # The diffs have timestamps of 2023.
     options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
-        yield Shown(watched.page, feed)
+        yield ShownPage(watched.page, feed)
         assert watched.errors == []
         watched.page.context.close()
 
 
-def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
-    shown.add(checkout("shop"))
+def test_attention_card_lists_the_urgent_groups(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
     page = shown.open("/")
-    attention = shown.waiting("Needs attention")
-    expect(attention).to_contain_text("None: no group needs attention")
+    attention_card = shown.waiting("Needs attention")
+    expect(attention_card).to_contain_text("None: no group needs attention")
     row = page.locator(".grid-row:not([hidden])")
     expect(row.locator(".story")).to_contain_text("Rolling restart of 2 of 3 members")
     expect(row.locator(".story-text")).to_have_attribute("data-tone", "good")
@@ -114,44 +114,46 @@ def test_attention_card_lists_the_urgent_groups(shown: Shown) -> None:
     shown.add(starting, over=False)
     expect(row).to_have_count(2)
     expect(row.locator("[data-column=status]")).to_have_text(["Stable", "Stable"])
-    expect(attention.locator("li")).to_have_count(0)
-    settling = Waiting(since=START, reason="to give up partitions", member_id="a@h1#1", partitions={"t": [1]})
-    newest = updated(starting, over=False)[-1]
+    expect(attention_card.locator("li")).to_have_count(0)
+    awaited_revocation = Waiting(
+        since=START_MS, reason="to give up partitions", member_id="a@h1#1", partitions={"t": [1]}
+    )
+    newest = episode_updates(starting, over=False)[-1]
     shown.put(
         msgspec.structs.replace(
-            newest, status="settling", waiting_for=[settling], updated_at=newest.updated_at + 1, rounds=[]
+            newest, status="settling", waiting_for=[awaited_revocation], updated_at=newest.updated_at + 1, rounds=[]
         )
     )
-    expect(attention.locator("li")).to_have_count(1)
-    expect(attention.locator("li")).to_contain_text("Settling")
-    expect(attention.locator("li")).to_contain_text("to give up partitions")
-    open_one = incident("shop", 3, opened_at=START, story="shop does not settle because of pay.")
-    shown.put(open_one)
-    expect(attention.locator("li")).to_have_count(2)
-    first = attention.locator("li").first
+    expect(attention_card.locator("li")).to_have_count(1)
+    expect(attention_card.locator("li")).to_contain_text("Settling")
+    expect(attention_card.locator("li")).to_contain_text("to give up partitions")
+    open_incident = incident("shop", 3, opened_at=START_MS, story="shop does not settle because of pay.")
+    shown.put(open_incident)
+    expect(attention_card.locator("li")).to_have_count(2)
+    first = attention_card.locator("li").first
     expect(first).to_have_attribute("data-tone", "bad")
     expect(first.locator(".mark")).to_have_text("Storm")
-    expect(first.locator(".story")).to_have_text(open_one.story)
+    expect(first.locator(".story")).to_have_text(open_incident.story)
     expect(first.get_by_role("link")).to_have_attribute("href", "/groups/shop")
 
-    shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 9))
-    expect(attention.locator("li")).to_have_count(1)
+    shown.put(msgspec.structs.replace(open_incident, status="closed", closed_at=START_MS + 9, updated_at=START_MS + 9))
+    expect(attention_card.locator("li")).to_have_count(1)
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 2, rounds=[]))
-    expect(attention.locator("li")).to_have_count(0)
+    expect(attention_card.locator("li")).to_have_count(0)
 
 
-def test_cluster_incidents_come_first(shown: Shown) -> None:
-    shown.add(checkout("shop"))
-    shown.put(incident("shop", 1, opened_at=START + 9))
+def test_cluster_incidents_come_first(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
+    shown.put(incident("shop", 1, opened_at=START_MS + 9))
     page = shown.open("/")
-    attention = shown.waiting("Needs attention")
-    expect(attention.locator("li")).to_have_count(1)
+    attention_card = shown.waiting("Needs attention")
+    expect(attention_card.locator("li")).to_have_count(1)
     story = "Broker 1 was away for 36 s; 2 groups paused."
-    whole = incident(CLUSTER, 1, kind="broker-restart", opened_at=START, story=story)
+    whole = incident(CLUSTER, 1, kind="broker-restart", opened_at=START_MS, story=story)
     shown.put(msgspec.structs.replace(whole, scope="cluster", groups=["shop", "mail"]))
-    expect(attention.locator("li")).to_have_count(2)
-    expect(attention.locator("li").first).to_have_text(re.compile(rf"^Broker restart\s*Cluster.*{story}$"))
-    expect(attention.locator("li").first.get_by_role("link")).to_have_count(0)
+    expect(attention_card.locator("li")).to_have_count(2)
+    expect(attention_card.locator("li").first).to_have_text(re.compile(rf"^Broker restart\s*Cluster.*{story}$"))
+    expect(attention_card.locator("li").first.get_by_role("link")).to_have_count(0)
     expect(page.locator(".grid-row:not([hidden])")).to_have_count(1)
     page.goto(f"{shown.feed.server.address}/groups/shop")
     incidents = shown.waiting("Incidents").locator("li")
@@ -164,8 +166,8 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
         scope="cluster",
         groups=["shop"],
         status="closed",
-        closed_at=START + 9,
-        updated_at=START + 9,
+        closed_at=START_MS + 9,
+        updated_at=START_MS + 9,
         pauses=pauses,
     )
     shown.put(over)
@@ -174,10 +176,10 @@ def test_cluster_incidents_come_first(shown: Shown) -> None:
     expect(incidents.nth(1)).to_have_text(re.compile(rf"^Cluster: broker restart.*{story} This group: 31 s to 39 s.$"))
 
 
-def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_page_shows_one_status_for_a_rebalance_in_progress(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
-    settled = updated(builder)[-1]
+    settled = episode_updates(builder)[-1]
     slow, joined = sorted(builder.members)[:2]
     now = round(time.time() * 1000)
     running = Rebalancing(
@@ -196,8 +198,8 @@ def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None
     expect(status).to_have_text("Stable")
     shown.put(opened)
     expect(status).to_have_text("Rebalancing")
-    attention = shown.waiting("Needs attention").locator("li")
-    expect(attention).to_have_text(re.compile(r"^Rebalancing\s*shop.*joined$"))
+    attention_card = shown.waiting("Needs attention").locator("li")
+    expect(attention_card).to_have_text(re.compile(r"^Rebalancing\s*shop.*joined$"))
     expect(page.locator(".story-text")).to_have_attribute("data-tone", "warn")
     page.get_by_label("All statuses").select_option("stable")
     expect(page.locator(".count")).to_have_text("0 of 1 group")
@@ -212,30 +214,30 @@ def test_page_shows_one_status_for_a_rebalance_in_progress(shown: Shown) -> None
     expect(waits).to_be_hidden()
 
 
-def test_an_empty_group_rests_unless_its_members_were_lost(shown: Shown) -> None:
-    resting, lost = DiffBuilder(6, group_id="resting"), DiffBuilder(6, group_id="lost")
-    for builder in (resting, lost):
+def test_empty_group_is_shut_down_or_has_lost_its_members(shown: ShownPage) -> None:
+    empty_group, lost = DiffBuilder(6, group_id="resting"), DiffBuilder(6, group_id="lost")
+    for builder in (empty_group, lost):
         builder.join("a@h1#1", "b@h2#1")
-    resting.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
+    empty_group.round("member.left", gone=("a@h1#1", "b@h2#1"), shares={}, unassigned={"t": [0, 1, 2, 3, 4, 5]})
     lost.fence("a@h1#1").round("member.fenced", gone=("b@h2#1",), shares={}, unassigned={"t": list(range(6))})
-    shown.add(resting)
+    shown.add(empty_group)
     shown.add(lost)
     page = shown.open("/?sort=group")
     rows = page.locator(".grid-row:not([hidden])")
     expect(rows.locator("[data-column=unassigned]")).to_have_text(["6", "–"])
     expect(rows.locator("[data-column=status]")).to_have_text(["Empty", "Empty, shut down"])
     expect(page.locator(".tiles [data-tone=bad]")).to_have_text("6")
-    attention = shown.waiting("Needs attention").locator("li")
-    expect(attention).to_have_count(1)
-    expect(attention).to_contain_text("Members crashed")
+    attention_card = shown.waiting("Needs attention").locator("li")
+    expect(attention_card).to_have_count(1)
+    expect(attention_card).to_contain_text("Members crashed")
     page.goto(f"{shown.feed.server.address}/groups/resting")
     expect(page.locator(".legend .none")).to_contain_text("6 shut down")
     expect(page.locator(".badge")).to_have_text("Empty, shut down")
     expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
 
 
-def test_rounds_are_in_bands_that_collapse_to_their_story(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_rounds_are_in_bands_that_collapse_to_their_story(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")
     bands = page.locator(".band")
@@ -271,12 +273,12 @@ def test_rounds_are_in_bands_that_collapse_to_their_story(shown: Shown) -> None:
     expect(page.locator(".badge")).to_have_text("Stable")
 
 
-def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
-    shown.add(checkout("shop"))
+def test_incidents_are_listed_beside_the_rounds(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
     for number in range(1, 6):
-        shown.put(incident("shop", number, opened_at=START + number, closed_at=START + 9))
-    open_one = incident("shop", 6, kind="idle-members", opened_at=START + 60_000, times=2)
-    shown.put(open_one)
+        shown.put(incident("shop", number, opened_at=START_MS + number, closed_at=START_MS + 9))
+    open_incident = incident("shop", 6, kind="idle-members", opened_at=START_MS + 60_000, times=2)
+    shown.put(open_incident)
     page = shown.open("/groups/shop")
     incidents = shown.waiting("Incidents")
     expect(incidents).to_contain_text("1 open")
@@ -285,21 +287,25 @@ def test_incidents_are_listed_beside_the_rounds(shown: Shown) -> None:
     incidents.get_by_role("button", name="Show 2 more").click()
     expect(incidents.locator("li")).to_have_count(6)
     shown.put(
-        msgspec.structs.replace(open_one, acknowledged=Acknowledged(at=START, by="ann", text="rolled back"), times=3)
+        msgspec.structs.replace(
+            open_incident, acknowledged=Acknowledged(at=START_MS, by="ann", text="rolled back"), times=3
+        )
     )
     expect(incidents.locator("li").first).to_contain_text("Acknowledged by ann: rolled back")
-    shown.put(msgspec.structs.replace(open_one, status="closed", closed_at=START + 9, updated_at=START + 99_999))
+    shown.put(
+        msgspec.structs.replace(open_incident, status="closed", closed_at=START_MS + 9, updated_at=START_MS + 99_999)
+    )
     expect(incidents).to_contain_text("none open")
     assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
 
 
-def test_awaited_members_are_named(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_awaited_members_are_named(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
-    newest = updated(builder)[-1]
+    newest = episode_updates(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
-        since=START + 700_000,
+        since=START_MS + 700_000,
         reason="to give up partitions",
         member_id=member,
         partitions={"t": [1, 2, 4]},
@@ -321,7 +327,7 @@ def test_awaited_members_are_named(shown: Shown) -> None:
     expect(waits).to_be_hidden()
 
 
-def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> None:
+def test_members_are_listed_with_names_hosts_and_partitions(shown: ShownPage) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
     shown.add(builder, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")
@@ -337,8 +343,8 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: Shown) -> Non
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
-def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> None:
-    shown.add(checkout("shop"))
+def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
     shown.add(DiffBuilder(6, group_id="mail").join("postman@h1#1"))
     page = shown.open("/")
     expect(page.locator("#cluster")).to_have_text("c")
@@ -366,24 +372,24 @@ def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: Shown) -> Non
     expect(palette).to_be_hidden()
 
 
-def test_a_story_is_copied_with_its_cost_and_a_link(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_a_story_is_copied_with_its_cost_and_a_link(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
-    newest = updated(builder)[-1]
+    newest = episode_updates(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=newest.updated_at + 1, rounds=[], downtime=LONG_DOWNTIME))
     shown.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = shown.open("/groups/shop")
     page.get_by_role("button", name="Copy story").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    when, story_line, downtime, link = page.evaluate("navigator.clipboard.readText()").split("\n")
-    assert when.startswith("shop, 14 Nov 22:")
+    copied_time, story_line, downtime, link = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert copied_time.startswith("shop, 14 Nov 22:")
     assert (story_line, downtime[:18]) == (newest.story, "Downtime: longest ")
     page.goto(link)
     expect(page.locator(".band").first).to_be_visible()
 
 
-def test_two_episodes_are_compared_and_a_link_shows_it(shown: Shown) -> None:
-    shown.add(checkout("shop"))
+def test_two_episodes_are_compared_under_a_link_of_their_own(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
     page = shown.open("/groups/shop")
     page.get_by_role("button", name="Unfold all").click()
     compare = page.get_by_role("button", name="Compare")
@@ -405,7 +411,7 @@ def test_two_episodes_are_compared_and_a_link_shows_it(shown: Shown) -> None:
 LEGEND_NAMES = ".legend button > span:nth-child(2)"
 
 
-def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
+def test_restarted_member_keeps_its_colour(shown: ShownPage) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
         builder.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
@@ -427,7 +433,7 @@ def test_restarted_member_keeps_its_colour(shown: Shown) -> None:
     assert legend.evaluate_all("buttons => buttons.map((one) => one.tabIndex)") == [-1, 0, -1]
 
 
-def test_partitions_that_moved_come_first_in_a_large_group(shown: Shown) -> None:
+def test_partitions_that_moved_come_first_in_a_large_group(shown: ShownPage) -> None:
     builder = DiffBuilder(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
     shares = dict(builder.members)
     last = shares["pay-9@h1#1"]["t"].pop()
@@ -472,11 +478,11 @@ LONG_DOWNTIME = Downtime(
 )
 
 
-def test_downtime_has_both_bounds(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_downtime_has_both_bounds(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
     now = int(time.time() * 1000)
-    newest = updated(builder)[-1]
+    newest = episode_updates(builder)[-1]
     shown.put(msgspec.structs.replace(newest, updated_at=now, rounds=[], downtime=LONG_DOWNTIME))
     page = shown.open("/groups/shop")
     band = page.locator(".band").first
@@ -494,16 +500,16 @@ def test_downtime_has_both_bounds(shown: Shown) -> None:
     expect(band.locator(".details")).to_contain_text("no upper limit known for 1 partition")
 
 
-def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_cost_comes_first_with_its_bounds(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
-    newest = updated(builder)[-1]
+    newest = episode_updates(builder)[-1]
     cost = Cost(
         delayed_messages=(48_120, 50_000),
         worst_delay_ms=(30_000, 31_000),
         peak_lag=(48_000, None),
         catch_up_ms=(9_000, 9_000),
-        caught_up_at=START + 99_000,
+        caught_up_at=START_MS + 99_000,
         evidence=["progress"],
     )
     shown.put(
@@ -522,14 +528,14 @@ def test_cost_comes_first_with_its_bounds(shown: Shown) -> None:
     expect(notes.nth(1)).to_contain_text("Downtime: ")
 
 
-def busy(shown: Shown) -> None:
+def busy(shown: ShownPage) -> None:
     """Show everything on the web page at once: incidents, a stuck group, a quiet group, episodes and members."""
-    builder = checkout("shop")
+    builder = checkout_group("shop")
     shown.add(builder)
-    newest = updated(builder)[-1]
+    newest = episode_updates(builder)[-1]
     member = newest.members.replaced[0].joined
     waiting = Waiting(
-        since=START, reason="to give up partitions", member_id=member, partitions={"t": [1]}, usual_ms=9, usual_of=2
+        since=START_MS, reason="to give up partitions", member_id=member, partitions={"t": [1]}, usual_ms=9, usual_of=2
     )
     shown.put(
         msgspec.structs.replace(
@@ -542,14 +548,14 @@ def busy(shown: Shown) -> None:
             downtime=LONG_DOWNTIME,
         )
     )
-    shown.put(incident("shop", 1, opened_at=START, closed_at=START + 9))
-    shown.put(incident("shop", 2, kind="stuck", opened_at=START + 60_000, story="shop does not get on."))
-    resting = DiffBuilder(6, group_id="resting").join("a@h1#1")
-    resting.round("member.left", gone=("a@h1#1",), shares={}, unassigned={"t": [0, 1, 2]})
-    shown.add(resting)
-    settling = DiffBuilder(6, group_id="mail").join("a@h1#1")
-    shown.add(settling, over=False)
-    newest = updated(settling, over=False)[-1]
+    shown.put(incident("shop", 1, opened_at=START_MS, closed_at=START_MS + 9))
+    shown.put(incident("shop", 2, kind="stuck", opened_at=START_MS + 60_000, story="shop does not get on."))
+    empty_group = DiffBuilder(6, group_id="resting").join("a@h1#1")
+    empty_group.round("member.left", gone=("a@h1#1",), shares={}, unassigned={"t": [0, 1, 2]})
+    shown.add(empty_group)
+    awaited_revocation = DiffBuilder(6, group_id="mail").join("a@h1#1")
+    shown.add(awaited_revocation, over=False)
+    newest = episode_updates(awaited_revocation, over=False)[-1]
     shown.put(
         msgspec.structs.replace(
             newest, status="settling", waiting_for=[waiting], updated_at=newest.updated_at + 1, rounds=[]
@@ -558,10 +564,10 @@ def busy(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: Shown, width: int) -> None:
+def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: ShownPage, width: int) -> None:
     busy(shown)
     page = shown.page
-    page.add_init_script(PAINTS)
+    page.add_init_script(PAINT_SCRIPT)
     page.set_viewport_size({"width": width, "height": 900})
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -574,7 +580,7 @@ def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: Shown, widt
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
-def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
+def test_axe_finds_no_violations(shown: ShownPage, theme: str, width: int) -> None:
     busy(shown)
     shown.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     shown.page.set_viewport_size({"width": width, "height": 900})
@@ -595,7 +601,7 @@ def test_axe_finds_no_violations(shown: Shown, theme: str, width: int) -> None:
     page = shown.open("/groups/resting")
     expect(page.locator(".badge")).to_have_text("Empty, shut down")
     assert violations(page) == []
-    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
 
 
 #: The value of the date-and-time field for a moment, by the browser's clock.
@@ -613,8 +619,8 @@ def members_after(diff: Diff) -> int:
     return sum(member.present is not False for member in diff.members.values())
 
 
-def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_past_group_is_shown_and_the_link_keeps_the_time(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
     first, second, *_, last = (diff for _, diff in builder.diffs)
     page = shown.open("/groups/shop")
@@ -623,39 +629,39 @@ def test_a_group_is_shown_as_of_a_moment_and_a_link_carries_it(shown: Shown) -> 
     page.get_by_role("button", name="Unfold all").click()
     page.locator(".round > button").last.click()
     page.get_by_role("button", name="As of round").click()
-    travel = page.get_by_role("group", name="As of a moment")
-    expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
+    time_travel_panel = page.get_by_role("group", name="As of a moment")
+    expect(time_travel_panel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
     page.wait_for_url(re.compile(f"at={first.timestamp}"))
     for member_id, change in first.members.items():
         expect(page.locator(f"[data-member='{member_id}'] .end")).to_have_text(
             f"{len(change.assigned['t'])} partitions"
         )
-    travel.get_by_role("button", name="Next round").click()
+    time_travel_panel.get_by_role("button", name="Next round").click()
     page.wait_for_url(re.compile(f"at={second.timestamp}"))
     expect(members).to_have_count(members_after(second))
     page.reload()
-    expect(travel).to_be_visible()
+    expect(time_travel_panel).to_be_visible()
     expect(members).to_have_count(members_after(second))
-    travel.get_by_role("button", name="Previous episode").click()
+    time_travel_panel.get_by_role("button", name="Previous episode").click()
     page.wait_for_url(re.compile(f"at={first.timestamp}"))
     assert violations(page) == []
-    travel.get_by_role("button", name="Now").click()
-    expect(travel).to_be_hidden()
+    time_travel_panel.get_by_role("button", name="Now").click()
+    expect(time_travel_panel).to_be_hidden()
     expect(members).to_have_count(members_after(last))
     assert "at=" not in page.url
 
 
-def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
-    shop = checkout("shop")
-    first = shop.diffs[0][1]
-    shown.add(shop)
+def test_all_groups_are_shown_as_of_a_moment(shown: ShownPage) -> None:
+    shop_group = checkout_group("shop")
+    first = shop_group.diffs[0][1]
+    shown.add(shop_group)
     page = shown.open("/")
     row = page.locator(".grid-row").filter(has_text="shop")
     rounds, members = (row.locator(f"[data-column={name}]") for name in ("rounds", "members"))
-    expect(rounds).to_have_text(str(len(shop.diffs)))
+    expect(rounds).to_have_text(str(len(shop_group.diffs)))
     page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, first.timestamp))
-    travel = page.get_by_role("group", name="As of a moment")
-    expect(travel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
+    time_travel_panel = page.get_by_role("group", name="As of a moment")
+    expect(time_travel_panel).to_contain_text(re.compile(r"As of 14 Nov \d\d:13:\d\d"))
     page.wait_for_url(re.compile(f"at={first.timestamp}"))
     expect(members).to_have_text(str(members_after(first)))
     expect(rounds).to_have_text("–")
@@ -669,13 +675,13 @@ def test_all_groups_are_shown_as_of_a_moment(shown: Shown) -> None:
     page.wait_for_url(re.compile(f"/[?]at={first.timestamp}"))
     page.get_by_label("As of", exact=True).fill(page.evaluate(FIELD, 1_000))
     expect(page.get_by_text("No group existed at that moment")).to_be_visible()
-    travel.get_by_role("button", name="Now").click()
-    expect(rounds).to_have_text(str(len(shop.diffs)))
+    time_travel_panel.get_by_role("button", name="Now").click()
+    expect(rounds).to_have_text(str(len(shop_group.diffs)))
     assert "at=" not in page.url
 
 
-def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: Shown) -> None:
-    shop = checkout("shop")
+def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: ShownPage) -> None:
+    shop = checkout_group("shop")
     shown.add(shop)
     later = DiffBuilder(6, group_id="mail")
     later.now += 7_200_000
@@ -707,8 +713,8 @@ def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: Shown) -> No
     assert "from=" not in page.url
 
 
-def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
-    builder = checkout("shop")
+def test_lag_is_under_the_ownership_on_the_same_axis(shown: ShownPage) -> None:
+    builder = checkout_group("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")
     lag = page.locator(".lag")
@@ -722,14 +728,14 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
         re.compile(r"Lag 400 records at 14 Nov [\d:]+ · without 1 partition that nobody has committed")
     )
     expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_text(["t 0300", "t 1100"])
-    strip, timeline = page.locator(".lag-strip"), page.locator(".stage canvas")
-    boxes = [element.bounding_box() or {} for element in (strip, timeline)]
+    lag_strip, timeline = page.locator(".lag-strip"), page.locator(".stage canvas")
+    boxes = [element.bounding_box() or {} for element in (lag_strip, timeline)]
     assert boxes[0]["x"] == boxes[1]["x"]
     assert boxes[0]["width"] == boxes[1]["width"]
     page.wait_for_function(HAS_DRAWN_PIXELS, arg=".lag-strip")
     assert violations(page) == []
     page.get_by_role("button", name="Rounds", exact=True).click()
-    expect(strip).to_be_hidden()
+    expect(lag_strip).to_be_hidden()
     shown.open(f"/groups/shop?at={times[1]}")
     expect(lag).to_contain_text("Lag 100 records at 14 Nov")
     expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_count(0)
@@ -737,14 +743,14 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: Shown) -> None:
     expect(lag).to_contain_text("Lag 400 records at 14 Nov")
 
 
-def test_deployments_are_named_with_their_links(shown: Shown) -> None:
-    shown.add(checkout("shop"))
+def test_deployments_are_named_with_their_links(shown: ShownPage) -> None:
+    shown.add(checkout_group("shop"))
     page = shown.open("/groups/shop")
     marks = page.locator(".marks")
     expect(marks).to_be_hidden()
     for number, groups in enumerate(("mail", "sh?p")):
         deploy = Annotation(
-            timestamp=START + 590_000, groups=groups, text="deploy", link="https://ci.example/7", revision="a1b2c3"
+            timestamp=START_MS + 590_000, groups=groups, text="deploy", link="https://ci.example/7", revision="a1b2c3"
         )
         shown.feed.source.publish(Event("/ci", str(number), deploy))
     expect(marks).to_have_text(re.compile(r"^Last changes · deploy a1b2c3 14 Nov \d\d:23:10$"))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.support.browser import TOO_WIDE, open_page
+from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
 from tests.support.command import command
 
 pytestmark = pytest.mark.browser
@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "streaming" / "serve" / "page"
 
 
 @contextmanager
-def served(folder: Path, *options: str) -> Iterator[str]:
+def run_page_server(folder: Path, *options: str) -> Iterator[str]:
     started = command("--database", str(folder / "h.sqlite"), *options, module="tests.support.memory_server")
     with subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
@@ -33,7 +33,7 @@ def served(folder: Path, *options: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("page"), "--groups", "120", "--rounds", "30") as url:
+    with run_page_server(tmp_path_factory.mktemp("page"), "--groups", "120", "--rounds", "30") as url:
         yield url
 
 
@@ -74,7 +74,7 @@ def test_filters_and_order_are_in_the_address(page: Page, url: str) -> None:
     assert second_page.locator("[aria-sort=descending]").inner_text().startswith("Rounds")
 
 
-def test_groups_of_one_kind(page: Page, url: str) -> None:
+def test_kind_filter_lists_groups_of_that_kind(page: Page, url: str) -> None:
     page.get_by_label("All kinds").select_option("streams")
     expect(page.locator(".count")).to_have_text("15 of 120 groups")
     assert page.url == f"{url}/?kind=streams"
@@ -87,18 +87,18 @@ def test_groups_of_one_kind(page: Page, url: str) -> None:
 
 def test_members_have_display_names_and_ids_in_tooltips(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders")
-    called = re.compile(r"^orders-app \(10\.1\.0\.\d+\)")
+    display_name = re.compile(r"^orders-app \(10\.1\.0\.\d+\)")
     expect(page.locator(".round .cause").first).to_have_text(re.compile(r"orders-app|partitions changed"))
-    chips = page.locator(".round .who .chip[title]")
-    expect(chips.first).to_have_text(called)
-    expect(chips.first).to_have_attribute("title", re.compile(r"^orders-\d+$"))
-    expect(page.locator(".legend button[title]").first).to_have_text(called)
+    name_chips = page.locator(".round .who .chip[title]")
+    expect(name_chips.first).to_have_text(display_name)
+    expect(name_chips.first).to_have_attribute("title", re.compile(r"^orders-\d+$"))
+    expect(page.locator(".legend button[title]").first).to_have_text(display_name)
     page.locator(".round > button").first.click()
     cell = page.locator(".round[data-selected] .diff td:first-child").first
-    expect(cell).to_have_text(re.compile(called.pattern + r" orders-\d+"))
+    expect(cell).to_have_text(re.compile(display_name.pattern + r" orders-\d+"))
 
 
-def test_navigation_from_the_table_to_a_round_and_back(page: Page) -> None:
+def test_round_opens_from_the_groups_table_and_by_its_link(page: Page) -> None:
     page.locator(".grid-row").first.click()
     expect(page.locator("h1")).to_have_text(re.compile(r"\w"))
     page.locator(".round > button").nth(3).click()
@@ -117,7 +117,7 @@ def rows(page: Page) -> list[list[str]]:
     return [row.locator("td").all_inner_texts() for row in page.locator(".outlook tbody tr").all()]
 
 
-def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
+def test_forecast_and_advice_are_shown_on_request(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
     outlook = page.get_by_role("region", name="Forecast and advice")
     expect(outlook.locator(".segmented button")).to_have_count(4)
@@ -162,7 +162,7 @@ def test_forecast_of_the_next_deploy_on_request(page: Page, url: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
     expect(outlook.locator("table")).to_be_visible()
-    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
 
 
 def test_streams_groups_have_advice_and_no_forecast(page: Page, url: str) -> None:
@@ -172,7 +172,7 @@ def test_streams_groups_have_advice_and_no_forecast(page: Page, url: str) -> Non
     expect(buttons).to_have_text(["Suggested changes"])
 
 
-def test_zoom_keys_and_hover(page: Page, url: str) -> None:
+def test_timeline_zooms_by_button_key_and_mouse(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders?axis=rounds")
     expect(page.locator(".round")).not_to_have_count(0)
     before = page.locator(".range").inner_text()
@@ -209,36 +209,36 @@ def test_a_phone_folds_rows_and_diffs_and_scrolls_down_only(page: Page, url: str
     page.locator(".round > button").first.click()
     cell = page.locator(".diff td[data-label='Owned before']:not([data-none])").first
     expect(cell).to_be_visible()
-    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
 
 
-UNNAMED = """() => [...document.querySelectorAll("button, a[href], input, select, canvas, [tabindex='0']")]
+UNNAMED_ELEMENTS = """() => [...document.querySelectorAll("button, a[href], input, select, canvas, [tabindex='0']")]
   .filter((one) => one.checkVisibility() && !one.closest("[aria-hidden=true]"))
   .filter((one) => !(one.ariaLabel || one.textContent.trim() || one.placeholder || one.labels?.length))
   .map((one) => one.outerHTML)"""
 
 
-def test_elements_have_names_and_a_new_view_gets_the_focus(page: Page) -> None:
-    assert page.evaluate(UNNAMED) == []
+def test_page_elements_have_names_and_new_views_the_focus(page: Page) -> None:
+    assert page.evaluate(UNNAMED_ELEMENTS) == []
     page.locator(".grid-row:not([hidden]) a").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_count(1)
     expect(page.locator("main")).to_be_focused()
     expect(page.locator("[data-loading]")).to_have_count(0)
     expect(page.locator(".round")).not_to_have_count(0)
-    assert page.evaluate(UNNAMED) == []
+    assert page.evaluate(UNNAMED_ELEMENTS) == []
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_the_theme_is_kept(page: Page) -> None:
+def test_chosen_theme_survives_a_reload(page: Page) -> None:
     page.get_by_label("Switch between light and dark").click()
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
+def test_unknown_group_is_reported_until_another_is_chosen(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/groups/nobody")
     expect(watched.page.locator(".empty")).to_contain_text("Group not found")
     expect(watched.page.locator(".facts")).to_be_hidden()
@@ -249,7 +249,7 @@ def test_a_group_that_does_not_exist_yet(browser: Browser, url: str) -> None:
     watched.page.context.close()
 
 
-def test_an_address_without_a_view_leads_to_the_groups(browser: Browser, url: str) -> None:
+def test_unknown_page_address_links_to_the_groups(browser: Browser, url: str) -> None:
     watched = open_page(browser, f"{url}/nothing")
     expect(watched.page.locator(".empty")).to_contain_text("No page has the address /nothing")
     watched.page.get_by_role("link", name="All groups").click()
@@ -258,23 +258,23 @@ def test_an_address_without_a_view_leads_to_the_groups(browser: Browser, url: st
 
 
 #: Requests whose first attempt fails, by the view that sends them.
-FAILING = ["/api/v1/stream", "/api/v1/rounds", "/groups/orders", "/timeline", "/episodes", "/incidents"]
+FAILING_PATHS = ["/api/v1/stream", "/api/v1/rounds", "/groups/orders", "/timeline", "/episodes", "/incidents"]
 
 
 def test_page_repeats_requests_aborted_by_a_network_change(browser: Browser, url: str) -> None:
     watched = open_page(browser, "about:blank")
     page = watched.page
-    aborted: set[str] = set()
+    aborted_paths: set[str] = set()
 
-    def abort_once(route: Route) -> None:
+    def abort_first_request(route: Route) -> None:
         path = urlsplit(route.request.url).path
-        if path in aborted:
+        if path in aborted_paths:
             route.continue_()
         else:
-            aborted.add(path)
+            aborted_paths.add(path)
             route.abort("internetdisconnected")
 
-    page.route(re.compile("/api/v1/"), abort_once)
+    page.route(re.compile("/api/v1/"), abort_first_request)
     for path in ("/groups/orders", "/"):
         page.goto(f"{url}{path}")
         expect(page.locator("#live")).to_have_attribute("data-state", "live")
@@ -284,7 +284,7 @@ def test_page_repeats_requests_aborted_by_a_network_change(browser: Browser, url
         else:
             expect(page.locator(".round")).not_to_have_count(0)
             expect(page.locator(".members li")).not_to_have_count(0)
-    assert {path for path in FAILING if not any(address.endswith(path) for address in aborted)} == set()
+    assert {path for path in FAILING_PATHS if not any(address.endswith(path) for address in aborted_paths)} == set()
     page.context.close()
 
 
@@ -292,7 +292,7 @@ def test_token_is_requested(browser: Browser, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("0123456789abcdef0123")
     token.chmod(0o600)
-    with served(tmp_path, "--groups", "3", "--token-file", str(token)) as url:
+    with run_page_server(tmp_path, "--groups", "3", "--token-file", str(token)) as url:
         watched = open_page(browser, url)
         field = watched.page.get_by_label("Access token").and_(watched.page.locator("input"))
         field.fill("not-the-token-at-all")
@@ -339,6 +339,6 @@ def test_timeline_draws_history_and_live_rounds(browser: Browser, url: str) -> N
     page.route("**/modules/**", lambda route: route.fulfill(path=PAGE / route.request.url.partition("/modules/")[2]))
     page.goto(url)
     for group in ("orders", "payments", "ml", "ledger-1"):
-        pages, live, held = page.evaluate(OWNERSHIP, group)
-        assert pages == live == held
+        pages, live, owner_names = page.evaluate(OWNERSHIP, group)
+        assert pages == live == owner_names
     page.close()

@@ -20,12 +20,12 @@ from streaming.settings.config import load
 from streaming.spark.session import kafka_connector
 from tests.support.feed import message
 from tests.support.histories import Group
-from tests.support.kafka import unique
+from tests.support.kafka import unique_name
 
 pytestmark = pytest.mark.broker
 
-QUIET = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
-QUICK = "--driver-java-options -XX:TieredStopAtLevel=1"
+SPARK_OPTIONS = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
+FAST_JVM = "--driver-java-options -XX:TieredStopAtLevel=1"
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 
 
@@ -53,7 +53,7 @@ def written(own_broker: EmbeddedBroker) -> dict[str, int]:
     producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers})
     moved = {}
     for seed in range(2):
-        group_diffs = Group(unique("recipe"), {"t": 6}, seed).diffs(8)
+        group_diffs = Group(unique_name("recipe"), {"t": 6}, seed).diffs(8)
         moved[group_diffs[0].group_id] = sum(diff.moved for diff in group_diffs)
         for diff in (*group_diffs, *group_diffs):
             producer.produce(settings.topics.diffs, **message(diff))
@@ -69,7 +69,7 @@ def run(command: list[str], **environment: str) -> list[str]:
     return answer.stdout.splitlines()
 
 
-def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
+def test_python_recipe_reads_all_the_diffs(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "diff.moved"))
     lines = run([sys.executable, str(path)], REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS=own_broker.bootstrap_servers)
@@ -81,13 +81,13 @@ def test_python(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: P
 
 
 @pytest.mark.spark
-def test_spark(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
+def test_spark_recipe_reads_all_the_diffs(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "recipe.py"
     path.write_text(program("python", "SparkSession"))
     jars = ",".join(map(str, kafka_connector()))
     lines = run(
         [sys.executable, str(path), own_broker.bootstrap_servers],
-        PYSPARK_SUBMIT_ARGS=f"--jars {jars} {QUIET} {QUICK} pyspark-shell",
+        PYSPARK_SUBMIT_ARGS=f"--jars {jars} {SPARK_OPTIONS} {FAST_JVM} pyspark-shell",
         SPARK_LOCAL_IP="127.0.0.1",
     )
     moved = dict.fromkeys(written, 0)
@@ -97,7 +97,7 @@ def test_spark(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Pa
     assert moved == written
 
 
-def test_java(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
+def test_java_recipe_reads_all_the_diffs(own_broker: EmbeddedBroker, written: dict[str, int], tmp_path: Path) -> None:
     path = tmp_path / "Diffs.java"
     path.write_text(program("java", "class Diffs"))
     jars = ":".join(map(str, fetch(kafka_coordinates(DEFAULT_VERSION))))

@@ -20,13 +20,13 @@ from kafka import KafkaProducer
 from kafka.partitioner.default import murmur2
 
 from tests.support.command import run
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, unique_name
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 PARTITIONS = {"membership": 5, "diffs": 3, "assignments": 4, "membership-dlt": 2}
 HEADERS = ["ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type"]
-SAMPLE = {
+SAMPLE_MEMBER = {
     "clientId": "c",
     "clientHost": "/10.0.0.1",
     "rackId": None,
@@ -41,7 +41,7 @@ SAMPLE = {
 Value = dict[str, Any]
 
 
-class Row(NamedTuple):
+class ContractRecord(NamedTuple):
     """A Kafka record with the fields that this project's readers use."""
 
     partition: int
@@ -50,12 +50,12 @@ class Row(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-class Outside:
+class ExternalProgram:
     """A program outside this project that writes and reads the contract's topics as JSON."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        self.prefix = f"{unique('outside')}."
+        self.prefix = f"{unique_name('external_program')}."
         self.options = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
         self.ids = count()
         made = [
@@ -85,8 +85,8 @@ class Outside:
         headers = [(name, text.encode()) for name, text in attributes.items() if text is not None]
         self._producer.send(self.topic("membership"), key=key, value=value, headers=headers).get(30)
 
-    def rows(self, name: str) -> list[Row]:
-        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": unique("reader")})
+    def rows(self, name: str) -> list[ContractRecord]:
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": unique_name("reader")})
         rows = []
         for partition in range(PARTITIONS[name]):
             place = TopicPartition(self.topic(name), partition, 0)
@@ -96,7 +96,7 @@ class Outside:
                 message = consumer.poll(20)
                 assert message is not None
                 assert message.error() is None
-                rows.append(Row(partition, message.key(), message.value(), message.headers() or []))
+                rows.append(ContractRecord(partition, message.key(), message.value(), message.headers() or []))
         consumer.close()
         return rows
 
@@ -107,14 +107,14 @@ def diff(group: str, before: Value, after: Value) -> Value:
         old, new = set(before.get(member, ())), set(after.get(member, ()))
         parts = {"owned": old, "revoked": old - new, "assigned": new - old, "kept": old & new}
         members[member] = {name: {"t": sorted(part)} if part else {} for name, part in parts.items()}
-        members[member] |= {"present": member in after} | UNNAMED | NAMES.get((group, member), {})
+        members[member] |= {"present": member in after} | NO_NAMES | NAMES.get((group, member), {})
     return members
 
 
-UNNAMED: Value = {"clientId": None, "clientHost": None, "groupInstanceId": None}
+NO_NAMES: Value = {"clientId": None, "clientHost": None, "groupInstanceId": None}
 #: Display names of members in the events.
 NAMES: dict[tuple[str, str], Value] = {
-    ("ränge", "c1"): {"clientId": SAMPLE["clientId"], "clientHost": SAMPLE["clientHost"]},
+    ("ränge", "c1"): {"clientId": SAMPLE_MEMBER["clientId"], "clientHost": SAMPLE_MEMBER["clientHost"]},
     ("static", "i-a"): {"groupInstanceId": "i"},
     ("static", "i-b"): {"groupInstanceId": "i"},
     ("seen", "m1"): {"clientId": "seer", "clientHost": "/10.0.0.9"},
@@ -151,46 +151,48 @@ EXPECTED: dict[str, list[tuple[int, int, str, list[str], Value, Value]]] = {
 }  # fmt: skip # a row a line
 
 
-def write_log(outside: Outside) -> None:
+def write_log(external_program: ExternalProgram) -> None:
     def topics(group: str, count: int) -> None:
-        outside.event("topic.partitions_changed", group, 1000, topics={"t": {"partitions": count, "racks": None}})
+        external_program.event(
+            "topic.partitions_changed", group, 1000, topics={"t": {"partitions": count, "racks": None}}
+        )
 
     def joined(group: str, member: str, at: int = 2000, **fields: Any) -> None:
-        outside.event("member.joined", group, at, memberId=member, topics=["t"], **fields)
+        external_program.event("member.joined", group, at, memberId=member, topics=["t"], **fields)
 
     topics("ränge", 5)
-    joined("ränge", "c1", **SAMPLE)
-    joined("ränge", "c1", 9000, **SAMPLE)  # a repeated join with the same metadata
+    joined("ränge", "c1", **SAMPLE_MEMBER)
+    joined("ränge", "c1", 9000, **SAMPLE_MEMBER)  # a repeated join with the same metadata
     joined("ränge", "c2", 1)  # an earlier timestamp has no effect
-    outside.event("member.heartbeat", "ränge", 2500, memberId="c2", generation=2)
-    outside.event("member.assignment_acknowledged", "ränge", 2500, memberId="c2", owned={"t": [3, 4]})
+    external_program.event("member.heartbeat", "ränge", 2500, memberId="c2", generation=2)
+    external_program.event("member.assignment_acknowledged", "ränge", 2500, memberId="c2", owned={"t": [3, 4]})
     topics("ränge", 2)
-    outside.event("member.left", "ränge", 3000, memberId="nobody")
-    outside.event("member.left", "ränge", 3000, memberId="c1", reason="leave")
-    outside.event("member.fenced", "ränge", 3100, memberId="c2", reason="session timeout")
+    external_program.event("member.left", "ränge", 3000, memberId="nobody")
+    external_program.event("member.left", "ränge", 3000, memberId="c1", reason="leave")
+    external_program.event("member.fenced", "ränge", 3100, memberId="c2", reason="session timeout")
     topics("cooperative", 6)
     for member in ("c1", "c2", "c3"):
         joined("cooperative", member, assignors=["cooperative-sticky"])
     topics("static", 2)
     joined("static", "i-a", groupInstanceId="i")
     joined("static", "i-b", groupInstanceId="i")
-    outside.event("member.subscription_changed", "static", 4000, memberId="i-b", topics=["u"])
-    outside.event("group.deleted", "static", 5000)
+    external_program.event("member.subscription_changed", "static", 4000, memberId="i-b", topics=["u"])
+    external_program.event("group.deleted", "static", 5000)
     member = {"memberId": "m1", "topics": ["t"], "assigned": {"t": [1, 0]}} | NAMES["seen", "m1"]
     for generation, members in ((7, []), (8, [member]), (8, [member]), (6, []), (9, [])):
-        outside.event("group.observed", "seen", 6000, generation=generation, protocol="range", members=members)
+        external_program.event("group.observed", "seen", 6000, generation=generation, protocol="range", members=members)
 
 
-BEAT = b'{"groupId":"p","timestamp":1,"memberId":"c","generation":%d}' % 2**70
+INVALID_HEARTBEAT = b'{"groupId":"p","timestamp":1,"memberId":"c","generation":%d}' % 2**70
 RACKS = b'{"groupId":"p","timestamp":1,"topics":{"t":{"partitions":2,"racks":[[]]}}}'
-POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
+INVALID_RECORDS: list[tuple[str, bytes | None, str | None, bytes | None]] = [
     ("UnknownEventType", b"p", "member.exploded", b"{}"),
     ("MalformedEvent", b"p", None, b"{}"),
     ("MalformedEvent", b"p", "member.left", b'{"groupId":"p",'),
     ("MalformedEvent", b"p", "member.left", b'{"groupId":"p","timestamp":1}'),
     ("MalformedEvent", b"p", "member.left", b'{"groupId":"other","timestamp":1,"memberId":"c"}'),
     ("MalformedEvent", b"p", "member.left", b'{"groupId":"p","timestamp":"1","memberId":"c"}'),
-    ("MalformedEvent", b"p", "member.heartbeat", BEAT),
+    ("MalformedEvent", b"p", "member.heartbeat", INVALID_HEARTBEAT),
     ("MalformedEvent", b"p", "member.left", None),
     ("MalformedEvent", b"\xff", "member.left", b"\xff"),
     ("MalformedEvent", b"p", "member.left", b"{" + b"x" * 1_048_200),  # with its reason longer than the topic allows
@@ -200,11 +202,11 @@ POISON: list[tuple[str, bytes | None, str | None, bytes | None]] = [
 
 
 @pytest.fixture(scope="module")
-def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
+def external_program(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> ExternalProgram:
     """Write the log twice with the same ids, with unusable records in between, and run the stream over it."""
-    program = Outside(broker.bootstrap_servers)
+    program = ExternalProgram(broker.bootstrap_servers)
     write_log(program)
-    for _, key, kind, value in POISON:
+    for _, key, kind, value in INVALID_RECORDS:
         program.record(key, kind, value)
     program.ids = count()  # the ids start again, so that both writes have the same ids
     write_log(program)
@@ -215,17 +217,17 @@ def outside(broker: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outside:
     return program
 
 
-def placed(row: Row, name: str) -> bool:
+def placed(row: ContractRecord, name: str) -> bool:
     """Return true if the record is in the partition that kafka-python's murmur2 chooses for the record's key."""
     return row.key is None or row.partition == (murmur2(row.key) & 0x7FFFFFFF) % PARTITIONS[name]
 
 
-def values(rows: list[Row]) -> Iterator[Value]:
+def values(rows: list[ContractRecord]) -> Iterator[Value]:
     return (json.loads(row.value or b"null") for row in rows)
 
 
-def test_diffs_equal_the_hand_computed_diffs(outside: Outside) -> None:
-    rows = outside.rows("diffs")
+def test_diffs_equal_the_hand_computed_diffs(external_program: ExternalProgram) -> None:
+    rows = external_program.rows("diffs")
     diffs_by_group = defaultdict(list)
     for row, value in zip(rows, values(rows), strict=True):
         assert placed(row, "diffs")
@@ -238,15 +240,15 @@ def test_diffs_equal_the_hand_computed_diffs(outside: Outside) -> None:
     assert len({dict(row.headers)["ce_id"] for row in rows}) == len(rows)
     assert diffs_by_group.keys() == EXPECTED.keys()
     for group, expected in EXPECTED.items():
-        seen = [
+        found_diffs = [
             (d["generation"], d["round"], d["cause"]["kind"], d["cause"]["memberIds"], d["members"])
             for d in diffs_by_group[group]
         ]
-        assert seen == [(*head, diff(group, before, after)) for *head, before, after in expected]
+        assert found_diffs == [(*head, diff(group, before, after)) for *head, before, after in expected]
 
 
-def test_latest_assignments_equal_the_last_diffs(outside: Outside) -> None:
-    rows = outside.rows("assignments")
+def test_latest_assignments_equal_the_last_diffs(external_program: ExternalProgram) -> None:
+    rows = external_program.rows("assignments")
     assert all(placed(row, "assignments") for row in rows)
     latest = {row.key: value for row, value in zip(rows, values(rows), strict=True)}
     after = {group: rounds[-1][5] for group, rounds in EXPECTED.items()}
@@ -256,27 +258,27 @@ def test_latest_assignments_equal_the_last_diffs(outside: Outside) -> None:
         for group in after.keys() - {"static"}
     }
     assert {key.decode(): value["names"] for key, value in latest.items() if key and value} == {
-        group: {member: UNNAMED | NAMES.get((group, member), {}) for member in after[group]}
+        group: {member: NO_NAMES | NAMES.get((group, member), {}) for member in after[group]}
         for group in after.keys() - {"static"}
     }
 
 
-def test_dead_letters_are_unchanged_records_with_a_reason(outside: Outside) -> None:
-    rows = outside.rows("membership-dlt")
+def test_dead_letters_are_unchanged_records_with_a_reason(external_program: ExternalProgram) -> None:
+    rows = external_program.rows("membership-dlt")
     assert all(placed(row, "membership-dlt") for row in rows)
     dead_letters = [((dict(row.headers)["dlt_exception"] or b"").decode(), row.key) for row in rows]
-    assert sorted(dead_letters, key=repr) == sorted(((kind, key) for kind, key, _, _ in POISON), key=repr)
-    cut = [row for row in rows if "dlt_truncated" in dict(row.headers)]
-    assert [len(row.value or b"") > 1_000_000 for row in cut] == [True]
-    whole = {row.value for row in rows if row not in cut}
-    assert whole == {value for *_, value in POISON if value is None or len(value) < 1_000_000}
+    assert sorted(dead_letters, key=repr) == sorted(((kind, key) for kind, key, _, _ in INVALID_RECORDS), key=repr)
+    truncated_records = [row for row in rows if "dlt_truncated" in dict(row.headers)]
+    assert [len(row.value or b"") > 1_000_000 for row in truncated_records] == [True]
+    whole = {row.value for row in rows if row not in truncated_records}
+    assert whole == {value for *_, value in INVALID_RECORDS if value is None or len(value) < 1_000_000}
 
 
-def test_watch_and_replay_print_the_same_bytes_as_json_lines(outside: Outside) -> None:
-    written = sorted(row.value.decode() for row in outside.rows("diffs") if row.value)
+def test_watch_and_replay_print_the_same_bytes_as_json_lines(external_program: ExternalProgram) -> None:
+    written = sorted(row.value.decode() for row in external_program.rows("diffs") if row.value)
     for command in (["watch", "--from-beginning", "--exit-at-end"], ["replay"]):
-        done = run(*command, "--json", *outside.options)
+        done = run(*command, "--json", *external_program.options)
         assert (done.returncode, done.stderr) == (0, "")
         assert sorted(done.stdout.splitlines()) == written
-    compared = run("replay", "--check", *outside.options)
+    compared = run("replay", "--check", *external_program.options)
     assert (compared.returncode, compared.stdout) == (0, "")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from tests.faults.site import Report, Site
+from tests.faults.site import Report, TestedMonitor
 
 #: A context manager that injects a fault, yields the expected report, and undoes the fault at the end.
-Strike = Callable[[Site], AbstractContextManager[list[Report]]]
+FaultInjection = Callable[[TestedMonitor], AbstractContextManager[list[Report]]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Case:
 
     where: str
     fault: str
-    strike: Strike
+    inject: FaultInjection
     active: bool = True
 
     def fault_of(self, report: Report) -> str:
@@ -52,24 +52,26 @@ class Outcome:
     took: float | None
     back: float
     lost: int
-    doubled: int
+    doubled_diffs: int
 
 
-def run(site: Site, case: Case) -> list[Outcome]:
+def run(tested_monitor: TestedMonitor, case: Case) -> list[Outcome]:
     """Inject the fault, wait for the report, undo the fault, and wait until all diffs are complete."""
-    site.start_missing()
-    site.settle()
-    with case.strike(site) as reports:
-        took = site.await_all(reports)
+    tested_monitor.start_stopped_components()
+    tested_monitor.settle()
+    with case.inject(tested_monitor) as reports:
+        took = tested_monitor.await_all(reports)
         if case.active:
-            site.change()
-    healed = time.monotonic()
-    site.settle()
-    back = time.monotonic() - healed
-    for part in site.parts.values():
+            tested_monitor.change()
+    healed_at = time.monotonic()
+    tested_monitor.settle()
+    back = time.monotonic() - healed_at
+    for part in tested_monitor.parts.values():
         part.check()
-    lost, doubled = site.account()
+    lost, doubled_diffs = tested_monitor.count_lost_and_repeated()
     return [
-        Outcome(report.component, case.fault_of(report), report.words, report.within, seconds, back, lost, doubled)
+        Outcome(
+            report.component, case.fault_of(report), report.words, report.within, seconds, back, lost, doubled_diffs
+        )
         for report, seconds in zip(reports, took, strict=True)
     ]

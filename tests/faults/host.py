@@ -23,7 +23,7 @@ def library(folder: Path) -> Path | None:
     return built
 
 
-class Host:
+class SimulatedHost:
     """The simulated host of a component: environment variables for the component, and functions that cause faults.
 
     Args:
@@ -33,23 +33,23 @@ class Host:
 
     def __init__(self, built: Path, state_file: Path) -> None:
         self.environment = {"LD_PRELOAD": str(built), "FAULTY_HOST": str(state_file)}
-        self._control = state_file
-        self._control.write_bytes(bytes(16))
+        self._control_file = state_file
+        self._control_file.write_bytes(bytes(16))
 
     def set_clock(self, seconds: int) -> None:
         """Shift the host's clock by this much."""
-        self._put(0, seconds)
+        self._write_number(0, seconds)
 
     @contextmanager
     def slow_disk(self, milliseconds: int) -> Iterator[None]:
         """Delay each write and each flush to a file by this much."""
-        self._put(8, milliseconds)
+        self._write_number(8, milliseconds)
         try:
             yield
         finally:
-            self._put(8, 0)
+            self._write_number(8, 0)
 
-    def _put(self, place: int, number: int) -> None:
-        with self._control.open("r+b", buffering=0) as file:  # it is memory-mapped, so it is never shortened
+    def _write_number(self, place: int, number: int) -> None:
+        with self._control_file.open("r+b", buffering=0) as file:  # it is memory-mapped, so it is never shortened
             file.seek(place)
             file.write(struct.pack("=q", number))

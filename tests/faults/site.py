@@ -13,10 +13,10 @@ import pytest
 from streaming.kafka.runtime import free_ports
 from streaming.records.codec import ce_attributes
 from streaming.records.events import Event, GroupObserved
-from tests.faults.host import Host
-from tests.support.command import Running
-from tests.support.kafka import eventually, read, unique
-from tests.support.monitor import PATIENCE, Monitor, diff_ids
+from tests.faults.host import SimulatedHost
+from tests.support.command import RunningCommand
+from tests.support.kafka import eventually, read, unique_name
+from tests.support.monitor import TIMEOUT_SECONDS, Monitor, diff_ids
 from tests.support.offsets_topic import assignment, subscription
 from tests.support.raw_leader import RawLeader, Refused
 from tests.support.stream_job import processes_of
@@ -32,7 +32,7 @@ class Report:
     """The expected report of a fault: the reporting component, the words, and a function that detects the report.
 
     Attributes:
-        seen: returns true once the fault has been reported; None if no report is expected.
+        is_visible: returns true once the fault has been reported; None if no report is expected.
         within: time limit of the report in seconds.
         fault: the fault's name in the table, if it differs from the case's name.
         took: seconds until the report, if it has already arrived.
@@ -40,14 +40,14 @@ class Report:
 
     component: str
     words: str
-    seen: Callable[[], object] | None
+    is_visible: Callable[[], object] | None
     within: float = 15.0
     fault: str = ""
     took: float | None = None
 
 
 @dataclass
-class Site(Monitor):
+class TestedMonitor(Monitor):
     """A running monitor with the data that faults and checks need.
 
     Attributes:
@@ -62,12 +62,12 @@ class Site(Monitor):
     ports: dict[str, int] = field(default_factory=dict)
     past: list[list[Event]] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
-    confirmed: list[tuple[str, int]] = field(default_factory=list)
+    confirmed_writes: list[tuple[str, int]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
-    hosts: dict[str, Host] = field(default_factory=dict)
+    hosts: dict[str, SimulatedHost] = field(default_factory=dict)
 
     @property
-    def parts(self) -> dict[str, Running]:
+    def parts(self) -> dict[str, RunningCommand]:
         return {"collect": self.collect, "stream": self.stream, "serve": self.serve}
 
     def pids(self, name: str) -> list[int]:
@@ -85,7 +85,7 @@ class Site(Monitor):
             self.broker.start()
         elif name == "serve":
             self.serve.start(wait=False)
-            self.serve.await_status("/health", 200, PATIENCE)
+            self.serve.await_status("/health", 200, TIMEOUT_SECONDS)
         else:
             self.parts[name].start()
 
@@ -99,9 +99,9 @@ class Site(Monitor):
 
     def end(self, name: str) -> None:
         """Stop a component cleanly."""
-        assert self.parts[name].stop(seconds=PATIENCE) == 0, self.parts[name].output()[-3000:]
+        assert self.parts[name].stop(seconds=TIMEOUT_SECONDS) == 0, self.parts[name].output()[-3000:]
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> SimulatedHost:
         """Return the simulated host of a component or of the broker."""
         if not self.hosts:
             pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
@@ -127,39 +127,39 @@ class Site(Monitor):
         except (OSError, urllib.error.URLError):
             return False
 
-    def start_missing(self) -> None:
+    def start_stopped_components(self) -> None:
         """Start every component that a failed case left stopped."""
         self.broker.start()
         for part in self.parts.values():
             if part.process is None or part.process.poll() is not None:
                 part.start()
-        self.serve.await_status("/health", 200, PATIENCE)
+        self.serve.await_status("/health", 200, TIMEOUT_SECONDS)
 
     def change(self) -> None:
         """Change a group; retry while the group's coordinator is not available yet."""
 
         def changed() -> bool:
             try:
-                self.change_once()
+                self.change_new_group()
             except (OSError, Refused):
                 return False
             return True
 
-        eventually(changed, timeout=PATIENCE, every=0.2)
+        eventually(changed, timeout=TIMEOUT_SECONDS, every=0.2)
 
-    def change_once(self) -> None:
+    def change_new_group(self) -> None:
         """Create a group, move its partitions and delete the group, which gives three generations."""
-        with RawLeader(self.servers, unique("group"), 300_000) as leader:
+        with RawLeader(self.servers, unique_name("group"), 300_000) as leader:
             for numbers in ([0, 1, 2], [0, 2]):
                 number = leader.generation(_SUBSCRIPTION, assignment({TOPIC: numbers}))
-                self.confirmed.append((leader.group, number))
+                self.confirmed_writes.append((leader.group, number))
             leader.end()
         self.ended.add(leader.group)
 
     def settle(self) -> None:
         """Change a group; wait until all diffs are complete and every component reports no problem."""
 
-        def over() -> bool:
+        def has_closed_episode() -> bool:
             last = {
                 event.data.group_id: event.data
                 for log in (*self.past, self.log())
@@ -169,7 +169,7 @@ class Site(Monitor):
             return all(group in last and not last[group].members for group in self.ended)
 
         self.change()
-        eventually(over, timeout=PATIENCE, every=0.2)
+        eventually(has_closed_episode, timeout=TIMEOUT_SECONDS, every=0.2)
         self.complete()
         self.await_status(None)
 
@@ -184,12 +184,12 @@ class Site(Monitor):
             for message in read(self.servers, self.diffs, isolation="read_uncommitted")
         ]
 
-    def account(self) -> tuple[int, int]:
+    def count_lost_and_repeated(self) -> tuple[int, int]:
         """Return the number of diffs lost (at the server or in the topic), and the number of repeats at the server."""
         expected = {*self.expected()}  # read first: more may arrive meanwhile
-        served = self.ids()
-        lost = (expected - {*served}) | (expected - {*self.topic_ids()} - self.written)
-        return len(lost), len(served) - len({*served})
+        served_ids = self.ids()
+        lost = (expected - {*served_ids}) | (expected - {*self.topic_ids()} - self.written)
+        return len(lost), len(served_ids) - len({*served_ids})
 
     def server_reports(self, kind: str, within: float = 15.0) -> Report:
         """Return the expected report that ``/ready`` and the metrics of the server show this problem."""
@@ -200,10 +200,13 @@ class Site(Monitor):
         """Return the report that is expected from now on: the component logs these words."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
-            name, f"log: “{self._short(words)}”", lambda: all(word in part.output()[mark:] for word in words), within
+            name,
+            f"log: “{self._shorten_message(words)}”",
+            lambda: all(word in part.output()[mark:] for word in words),
+            within,
         )
 
-    def _short(self, words: Iterable[str]) -> str:
+    def _shorten_message(self, words: Iterable[str]) -> str:
         """Return a text for the table of faults: words of a log message, without the run's folder in file paths."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
@@ -221,7 +224,7 @@ class Site(Monitor):
             assert "Traceback" not in part.output()[mark:]
             return True
 
-        return Report(name, f"exit status {status}: “{self._short(words)}”", ended, within)
+        return Report(name, f"exit status {status}: “{self._shorten_message(words)}”", ended, within)
 
     def metrics_unavailable(self, name: str, within: float = 15.0) -> Report:
         """Return the expected report that Prometheus can't scrape a component: ``up`` is 0, which raises an alert."""
@@ -235,18 +238,18 @@ class Site(Monitor):
     def silence(self) -> list[Report]:
         """Return the reports of all three components that the broker does not respond."""
         return [
-            self._logs_one_of("collect", "no contact with Kafka", "is the cluster up?"),
-            self._logs_one_of("stream", "no contact with Kafka", "no broker answers"),
+            self._expect_log("collect", "no contact with Kafka", "is the cluster up?"),
+            self._expect_log("stream", "no contact with Kafka", "no broker answers"),
             self.server_reports("kafka-unreachable", within=30),
         ]
 
-    def _logs_one_of(self, name: str, *phrases: str) -> Report:
+    def _expect_log(self, name: str, *phrases: str) -> Report:
         """Return the expected report that the component logs one of these phrases."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in phrases)
         return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in phrases), 60)
 
-    def seen(self, report: Report, fault: str = "") -> Report:
+    def await_report(self, report: Report, fault: str = "") -> Report:
         """Wait for the report and return it with the seconds that it took.
 
         Raises:
@@ -265,15 +268,15 @@ class Site(Monitor):
         took = {
             number: report.took
             for number, report in enumerate(reports)
-            if report.took is not None or report.seen is None
+            if report.took is not None or report.is_visible is None
         }
 
-        def all_have() -> bool:
+        def have_all_reports() -> bool:
             for number, report in enumerate(reports):
-                if number in took or report.seen is None:
+                if number in took or report.is_visible is None:
                     continue
                 now = time.monotonic() - begin
-                if report.seen():
+                if report.is_visible():
                     took[number] = now
                 elif now > report.within:
                     logs = "\n".join(f"{name}: {part.output()[-2000:]}" for name, part in self.parts.items())
@@ -282,5 +285,5 @@ class Site(Monitor):
                     )
             return len(took) == len(reports)
 
-        eventually(all_have, timeout=max(report.within for report in reports) + PATIENCE, every=0.1)
+        eventually(have_all_reports, timeout=max(report.within for report in reports) + TIMEOUT_SECONDS, every=0.1)
         return [took[number] for number in range(len(reports))]

@@ -47,13 +47,13 @@ def add(folder: Path, began: float, outcomes: Mapping[str, list[Outcome]], cases
 def _write(outcomes: Iterable[Outcome], cases: int, seconds: float, monitors: int) -> None:
     run = f"one run of {cases} cases, on {monitors} monitors side by side, in {seconds / 60:.0f} minutes"
     note = f"`make test-faults`, {time.strftime('%Y-%m-%d')}, {run}: {describe_machine()}."
-    write_section("faults", f"{note}\n\n{table(_HEADER, sorted(map(_row, outcomes)))}", TRUST_PAGE)
+    write_section("faults", f"{note}\n\n{table(_HEADER, sorted(map(_outcome_row, outcomes)))}", TRUST_PAGE)
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _outcome_row(outcome: Outcome) -> tuple[str, ...]:
     seconds = ("–", "–") if outcome.took is None else (f"{outcome.within:.0f}", f"{outcome.took:.1f}")
     report = re.sub(r"\bfaults-[0-9a-f]{8}\.", "", outcome.report)  # without the prefix of this run's topics
     return (
         *(outcome.component, outcome.fault, report, *seconds),
-        *(f"{outcome.back:.0f}", str(outcome.lost), str(outcome.doubled)),
+        *(f"{outcome.back:.0f}", str(outcome.lost), str(outcome.doubled_diffs)),
     )

@@ -21,11 +21,11 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.records.events import GroupObserved
 from tests.faults.case import Case, Outcome, run
 from tests.faults.cases.order import CASES
-from tests.faults.host import Host, library
-from tests.faults.site import TOPIC, Site
+from tests.faults.host import SimulatedHost, library
+from tests.faults.site import TOPIC, TestedMonitor
 from tests.faults.table import add
 from tests.support.disks import block_disk
-from tests.support.kafka import PROPERTIES, unique
+from tests.support.kafka import PROPERTIES, unique_name
 from tests.support.monitor import generations, running_monitor, snapshots
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -37,7 +37,9 @@ def outcomes() -> dict[str, list[Outcome]]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, outcomes: dict[str, list[Outcome]]) -> Iterator[Site]:
+def tested_monitor(
+    tmp_path_factory: pytest.TempPathFactory, outcomes: dict[str, list[Outcome]]
+) -> Iterator[TestedMonitor]:
     folder, began = tmp_path_factory.mktemp("faults"), time.time()
     with ExitStack() as stack:
         disks = [
@@ -46,52 +48,54 @@ def site(tmp_path_factory: pytest.TempPathFactory, outcomes: dict[str, list[Outc
         ]
         hosts = _hosts(folder)
         if hosts:  # a broker takes this process's environment
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            monkeypatch = stack.enter_context(pytest.MonkeyPatch.context())
             for name, value in hosts["broker"].environment.items():
-                patch.setenv(name, value)
+                monkeypatch.setenv(name, value)
         broker = stack.enter_context(EmbeddedBroker(data_dir=disks[0] / "kafka", properties=PROPERTIES))
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(20)
         monitor = stack.enter_context(
             running_monitor(
-                broker, folder, f"{unique('faults')}.", history=disks[2], checkpoint=disks[1] / "checkpoint"
+                broker, folder, f"{unique_name('faults')}.", history=disks[2], checkpoint=disks[1] / "checkpoint"
             )
         )
-        site = Site(**vars(monitor), hosts=hosts)
-        site.prepare()
-        yield site
+        tested_monitor = TestedMonitor(**vars(monitor), hosts=hosts)
+        tested_monitor.prepare()
+        yield tested_monitor
         if outcomes:
-            compare(site)
+            compare(tested_monitor)
             if os.environ.get("WRITE_TRUST"):
                 base = tmp_path_factory.getbasetemp()
                 run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
                 add(run, began, outcomes, map(str, CASES))
 
 
-def _hosts(folder: Path) -> dict[str, Host]:
+def _hosts(folder: Path) -> dict[str, SimulatedHost]:
     """Return a simulated host for each component and for the broker."""
     built = library(folder)
     names = ("collect", "stream", "serve", "broker")
-    return {} if built is None else {name: Host(built, folder / f"{name}.host") for name in names}
+    return {} if built is None else {name: SimulatedHost(built, folder / f"{name}.host") for name in names}
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_fault_is_reported_in_time_and_no_diff_lost_or_doubled(
-    site: Site, case: Case, outcomes: dict[str, list[Outcome]]
+    tested_monitor: TestedMonitor, case: Case, outcomes: dict[str, list[Outcome]]
 ) -> None:
-    results = run(site, case)
-    assert [(outcome.lost, outcome.doubled) for outcome in results] == [(0, 0)] * len(results)
+    results = run(tested_monitor, case)
+    assert [(outcome.lost, outcome.doubled_diffs) for outcome in results] == [(0, 0)] * len(results)
     outcomes[str(case)] = results
 
 
-def compare(site: Site) -> None:
+def compare(tested_monitor: TestedMonitor) -> None:
     """Compare the snapshots of all groups, including deleted groups, with those of an undisturbed collector."""
-    site.start_missing()
-    site.change()
-    site.complete()
-    observed = [event for log in site.past for event in log if isinstance(event.data, GroupObserved)]
-    seen = {event.id: event for event in (*observed, *snapshots(site.servers, site.membership))}
-    undisturbed = {event.id: event for event in site.undisturbed_snapshots()}
-    assert seen == undisturbed
-    assert {*site.confirmed} <= generations(undisturbed.values())
+    tested_monitor.start_stopped_components()
+    tested_monitor.change()
+    tested_monitor.complete()
+    observed = [event for log in tested_monitor.past for event in log if isinstance(event.data, GroupObserved)]
+    snapshots_by_id = {
+        event.id: event for event in (*observed, *snapshots(tested_monitor.servers, tested_monitor.membership))
+    }
+    undisturbed_events = {event.id: event for event in tested_monitor.undisturbed_snapshots()}
+    assert snapshots_by_id == undisturbed_events
+    assert {*tested_monitor.confirmed_writes} <= generations(undisturbed_events.values())

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.host import Host, library
+from tests.faults.host import SimulatedHost, library
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 #: Program that reports its clock, the duration of waits (of threads and of librdkafka), and the duration of writes.
 PROGRAM = """
 import json, os, sys, threading, time
@@ -38,7 +38,7 @@ for _ in sys.stdin:
 """
 
 
-class Answer(NamedTuple):
+class ProgramReport(NamedTuple):
     """The figures that a test program reports: its clock, and the durations of its waits and writes, in seconds."""
 
     clock: float
@@ -50,17 +50,17 @@ class Answer(NamedTuple):
 class Program:
     """A program that runs on its own simulated host."""
 
-    def __init__(self, host: Host, process: subprocess.Popen[str]) -> None:
+    def __init__(self, host: SimulatedHost, process: subprocess.Popen[str]) -> None:
         self.host = host
         self._process = process
 
-    def ask(self) -> Answer:
+    def read_report(self) -> ProgramReport:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        assert select.select([self._process.stdout], [], [], PATIENCE)[0], "it waits for ever"
-        return Answer(*json.loads(self._process.stdout.readline()))
+        assert select.select([self._process.stdout], [], [], TIMEOUT_SECONDS)[0], "it waits for ever"
+        return ProgramReport(*json.loads(self._process.stdout.readline()))
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def running(folder: Path) -> Iterator[Program]:
     built = library(folder)
     if built is None:
         pytest.skip("there is no C compiler: apt-get install gcc libc6-dev")
-    host = Host(built, folder / "control")
+    host = SimulatedHost(built, folder / "control")
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder / "file")],
         stdin=subprocess.PIPE,
@@ -83,21 +83,21 @@ def running(folder: Path) -> Iterator[Program]:
 
 
 @pytest.mark.parametrize("hours", [0, 1, -1])
-def test_setting_the_clock_does_not_change_waits(tmp_path: Path, hours: int) -> None:
+def test_changed_clock_does_not_change_wait_times(tmp_path: Path, hours: int) -> None:
     with running(tmp_path) as program:
-        program.ask()
+        program.read_report()
         program.host.set_clock(hours * 3600)
-        answer = program.ask()
+        answer = program.read_report()
         assert abs(answer.clock - time.time() - hours * 3600) < 60
         assert all(0.15 < wait < 60 for wait in answer.waits), answer
         program.host.set_clock(0)
-        assert abs(program.ask().clock - time.time()) < 60
+        assert abs(program.read_report().clock - time.time()) < 60
 
 
-def test_slow_disk_only_delays_files(tmp_path: Path) -> None:
+def test_slow_disk_delays_file_writes_but_not_pipes(tmp_path: Path) -> None:
     with running(tmp_path) as program:
         with program.host.slow_disk(1500):
-            answer = program.ask()
+            answer = program.read_report()
             assert min(answer.writes) >= 1.5
             assert max(answer.pipes) < 1.5
-        assert max(program.ask().writes) < 1.5
+        assert max(program.read_report().writes) < 1.5

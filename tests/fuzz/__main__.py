@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from tests.fuzz import engine
-from tests.fuzz.case import FOUND
+from tests.fuzz.case import FINDINGS_FOLDER
 from tests.fuzz.targets import NAMES, get
 
 #: Seconds beyond its own limit after which a target counts as hung.
-_GRACE = 300
+_HANG_SECONDS = 300
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.folder:
-        engine.attack(options.target[0], options.seconds, options.seed, options.folder)
+        engine.fuzz_target(options.target[0], options.seconds, options.seed, options.folder)
         return 0
     names = options.target or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
@@ -61,24 +61,24 @@ def _fuzz_target(name: str, seconds: float, seed: int) -> int:
                 env={**os.environ, "PYTHONHASHSEED": "0", "TMPDIR": scratch},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                timeout=seconds + _GRACE,
+                timeout=seconds + _HANG_SECONDS,
                 check=False,
             )
             status, stderr = child.returncode, child.stderr.decode(errors="replace")
         except subprocess.TimeoutExpired as expired:
-            status, stderr = -1, f"hung for {_GRACE} s\n{(expired.stderr or b'').decode(errors='replace')}"
+            status, stderr = -1, f"hung for {_HANG_SECONDS} s\n{(expired.stderr or b'').decode(errors='replace')}"
         took = time.monotonic() - began
-        count = (folder / engine.COUNT).read_text() if (folder / engine.COUNT).exists() else "?"
+        count = (folder / engine.COUNT_FILE).read_text() if (folder / engine.COUNT_FILE).exists() else "?"
         _print(f"{name:20} {count:>9} cases {took:6.0f} s  {'nothing found' if status == 0 else 'FOUND'}")
         if status == 0:
             return 0
-        finding = folder / engine.FINDING
+        finding = folder / engine.FINDING_FILE
         _report(name, seed, engine.text(folder), finding.read_text() if finding.exists() else stderr[-4000:])
         return 1
 
 
 def _report(name: str, seed: int, case: str, finding: str) -> None:
-    path = FOUND / name / f"{hashlib.sha256(case.encode()).hexdigest()[:12]}.case"
+    path = FINDINGS_FOLDER / name / f"{hashlib.sha256(case.encode()).hexdigest()[:12]}.case"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(case)
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 from hypothesis.strategies import SearchStrategy
 
-Part = bytes | None
-Case = list[Part]
+RecordPart = bytes | None
+Case = list[RecordPart]
 
-FOUND = Path(__file__).parent / "found"
-_packed = msgspec.msgpack.Decoder(Case)
+FINDINGS_FOLDER = Path(__file__).parent / "found"
+_case_decoder = msgspec.msgpack.Decoder(Case)
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """One decoder or endpoint to fuzz.
 
     Args:
@@ -59,6 +59,6 @@ def pack(case: Case) -> bytes:
 def unpack(data: bytes) -> Case | None:
     """Decode a case that :func:`pack` encoded; return None if the bytes are invalid."""
     try:
-        return _packed.decode(data)
+        return _case_decoder.decode(data)
     except msgspec.MsgspecError:
         return None

@@ -19,31 +19,31 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 
-from tests.fuzz.case import Case, Target, dump, load, pack, unpack
+from tests.fuzz.case import Case, FuzzTarget, dump, load, pack, unpack
 from tests.fuzz.limits import bound_memory, limited
-from tests.fuzz.mutate import Mutator
+from tests.fuzz.mutate import CaseMutator
 from tests.fuzz.targets import get
 
 #: The longest generated case in bytes.
-_LONGEST = 1 << 16
+_MAX_CASE_BYTES = 1 << 16
 #: Approximate number of seeds at the start.
 _SEEDS = 40
 #: One case in this many is drawn from the target's shapes instead of a mutation.
-_FRESH_CASE_ONE_IN = 8
+_SHAPED_CASE_INTERVAL = 8
 #: Seconds for shrinking a finding.
-_SHRINKING = 15.0
+_SHRINKING_SECONDS = 15.0
 #: Names of a run's files: the case that is being checked, the finding, and the number of cases so far.
-CURRENT, FINDING, COUNT = "current.case", "finding.txt", "count"
-_STARTED = time.monotonic()
+CURRENT_CASE_FILE, FINDING_FILE, COUNT_FILE = "current.case", "finding.txt", "count"
+_STARTED_AT = time.monotonic()
 HAS_ATHERIS = importlib.util.find_spec("atheris") is not None
 
 
-def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
+def fuzz_target(name: str, seconds: float, seed: int, folder: Path) -> None:
     """Fuzz one target; a finding is stored in ``folder`` and ends the process with exit status 1.
 
     ``seconds`` includes the start of this process; all seeds are checked even if the time is over.
     """
-    ends = _STARTED + seconds
+    ends = _STARTED_AT + seconds
     logging.disable(logging.CRITICAL)
     if HAS_ATHERIS:
         import atheris
@@ -52,32 +52,32 @@ def attack(name: str, seconds: float, seed: int, folder: Path) -> None:
             target = get(name)
     else:
         target = get(name)
-    cases = _Cases(target, folder)
+    cases = _FuzzCases(target, folder)
     (_run_guided if HAS_ATHERIS else _run_without_coverage)(cases, ends, seed)
     cases.store_count()
 
 
-class _Cases:
+class _FuzzCases:
     """Generates and checks the test cases of one fuzzing run."""
 
-    def __init__(self, target: Target, folder: Path) -> None:
+    def __init__(self, target: FuzzTarget, folder: Path) -> None:
         bound_memory()
         self._target = target
         self._folder = folder
-        self._current = (folder / CURRENT).open("wb", buffering=0)
+        self._current = (folder / CURRENT_CASE_FILE).open("wb", buffering=0)
         self.count = 0
         seeds = [list(case) for case in target.seeds()]
         self.seeds = seeds[:: max(1, len(seeds) // _SEEDS)]
-        self.mutator = Mutator(target, self.seeds)
+        self.mutator = CaseMutator(target, self.seeds)
         self._fresh = _fresh(target)
 
     def made(self, case: Case, random: Random) -> Case:
         """Return the next input: a mutation of ``case``, or sometimes a new well-typed case."""
-        if self._fresh is not None and random.randrange(_FRESH_CASE_ONE_IN) == 0:
-            drawn = self._fresh(random.randbytes(2048))
-            if drawn is not None:
-                return drawn if random.random() < 0.5 else self.mutator.mutated(drawn, random)
-        return self.mutator.mutated(case, random)
+        if self._fresh is not None and random.randrange(_SHAPED_CASE_INTERVAL) == 0:
+            drawn_cases = self._fresh(random.randbytes(2048))
+            if drawn_cases is not None:
+                return drawn_cases if random.random() < 0.5 else self.mutator.mutate_case(drawn_cases, random)
+        return self.mutator.mutate_case(case, random)
 
     def run(self, case: Case) -> None:
         """Check a case; if the check fails, store the case, shrunk, with the traceback, and end the process."""
@@ -88,26 +88,26 @@ class _Cases:
         try:
             limited(self._target.check, case)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is a finding
-            small = shrunk(self._target, case, error)
+            shrunk_case = shrink_case(self._target, case, error)
             text = "".join(traceback.format_exception(error))
-            (self._folder / CURRENT).write_bytes(pack(small))
-            (self._folder / FINDING).write_text(text, errors="backslashreplace")
+            (self._folder / CURRENT_CASE_FILE).write_bytes(pack(shrunk_case))
+            (self._folder / FINDING_FILE).write_text(text, errors="backslashreplace")
             self.store_count()
             sys.stderr.flush()
             os._exit(1)
 
     def store_count(self) -> None:
         """Store the number of cases that were checked so far."""
-        (self._folder / COUNT).write_text(str(self.count))
+        (self._folder / COUNT_FILE).write_text(str(self.count))
 
 
-def _run_guided(cases: _Cases, ends: float, seed: int) -> None:
+def _run_guided(cases: _FuzzCases, ends: float, seed: int) -> None:
     import atheris
 
-    corpus = cases._folder / "corpus"
-    corpus.mkdir()
+    corpus_folder = cases._folder / "corpus"
+    corpus_folder.mkdir()
     for number, case in enumerate(cases.seeds):
-        (corpus / str(number)).write_bytes(pack(case))
+        (corpus_folder / str(number)).write_bytes(pack(case))
 
     def check(data: bytes) -> None:
         case = unpack(data)
@@ -127,66 +127,66 @@ def _run_guided(cases: _Cases, ends: float, seed: int) -> None:
         packed = pack(case)
         return packed if len(packed) <= most else data
 
-    options = [f"-seed={seed}", f"-max_len={_LONGEST}", "-len_control=0", "-timeout=120", "-rss_limit_mb=0"]
+    options = [f"-seed={seed}", f"-max_len={_MAX_CASE_BYTES}", "-len_control=0", "-timeout=120", "-rss_limit_mb=0"]
     quiet = ["-print_final_stats=0", "-verbosity=0", f"-artifact_prefix={cases._folder}/"]
-    atheris.Setup([sys.argv[0], *options, *quiet, str(corpus)], check, custom_mutator=changed)
+    atheris.Setup([sys.argv[0], *options, *quiet, str(corpus_folder)], check, custom_mutator=changed)
     atheris.Fuzz()
 
 
-def _run_without_coverage(cases: _Cases, ends: float, seed: int) -> None:
+def _run_without_coverage(cases: _FuzzCases, ends: float, seed: int) -> None:
     random = Random(seed)
     for case in cases.seeds:
         cases.run(case)
     while time.monotonic() < ends:
         case = cases.made(cases.mutator.seed(random), random)
-        if len(pack(case)) <= _LONGEST:
+        if len(pack(case)) <= _MAX_CASE_BYTES:
             cases.run(case)
 
 
-def _fresh(target: Target) -> Callable[[bytes], Case | None] | None:
+def _fresh(target: FuzzTarget) -> Callable[[bytes], Case | None] | None:
     """Return a function that makes a well-typed case from random bytes; None if the target has no ``shape``."""
     if target.shape is None:
         return None
-    drawn: list[Case] = []
+    drawn_cases: list[Case] = []
 
     @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(target.shape)
     def draw(case: Case) -> None:
-        drawn.append(case)
+        drawn_cases.append(case)
 
-    def fresh(data: bytes) -> Case | None:
-        drawn.clear()
+    def draw_case(data: bytes) -> Case | None:
+        drawn_cases.clear()
         draw.hypothesis.fuzz_one_input(data)  # type: ignore[attr-defined] # hypothesis adds it
-        return list(drawn[0]) if drawn else None
+        return list(drawn_cases[0]) if drawn_cases else None
 
-    return fresh
+    return draw_case
 
 
-def shrunk(target: Target, case: Case, error: BaseException) -> Case:
+def shrink_case(target: FuzzTarget, case: Case, error: BaseException) -> Case:
     """Return a smaller case with the same finding, found by removing records and then pieces of parts."""
-    wanted, ends = _mark(error), time.monotonic() + _SHRINKING
+    wanted, ends = _finding_identity(error), time.monotonic() + _SHRINKING_SECONDS
     smaller = True
     while smaller and time.monotonic() < ends:
         smaller = False
-        for attempt in itertools.chain(_fewer(case, target.width), _shorter_cases(case)):
+        for attempt in itertools.chain(_without_records(case, target.width), _shorter_cases(case)):
             if time.monotonic() > ends:
                 break
             try:
                 limited(target.check, attempt)
             except BaseException as raised:  # noqa: BLE001 - compared with the finding
-                if _mark(raised) == wanted:
+                if _finding_identity(raised) == wanted:
                     case, smaller = attempt, True
                     break
     return case
 
 
-def _mark(error: BaseException) -> tuple[str, str, int]:
+def _finding_identity(error: BaseException) -> tuple[str, str, int]:
     """Return the identity of a finding: the exception's type, and the file and line that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return (type(error).__name__, *((last[0].filename, last[0].lineno or 0) if last else ("", 0)))
 
 
-def _fewer(case: Case, width: int) -> Iterator[Case]:
+def _without_records(case: Case, width: int) -> Iterator[Case]:
     for at in range(0, len(case), width):
         yield case[:at] + case[at + width :]
 
@@ -202,11 +202,11 @@ def _shorter_cases(case: Case) -> Iterator[Case]:
             size //= 2
 
 
-def replay(target: Target, path: Path) -> None:
+def replay(target: FuzzTarget, path: Path) -> None:
     """Check the case in a file against the fuzz target; raise the finding, if there is one."""
     limited(target.check, load(path.read_text()))
 
 
 def text(folder: Path) -> str:
     """Return, as text, the case that was being checked when the run ended."""
-    return dump(unpack((folder / CURRENT).read_bytes()) or [])
+    return dump(unpack((folder / CURRENT_CASE_FILE).read_bytes()) or [])

@@ -11,8 +11,8 @@ from types import FrameType
 from tests.fuzz.case import Case
 
 #: Limits for one input of some kilobytes: processor seconds, and bytes by which the process may grow.
-MOST_SECONDS = 5.0
-MOST_BYTES = 400 * 2**20
+MAX_CPU_SECONDS = 5.0
+MAX_GROWTH_BYTES = 400 * 2**20
 #: Memory limit of every process of the harness.
 _ALL_BYTES = 4 * 2**30
 
@@ -26,7 +26,7 @@ class TooLarge(Exception):  # noqa: N818 - same
 
 
 def _expired(_signal: int, _frame: FrameType | None) -> None:
-    raise TooSlow(f"more than {MOST_SECONDS} s of the processor")
+    raise TooSlow(f"more than {MAX_CPU_SECONDS} s of the processor")
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
@@ -35,21 +35,21 @@ def limited(check: Callable[[Case], None], case: Case) -> None:
     Raises:
         TooSlow, TooLarge: the check exceeds a limit.
     """
-    began, peak = time.process_time(), _peak()
+    began, peak = time.process_time(), _peak_memory_bytes()
     before = signal.signal(signal.SIGVTALRM, _expired)
-    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_CPU_SECONDS)
     try:
         check(case)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-    if time.process_time() - began > MOST_SECONDS:
+    if time.process_time() - began > MAX_CPU_SECONDS:
         raise TooSlow(f"{time.process_time() - began:.1f} s of the processor")
-    if _peak() - peak > MOST_BYTES:
-        raise TooLarge(f"{(_peak() - peak) >> 20} MiB of memory")
+    if _peak_memory_bytes() - peak > MAX_GROWTH_BYTES:
+        raise TooLarge(f"{(_peak_memory_bytes() - peak) >> 20} MiB of memory")
 
 
-def _peak() -> int:
+def _peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -9,10 +9,10 @@ from random import Random
 from struct import pack
 from typing import Any
 
-from tests.fuzz.case import Case, Part, Target
+from tests.fuzz.case import Case, FuzzTarget, RecordPart
 
 #: Limits of widths, fields and calendars.
-EDGES = (
+EDGE_NUMBERS = (
     *(-1, 0, 1, 2, 127, 128, 255, 256, 32_767, 32_768, 65_535, 2_000_000, 2_000_001),
     *(2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64),
     *(253_370_764_799_999, 253_370_764_800_000, 10**40),
@@ -24,13 +24,13 @@ TEXTS = (
 _VALUES: tuple[Any, ...] = (None, True, False, 1.5, -0.0, 1e308, float("nan"), float("inf"), [], {}, [[]], [None])
 _NUMBER = re.compile(rb"\d+")
 #: Depth of nesting that no decoder supports.
-_DEEP = 3_000
+_DEEP_NESTING = 3_000
 
 
-class Mutator:
+class CaseMutator:
     """Mutates the inputs of one fuzz target, and mixes them with its seeds."""
 
-    def __init__(self, target: Target, seeds: list[Case]) -> None:
+    def __init__(self, target: FuzzTarget, seeds: list[Case]) -> None:
         self._target = target
         self._seeds = seeds
 
@@ -38,7 +38,7 @@ class Mutator:
         """Return a randomly chosen seed."""
         return list(random.choice(self._seeds))
 
-    def mutated(self, case: Case, random: Random) -> Case:
+    def mutate_case(self, case: Case, random: Random) -> Case:
         """Return a copy of the case after one or a few mutations."""
         case = list(case) or self.seed(random)
         for _ in range(random.choice((1, 1, 1, 2, 2, 3, 5, 8))):
@@ -68,20 +68,20 @@ class Mutator:
                 records[at:at] = [other_seed[start:end]]
         return [part for record in records for part in record][: 64 * width]
 
-    def _part(self, part: Part, at: int, random: Random) -> Part:
-        fraction = random.random()
-        if part is None or fraction < 0.03:
-            return random.choice((None, b"", self._column(at, random)))
-        if fraction < 0.1:
-            return self._column(at, random)
-        if fraction < 0.6 and part[:1] in (b"{", b"["):
+    def _part(self, part: RecordPart, at: int, random: Random) -> RecordPart:
+        chance = random.random()
+        if part is None or chance < 0.03:
+            return random.choice((None, b"", self._random_part(at, random)))
+        if chance < 0.1:
+            return self._random_part(at, random)
+        if chance < 0.6 and part[:1] in (b"{", b"["):
             try:
                 return self._json(json.loads(part), random)
             except (ValueError, RecursionError):  # text that only begins like JSON
                 return self._bytes(part, random)
         return self._bytes(part, random)
 
-    def _column(self, at: int, random: Random) -> Part:
+    def _random_part(self, at: int, random: Random) -> RecordPart:
         """Return a part (such as a value) of a random record of a random seed, in the column of the part at ``at``."""
         other_seed = self.seed(random)
         parts_at = other_seed[at % self._target.width :: self._target.width]
@@ -98,7 +98,7 @@ class Mutator:
                 new = random.randbytes(random.choice((1, 1, 2, 4)))
             case 2:
                 size, form = random.choice(((1, ">b"), (2, ">h"), (4, ">i"), (8, ">q")))
-                fitting = [edge for edge in EDGES if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
+                fitting = [edge for edge in EDGE_NUMBERS if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
                 new, width = pack(form, random.choice(fitting)), random.choice((0, size))
             case 3:
                 new = b""
@@ -110,10 +110,10 @@ class Mutator:
                 new = random.choice(TEXTS).encode(errors="surrogatepass")
             case 7 if numbers := list(_NUMBER.finditer(part)):
                 number = random.choice(numbers)
-                edge = random.choice((*EDGES, 10**5000))
-                return part[: number.start()] + _digits(edge) + part[number.end() :]
+                edge = random.choice((*EDGE_NUMBERS, 10**5000))
+                return part[: number.start()] + _number_bytes(edge) + part[number.end() :]
             case _:
-                other_seed = self._column(random.randrange(self._target.width), random) or b""
+                other_seed = self._random_part(random.randrange(self._target.width), random) or b""
                 start = random.randint(0, len(other_seed))
                 new = other_seed[start : start + width]
         return part[:at] + new + part[at + width :]
@@ -131,9 +131,9 @@ class Mutator:
             case 1:
                 holder.insert(key, holder[key])
             case 2:
-                target, there = random.choice(places)
+                target, place = random.choice(places)
                 try:
-                    holder[key] = json.loads(json.dumps(target[there]))
+                    holder[key] = json.loads(json.dumps(target[place]))
                 except (KeyError, IndexError):
                     holder[key] = None
             case 3 if isinstance(holder, list):
@@ -144,22 +144,22 @@ class Mutator:
                 holder[key] = self._value(random, value)
         text = json.dumps(value, ensure_ascii=random.random() < 0.5)
         if random.random() < 0.05:
-            text = text[:-1] + ', "x": ' + "[" * _DEEP + "]" * _DEEP + text[-1:]
+            text = text[:-1] + ', "x": ' + "[" * _DEEP_NESTING + "]" * _DEEP_NESTING + text[-1:]
         return text.encode(errors="surrogatepass")
 
     def _value(self, random: Random, whole: Any) -> Any:
         match random.randrange(4):
             case 0:
-                return random.choice(EDGES)
+                return random.choice(EDGE_NUMBERS)
             case 1:
                 return random.choice(TEXTS)
             case 2:
                 return random.choice(_VALUES)
             case _:
-                return [whole, [random.choice(EDGES)], {"t": [random.choice(EDGES)]}][random.randrange(3)]
+                return [whole, [random.choice(EDGE_NUMBERS)], {"t": [random.choice(EDGE_NUMBERS)]}][random.randrange(3)]
 
 
-def _digits(number: int) -> bytes:
+def _number_bytes(number: int) -> bytes:
     return b"9" * 5000 if number > 10**4000 else str(number).encode()
 
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from tests.fuzz import engine, limits
-from tests.fuzz.case import Case, Target, dump, load, pack, unpack
-from tests.fuzz.mutate import Mutator
+from tests.fuzz.case import Case, FuzzTarget, dump, load, pack, unpack
+from tests.fuzz.mutate import CaseMutator
 
 SEEDS: list[Case] = [[b"key", b'{"a": [1, {"b": "text"}]}'], [b"other", None]]
 
@@ -21,7 +21,7 @@ def reject_braces(case: Case) -> None:
             raise KeyError("two braces")
 
 
-TARGET = Target("made", reject_braces, lambda: SEEDS, 2)
+FUZZ_TARGET = FuzzTarget("made", reject_braces, lambda: SEEDS, 2)
 
 
 def test_cases_are_unchanged_after_writing_and_reading() -> None:
@@ -32,11 +32,11 @@ def test_cases_are_unchanged_after_writing_and_reading() -> None:
 
 
 def test_seed_fixes_its_cases_and_they_differ() -> None:
-    mutator = Mutator(TARGET, SEEDS)
+    mutator = CaseMutator(FUZZ_TARGET, SEEDS)
 
     def made(number: int) -> list[Case]:
         random = Random(number)
-        return [mutator.mutated(mutator.seed(random), random) for _ in range(300)]
+        return [mutator.mutate_case(mutator.seed(random), random) for _ in range(300)]
 
     first = made(1)
     assert first == made(1) != made(2)
@@ -55,12 +55,12 @@ def is_json(part: bytes) -> bool:
 
 def test_shrunk_finding_is_still_the_same_finding() -> None:
     case: Case = [b"a", b"long" * 50 + b"}}" + b"tail" * 9, b"b", b"}", b"c", None]
-    with pytest.raises(KeyError) as raised:
+    with pytest.raises(KeyError) as error:
         reject_braces(case)
-    assert engine.shrunk(TARGET, case, raised.value) == [b"", b"}}"]
+    assert engine.shrink_case(FUZZ_TARGET, case, error.value) == [b"", b"}}"]
 
 
 def test_slow_case_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "MAX_CPU_SECONDS", 0.05)
     with pytest.raises(limits.TooSlow):
         limits.limited(lambda _: next(number for number in count() if number < 0), [])

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import engine
-from tests.fuzz.case import FOUND, dump, load
+from tests.fuzz.case import FINDINGS_FOLDER, dump, load
 from tests.fuzz.targets import NAMES, get
 
-CASES = sorted(FOUND.glob("*/*.case"))
+CASES = sorted(FINDINGS_FOLDER.glob("*/*.case"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_recorded_findings_stay_fixed(path: Path) -> None:
+def test_recorded_fuzz_findings_do_not_fail_again(path: Path) -> None:
     engine.replay(get(path.parent.name), path)
 
 

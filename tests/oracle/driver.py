@@ -39,7 +39,7 @@ class Oracle:
         folders = ["common", *SOURCE_FOLDERS.get(jarset, (jarset,))]
         sources = sorted(source for folder in folders for source in (JAVA / folder).rglob("*.java"))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        classes = str(compiled(jarset, sources, jars))
+        classes = str(compile_java(jarset, sources, jars))
         self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def jvm(
     )
 
 
-def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
+def compile_java(name: str, sources: Sequence[Path], jars: str) -> Path:
     """Return the folder of the compiled classes; they are compiled if the sources or jars have changed."""
     key = hashlib.sha256(jars.encode())
     for source in sources:
@@ -110,9 +110,9 @@ def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
     cache = cache_dir("oracle")
     classes = cache / f"{name}-{key.hexdigest()[:16]}"
     if not classes.exists():
-        with tempfile.TemporaryDirectory(dir=cache) as fresh:
+        with tempfile.TemporaryDirectory(dir=cache) as new_folder:
             done = subprocess.run(
-                ["javac", "-nowarn", "-proc:none", "-cp", jars, "-d", f"{fresh}/classes", *map(str, sources)],
+                ["javac", "-nowarn", "-proc:none", "-cp", jars, "-d", f"{new_folder}/classes", *map(str, sources)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -120,7 +120,7 @@ def compiled(name: str, sources: Sequence[Path], jars: str) -> Path:
             if done.returncode:
                 raise RuntimeError(f"javac refused {name}:\n{done.stderr}")
             try:
-                Path(fresh, "classes").rename(classes)
+                Path(new_folder, "classes").rename(classes)
             except OSError:
                 if not classes.exists():  # another process was faster: its classes are the same
                     raise

@@ -1,8 +1,8 @@
 """Random groups in the format of the ``assign`` command, and random changes of these groups.
 
-``Groups(seed).fresh()`` is one group; ``Groups(seed).after(case, assignment)`` is the same group after members
-joined, left, changed their subscription, or a topic grew. Its members own this assignment; some claims are stale or
-made by two members. The same seed gives the same cases.
+``RandomGroups(seed).fresh()`` is one group; ``RandomGroups(seed).after(case, assignment)`` is the same group after
+members joined, left, changed their subscription, or a topic grew. Its members own this assignment; some claims are
+stale or made by two members. The same seed gives the same cases.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Case = dict[str, Any]
 Assignment = dict[str, dict[str, list[int]]]
 
 #: "Aa" and "BB" have the same hash code, and so do all these 256 combinations.
-COLLIDING = ["".join(pair) for pair in product(("Aa", "BB"), repeat=8)]
+COLLIDING_STRINGS = ["".join(pair) for pair in product(("Aa", "BB"), repeat=8)]
 #: Pairs that UTF-16 orders differently than code points.
 ODD_IDS = ["é", "ß1", "～", "\ufffd", "😀", "😀a", "𝒜", "日本", "", "c", "c-", "C"]
 RACKS = ["r0", "r1", "r2", "r3"]
 
 
-class Groups:
+class RandomGroups:
     """Generates random groups; ``topic_ids`` adds a Uuid to every topic, as the consumer protocol requires.
 
-    ``shrinking``: topics are created again with fewer partitions while members still own all former partitions.
+    ``can_shrink_topics``: topics are created again with fewer partitions while members still own all former partitions.
     """
 
-    def __init__(self, seed: int, *, topic_ids: bool = False, shrinking: bool = False) -> None:
+    def __init__(self, seed: int, *, topic_ids: bool = False, can_shrink_topics: bool = False) -> None:
         self.random = random.Random(seed)
         self.topic_ids = topic_ids
-        self.shrinking = shrinking
+        self.can_shrink_topics = can_shrink_topics
 
     def fresh(self) -> Case:
         """Return a group before its first rebalance, or a group with arbitrary claims of partitions."""
@@ -50,7 +50,7 @@ class Groups:
         self._name_instances(members)
         case = {"topics": topics, "members": members}
         if rng.random() < 0.5:
-            self._claim(case)
+            self._add_owned_partitions(case)
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
@@ -62,11 +62,11 @@ class Groups:
             if rng.random() < 0.95:  # the others missed this rebalance: their claims are stale
                 member["owned"] = {t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)}
                 member["generation"] = generation
-        changes = [self._join, self._join, self._leave, self._resubscribe, self._grow, self._empty_topic]
+        changes = [self._join, self._join, self._leave, self._resubscribe, self._add_partitions, self._empty_topic]
         for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
             rng.choice(changes)(case)
-        if self.shrinking and rng.random() < 0.5:
-            self._shrink(case)
+        if self.can_shrink_topics and rng.random() < 0.5:
+            self._remove_partitions(case)
         if rng.random() < 0.1:
             rng.shuffle(case["members"])
         return case
@@ -77,7 +77,7 @@ class Groups:
             ["plain", "plain", "uuid", "colliding", "odd"] if prefix == "c" else ["plain", "uuid", "colliding"]
         )
         if kind == "colliding":
-            return rng.sample(COLLIDING, count)
+            return rng.sample(COLLIDING_STRINGS, count)
         if kind == "uuid":
             return [f"{prefix}-{rng.getrandbits(48):012x}" for _ in range(count)]
         if kind == "odd":
@@ -93,12 +93,12 @@ class Groups:
         }
         if racks and rng.random() < 0.9:
             replicas = rng.randint(1, 3)
-            topic["racks"] = [self._replicas(racks, replicas) for _ in range(topic["partitions"])]
+            topic["racks"] = [self._random_replica_racks(racks, replicas) for _ in range(topic["partitions"])]
         if self.topic_ids:
             topic["topicId"] = base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
         return topic
 
-    def _replicas(self, racks: list[str], replicas: int) -> list[str]:
+    def _random_replica_racks(self, racks: list[str], replicas: int) -> list[str]:
         if self.random.random() < 0.05:
             return []
         return [self.random.choice(racks) for _ in range(replicas)]
@@ -125,14 +125,14 @@ class Groups:
             if self.random.random() < share:
                 member["instanceId"] = instance
 
-    def _claim(self, case: Case) -> None:
+    def _add_owned_partitions(self, case: Case) -> None:
         """Add random owned partitions: of unsubscribed topics, claimed by several members, or of other generations."""
         rng = self.random
-        overlap = rng.choice([0.0, 0.0, 0.3])
+        overlap_chance = rng.choice([0.0, 0.0, 0.3])
         generations = rng.choice([[3], [3], [3, 3, 2], [-1, 0, 5]])
         for name, topic in case["topics"].items():
             for partition in range(topic["partitions"]):
-                for _ in range(1 + (rng.random() < overlap) + (rng.random() < overlap)):
+                for _ in range(1 + (rng.random() < overlap_chance) + (rng.random() < overlap_chance)):
                     if rng.random() < 0.85:
                         owned = rng.choice(case["members"])["owned"].setdefault(name, [])
                         if partition not in owned:
@@ -143,13 +143,13 @@ class Groups:
     def _join(self, case: Case) -> None:
         rng = self.random
         model = rng.choice(case["members"])
-        taken = {member["memberId"] for member in case["members"]}
-        name = next(name for name in self._many_names() if name not in taken)
+        used_ids = {member["memberId"] for member in case["members"]}
+        name = next(name for name in self._member_names() if name not in used_ids)
         topics = list(model["topics"]) if rng.random() < 0.7 else self._subscription(case["topics"])
         racks = sorted({rack for topic in case["topics"].values() for at in topic.get("racks") or [] for rack in at})
         case["members"].append(self._member(name, topics, racks))
 
-    def _many_names(self) -> Iterator[str]:
+    def _member_names(self) -> Iterator[str]:
         while True:
             yield from self._names("c", 3)
 
@@ -160,14 +160,14 @@ class Groups:
     def _resubscribe(self, case: Case) -> None:
         self.random.choice(case["members"])["topics"] = self._subscription(case["topics"])
 
-    def _grow(self, case: Case) -> None:
+    def _add_partitions(self, case: Case) -> None:
         topic = self.random.choice(list(case["topics"].values()))
         more = self.random.randint(1, 4)
         topic["partitions"] += more
         if topic.get("racks") is not None:
-            topic["racks"] += [self._replicas(RACKS, 2) for _ in range(more)]
+            topic["racks"] += [self._random_replica_racks(RACKS, 2) for _ in range(more)]
 
-    def _shrink(self, case: Case) -> None:
+    def _remove_partitions(self, case: Case) -> None:
         """Create topics again with fewer partitions, or with an unknown number of partitions."""
         topic = self.random.choice(list(case["topics"].values()))
         topic["partitions"] = self.random.randint(0, topic["partitions"])
@@ -196,7 +196,7 @@ def owns_missing_partition(case: Case) -> bool:
 
 
 def rounds(
-    groups: Groups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
+    groups: RandomGroups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
     """Run ``count`` cases in ``width`` parallel sequences, and return the number of cases.
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import Assignment, Case, Groups, rounds
+from tests.oracle.generator import Assignment, Case, RandomGroups, rounds
 from tests.oracle.jars import JARSETS
 
-FILE = Path(__file__).parents[1] / "golden/assignors/classic/oracle-4.3.1.jsonl"
+GOLDEN_FILE = Path(__file__).parents[1] / "golden/assignors/classic/oracle-4.3.1.jsonl"
 SEED = 20
 CASES = 40
-LARGEST = 1400  # characters of a case, so that the file stays readable
+MAX_CASE_CHARACTERS = 1400  # characters of a case, so that the file stays readable
 
 
 def main() -> None:
@@ -29,13 +29,13 @@ def main() -> None:
                 assignments = [answer.get("assignment") for answer in oracle.ask(requests)]
                 for case, answer in zip(batch, assignments, strict=True):
                     line = json.dumps({"assignor": name, "case": case, "assignment": answer}, separators=(",", ":"))
-                    if answer is not None and len(line) < LARGEST:
+                    if answer is not None and len(line) < MAX_CASE_CHARACTERS:
                         kept.append(line)
                 return assignments
 
-            rounds(Groups(SEED), 400, record_batch, width=40)
+            rounds(RandomGroups(SEED), 400, record_batch, width=40)
             lines += kept[:: max(1, len(kept) // CASES)][:CASES]
-    FILE.write_text("\n".join(lines) + "\n")
+    GOLDEN_FILE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

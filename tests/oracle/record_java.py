@@ -10,7 +10,7 @@ from typing import Any
 from tests.oracle.driver import Oracle
 from tests.oracle.jars import JARSETS
 
-FILE = Path(__file__).parents[1] / "golden/assignors/java/tables.jsonl"
+GOLDEN_FILE = Path(__file__).parents[1] / "golden/assignors/java/tables.jsonl"
 SEED = 21
 
 
@@ -22,8 +22,8 @@ def main() -> None:
         step = rng.choice([1, 64, 1024, 1 << 16, 1 << 16])
         count = rng.choice([13, 40, 60])
         keys = [["t", number] for number in rng.sample(range(0, 2 * step * count, step), count)]
-        removed = rng.sample(range(count), rng.randrange(count + 1))
-        requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed})
+        removed_keys = rng.sample(range(count), rng.randrange(count + 1))
+        requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed_keys})
     with Oracle("current") as oracle:
         answers = oracle.ask(requests)
     lines = [json.dumps({"provenance": JARSETS["current"][0], "generator": "tests.oracle.record_java", "seed": SEED})]
@@ -38,7 +38,7 @@ def main() -> None:
         )
         for request, answer in zip(requests, answers, strict=True)
     ]
-    FILE.write_text("\n".join(lines) + "\n")
+    GOLDEN_FILE.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,13 +22,13 @@ def main() -> None:
     requests: list[dict[str, Any]] = [
         {"family": "partitioner", "ask": "key", "key": base64.b64encode(k).decode(), "partitions": 50} for k in keys
     ]
-    striped = [striped_case(rng) for _ in range(30)]
+    striped_cases = [striped_case(rng) for _ in range(30)]
     with Oracle("current") as current:
         _write(GOLDEN / "partitioner" / "oracle-4.3.1.jsonl", requests, current.ask(requests))
-        placed = current.ask(striped)
+        placed = current.ask(striped_cases)
     admin = [admin_case(rng) for _ in range(30)]
     with Oracle("admin") as old:
-        _write(GOLDEN / "placement" / "oracle.jsonl", admin + striped, old.ask(admin) + placed)
+        _write(GOLDEN / "placement" / "oracle.jsonl", admin + striped_cases, old.ask(admin) + placed)
 
 
 def _write(path: Path, requests: list[dict[str, Any]], responses: list[dict[str, Any]]) -> None:

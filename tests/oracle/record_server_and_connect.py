@@ -47,7 +47,7 @@ def main() -> None:
                     f"zookeeper/{assignor}-{version}",
                     jarset,
                     f"kafka.consumer.PartitionAssignor {assignor}",
-                    _zookeeper(jvm, assignor, version),
+                    _zookeeper_cases(jvm, assignor, version),
                 )
 
 
@@ -66,7 +66,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
     return rows
 
 
-def _zookeeper(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
+def _zookeeper_cases(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
     """Return zookeeper cases in which Kafka defines the order of all partitions."""
     cases = [
         case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)

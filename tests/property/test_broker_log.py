@@ -11,8 +11,8 @@ from tests.support.broker_logs import LAYOUTS, Layout
 from tests.support.broker_messages import JAVA, JAVA_LOGGER, cases
 
 #: Characters that no name contains: line ends, escapes, and the separator after a member id.
-LETTERS = st.characters(exclude_categories=("C", "Zl", "Zp"), exclude_characters='\x1b"\\')
-NAMES = st.text(LETTERS, min_size=1, max_size=60).map(str.strip).filter(bool)
+PRINTABLE_CHARACTERS = st.characters(exclude_categories=("C", "Zl", "Zp"), exclude_characters='\x1b"\\')
+NAMES = st.text(PRINTABLE_CHARACTERS, min_size=1, max_size=60).map(str.strip).filter(bool)
 #: Words that brokers log for a client without a reason.
 REASONS = NAMES.filter(lambda reason: reason != "not provided")
 MEMBERS = st.builds("{}-{}".format, NAMES, st.uuids())
@@ -21,7 +21,7 @@ LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothin
 
 
 @given(group=NAMES, member=MEMBERS, layout=LAYOUT, data=st.data())
-def test_log_lines_are_parsed(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
+def test_log_lines_are_parsed_to_their_events(group: str, member: str, layout: Layout, data: st.DataObject) -> None:
     case = data.draw(st.sampled_from(cases(group, member)))
     event = read_line(layout.render(case.message, case.logger))
     assert event is not None
@@ -32,14 +32,14 @@ def test_log_lines_are_parsed(group: str, member: str, layout: Layout, data: st.
 
 
 @given(member=MEMBERS, reason=REASONS, layout=LAYOUT)
-def test_reasons_are_read_back(member: str, reason: str, layout: Layout) -> None:
+def test_client_reason_in_a_log_line_is_read_unchanged(member: str, reason: str, layout: Layout) -> None:
     left = "has left group through explicit `LeaveGroup` request"
     message = f"[Group g] Member {member} {left}; client reason: {reason}"
-    prepared = (
+    prepare_line = (
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader "
         f"{member} re-joining group during Stable; client reason: {reason})."
     )
-    for text in (message, prepared):
+    for text in (message, prepare_line):
         event = read_line(layout.render(f"{JAVA}{text}", JAVA_LOGGER))
         assert event is not None
         assert (event.member_ids, event.client_reason) == ((member,), reason)

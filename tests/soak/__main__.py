@@ -16,15 +16,15 @@ import time
 from pathlib import Path
 
 from benchmarks._document import TRUST_PAGE, write_section
-from tests.soak.account import account
-from tests.soak.report import report, slopes
-from tests.soak.run import PATIENCE, REST, show, soak
+from tests.soak.account import check_results
+from tests.soak.report import growth_rates, report
+from tests.soak.run import MEASURED_SHARE, TIMEOUT_SECONDS, show, soak
 from tests.support.kafka import eventually
 
 #: A JVM's memory is bounded by its heap, and grows up to it.
-_HEAPS = ("broker", "stream: JVM")
+_PROCESSES_WITH_HEAPS = ("broker", "stream: JVM")
 #: The memory of any other process must not grow by more than this, MB an hour.
-_FLAT = 60.0
+_MAX_MB_PER_HOUR = 60.0
 
 
 def main() -> int:
@@ -39,25 +39,29 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: every started process ends
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, soak(options, Path(folder)) as run:
         run.say("starting")
-        if not run.traffic.await_first_members(PATIENCE):
+        if not run.traffic.await_first_members(TIMEOUT_SECONDS):
             show("the groups have not got their first members in time")
             return 1
         run.say("waiting for each group's first diff")
-        eventually(lambda: run.crowd.last["fewest"] >= options.groups, timeout=PATIENCE, every=1)
+        eventually(lambda: run.crowd.last["fewest"] >= options.groups, timeout=TIMEOUT_SECONDS, every=1)
         run.begin, before = time.monotonic(), len(run.traffic.acknowledged)
         run.inject_faults()
-        run.until(REST)
+        run.until(MEASURED_SHARE)
         run.rest = time.monotonic()
-        run.until((run.rest - run.begin) / run.seconds + 1 - REST, "at rest")
+        run.until((run.rest - run.begin) / run.seconds + 1 - MEASURED_SHARE, "at rest")
         changes = len(run.traffic.acknowledged)
         load = {"changes": changes, "rate": (changes - before) / (time.monotonic() - run.begin)}
         run.recorder.__exit__()
         run.traffic.__exit__()
         load["changes"] = len(run.traffic.acknowledged)
-        result = account(run)
-        grown = {name: slope for name, slope in slopes(run).items() if slope.low > _FLAT and name not in _HEAPS}
+        result = check_results(run)
+        grown = {
+            name: growth_rate
+            for name, growth_rate in growth_rates(run).items()
+            if growth_rate.low > _MAX_MB_PER_HOUR and name not in _PROCESSES_WITH_HEAPS
+        }
         result.wrong += run.wrong
-        result.wrong += [f"memory of {name} grows: {slope} MB an hour" for name, slope in grown.items()]
+        result.wrong += [f"memory of {name} grows: {growth_rate} MB an hour" for name, growth_rate in grown.items()]
         text = report(run, result, load)
         for part in (run.monitor.collect, run.monitor.stream, run.monitor.serve):
             part.check()

@@ -15,14 +15,14 @@ from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import MAX_APPLIED_BYTES
 from streaming.records.codec import ce_attributes
 from streaming.records.events import Event
-from tests.soak.run import PATIENCE, Soak
+from tests.soak.run import TIMEOUT_SECONDS, Soak
 from tests.support.histories import play
 from tests.support.kafka import eventually, read
 from tests.support.monitor import events, generations, snapshots
 
 
 @dataclass
-class Account:
+class SoakResult:
     """Results of a soak; ``wrong`` lists the violations.
 
     Attributes:
@@ -65,27 +65,27 @@ class Account:
         self.state = len(zlib.compress(packed, level=1))
         self.max_state += self.state
 
-    def compare_ids(self, where: str, seen: set[Any], wanted: set[Any]) -> None:
+    def compare_ids(self, place_name: str, present_ids: set[Any], expected_ids: set[Any]) -> None:
         """Compare ids with the expected ids, and add a line to ``wrong`` for missing and for unexpected ids."""
-        for what, ids in (("missing", wanted - seen), ("too many", seen - wanted)):
+        for what, ids in (("missing", expected_ids - present_ids), ("too many", present_ids - expected_ids)):
             if ids:
-                self.wrong.append(f"{where}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")
+                self.wrong.append(f"{place_name}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")
 
 
-def account(run: Soak) -> Account:
+def check_results(run: Soak) -> SoakResult:
     """Wait for pending diffs, then compare the ids in the topic, in the history and at the clients."""
-    result = Account()
+    result = SoakResult()
     run.say("waiting for the membership log")
-    result.replay(_complete_log(run, result))
+    result.replay(_await_complete_log(run, result))
     wanted = {*result.diffs}
     run.say(f"{len(wanted)} diffs follow from {result.events} events")
 
     def arrived() -> bool:
-        served = run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""]
-        return served >= len(wanted) and run.crowd.last["fewest"] >= len(wanted)
+        served_round_count = run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""]
+        return served_round_count >= len(wanted) and run.crowd.last["fewest"] >= len(wanted)
 
     try:
-        eventually(arrived, timeout=PATIENCE, every=1)
+        eventually(arrived, timeout=TIMEOUT_SECONDS, every=1)
     except AssertionError:
         result.wrong.append("not every diff has arrived")
     records = [message for message in read(run.monitor.servers, run.monitor.diffs) if message.error() is None]
@@ -109,25 +109,25 @@ def account(run: Soak) -> Account:
     return result
 
 
-def _complete_log(run: Soak, account: Account) -> list[Event]:
+def _await_complete_log(run: Soak, check_results: SoakResult) -> list[Event]:
     """Return the membership log once it contains all confirmed changes and equals the log of another collector."""
     servers, name = run.monitor.servers, run.monitor.membership
-    confirmed = {*run.traffic.acknowledged}
+    confirmed_ids = {*run.traffic.acknowledged}
     log: list[Event] = []
 
     def whole() -> bool:
         log[:] = events(servers, name)
-        return confirmed <= generations(log)
+        return confirmed_ids <= generations(log)
 
     try:
-        eventually(whole, timeout=PATIENCE, every=5)
+        eventually(whole, timeout=TIMEOUT_SECONDS, every=5)
     except AssertionError:
-        lacking = sorted(confirmed - generations(log))
-        account.wrong.append(f"{len(lacking)} confirmed generations not collected, as {lacking[:3]}")
+        missing_ids = sorted(confirmed_ids - generations(log))
+        check_results.wrong.append(f"{len(missing_ids)} confirmed generations not collected, as {missing_ids[:3]}")
     run.say("asking another collector")
-    again = run.monitor.undisturbed_snapshots(PATIENCE)
-    seen = snapshots(servers, name)
-    account.compare_ids("views", {event.id for event in seen}, {event.id for event in again})
-    if seen != again:
-        account.wrong.append("the membership log differs from what an undisturbed collector gives")
+    again = run.monitor.undisturbed_snapshots(TIMEOUT_SECONDS)
+    snapshot_events = snapshots(servers, name)
+    check_results.compare_ids("views", {event.id for event in snapshot_events}, {event.id for event in again})
+    if snapshot_events != again:
+        check_results.wrong.append("the membership log differs from what an undisturbed collector gives")
     return events(servers, name)

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Self
 
 
-class Crowd(threading.Thread):
+class FeedClients(threading.Thread):
     """A context manager for the process of the feed clients; it keeps the process's last report."""
 
     def __init__(self, port: int, clients: int) -> None:

@@ -23,13 +23,13 @@ class _Clients:
         self._numbers: dict[bytes, int] = {}
         self._received_ids = [bytearray() for _ in range(count)]
         self._newest = 0
-        self._worst = 0.0
+        self._max_delay = 0.0
         self.distinct = [0] * count
         self.twice = 0
-        self.clients = [FeedClient(port, self._receiver_of(number)) for number in range(count)]
+        self.clients = [FeedClient(port, self._make_receiver(number)) for number in range(count)]
         self.ending = False
 
-    def _receiver_of(self, client: int) -> Any:
+    def _make_receiver(self, client: int) -> Any:
         received = self._received_ids[client]
 
         def take(ce_id: bytes, sent: int, now: float) -> None:
@@ -42,20 +42,20 @@ class _Clients:
             received[number] = 1
             self.distinct[client] += 1
             self._newest = max(self._newest, sent)
-            self._worst = max(self._worst, now - sent)
+            self._max_delay = max(self._max_delay, now - sent)
 
         return take
 
     def report(self) -> dict[str, Any]:
         """Return what the clients have received so far, and the longest delay since the last report (ms)."""
-        worst, self._worst = self._worst, 0.0
+        max_delay, self._max_delay = self._max_delay, 0.0
         return {
             "at": time.time(),
             "fewest": min(self.distinct),
             "ids": len(self._numbers),
             "twice": self.twice,
             "newest": self._newest,
-            "worst": worst,
+            "worst": max_delay,
             "resets": sum(client.resets for client in self.clients),
             "connections": sum(client.connections for client in self.clients),
         }

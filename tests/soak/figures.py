@@ -17,17 +17,17 @@ from tests.support.load import rss
 _EVERY_SECONDS = 2.0
 #: Samples within this many seconds are one point, as close samples are not independent.
 _BLOCK_SECONDS = 30.0
-_LEAST_POINTS = 7
+_MIN_POINTS = 7
 
 
-def student_95(degrees: int) -> float:
+def student_quantile_95(degrees_of_freedom: int) -> float:
     """Return the two-sided 95 % quantile of Student's t (Abramowitz and Stegun, 26.7.5)."""
     z = NormalDist().inv_cdf(0.975)
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    return z + (z**3 + z) / (4 * degrees_of_freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees_of_freedom**2)
 
 
 @dataclass(frozen=True)
-class Slope:
+class GrowthRate:
     """A least-squares line: growth per hour with its 95 % interval; unknown with fewer than seven points."""
 
     mean: float
@@ -42,25 +42,25 @@ class Slope:
         return "too short" if math.isnan(self.per_hour) else f"{self.per_hour:+.0f} ± {self.margin:.0f}"
 
 
-def slope(samples: Sequence[tuple[float, float]]) -> Slope:
+def growth_rate(samples: Sequence[tuple[float, float]]) -> GrowthRate:
     """Return how fast a quantity grows, from samples ``(seconds, value)``."""
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for at, value in samples:
         blocks[int(at // _BLOCK_SECONDS)].append((at, value))
-    points = [tuple(map(fmean, zip(*block, strict=True))) for block in blocks.values()]
+    block_means = [tuple(map(fmean, zip(*block, strict=True))) for block in blocks.values()]
     mean = fmean(value for _, value in samples) if samples else math.nan
-    if len(points) < _LEAST_POINTS:
-        return Slope(mean)
-    mean_x, mean_y = (fmean(column) for column in zip(*points, strict=True))
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    rise = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
-    rest = sum((y - mean_y - rise * (x - mean_x)) ** 2 for x, y in points)
-    degrees = len(points) - 2
-    margin = student_95(degrees) * math.sqrt(rest / degrees / spread)
-    return Slope(mean, rise * 3600, margin * 3600)
+    if len(block_means) < _MIN_POINTS:
+        return GrowthRate(mean)
+    mean_time, mean_value = (fmean(column) for column in zip(*block_means, strict=True))
+    time_variation = sum((x - mean_time) ** 2 for x, _ in block_means)
+    growth_per_second = sum((x - mean_time) * (y - mean_value) for x, y in block_means) / time_variation
+    rest = sum((y - mean_value - growth_per_second * (x - mean_time)) ** 2 for x, y in block_means)
+    degrees_of_freedom = len(block_means) - 2
+    margin = student_quantile_95(degrees_of_freedom) * math.sqrt(rest / degrees_of_freedom / time_variation)
+    return GrowthRate(mean, growth_per_second * 3600, margin * 3600)
 
 
-def tree_bytes(folder: Path, pattern: str = "*") -> int:
+def folder_bytes(folder: Path, pattern: str = "*") -> int:
     """Return the bytes of all files below a folder; a file that is deleted during the count has 0 bytes."""
     total = 0
     for path in folder.rglob(pattern):
@@ -71,7 +71,7 @@ def tree_bytes(folder: Path, pattern: str = "*") -> int:
     return total
 
 
-class Recorder(threading.Thread):
+class ResourceSampler(threading.Thread):
     """A context manager that samples processes and folders every two seconds.
 
     Args:
@@ -85,12 +85,12 @@ class Recorder(threading.Thread):
         super().__init__(daemon=True)
         self._processes = processes
         self._sizes = sizes
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         #: Name → ``(seconds, MB)``.
         self.samples: dict[str, list[tuple[float, float]]] = defaultdict(list)
 
     def run(self) -> None:
-        while not self._over.wait(_EVERY_SECONDS):
+        while not self._stopped.wait(_EVERY_SECONDS):
             now = time.monotonic()
             for name, pids in self._processes.items():
                 try:
@@ -109,5 +109,5 @@ class Recorder(threading.Thread):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self.join()

@@ -23,12 +23,12 @@ SESSION_MS = 6 * 3600 * 1000
 #: Seconds that the coordinator waits for a member whose response was lost with a broker.
 _REBALANCE_MS = 5000
 _ANSWER_SECONDS = 20.0
-_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 _UNKNOWN_MEMBER = 25
 
 _SUBSCRIPTION = subscription([TOPIC])
-_WHOLE = assignment({TOPIC: list(range(PARTITIONS))})
-_HALVES = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (0, 1)]
+_FULL_ASSIGNMENT = assignment({TOPIC: list(range(PARTITIONS))})
+_HALF_ASSIGNMENTS = [assignment({TOPIC: list(range(start, PARTITIONS, 2))}) for start in (0, 1)]
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Group:
 
 
 @dataclass
-class Traffic:
+class MembershipTraffic:
     """A context manager that changes memberships at a constant rate, evenly spread over the groups.
 
     Args:
@@ -55,7 +55,7 @@ class Traffic:
     Attributes:
         acknowledged: ``(group, generation)`` of every assignment that the coordinator has confirmed.
         failures: number of requests that failed and were repeated.
-        born: semaphore that each worker releases once all its groups have their first members.
+        groups_created: semaphore that each worker releases once all its groups have their first members.
     """
 
     servers: str
@@ -65,7 +65,7 @@ class Traffic:
     acknowledged: list[tuple[str, int]] = field(default_factory=list)
     failures: int = 0
     ending: threading.Event = field(default_factory=threading.Event)
-    born: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    groups_created: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def __enter__(self) -> Self:
         groups = [_Group(f"soak-{number:04}") for number in range(self.count)]
@@ -79,7 +79,7 @@ class Traffic:
 
     def await_first_members(self, seconds: float) -> bool:
         """Return true if each group has got its first member within this time."""
-        return all(self.born.acquire(timeout=seconds) for _ in self._threads)
+        return all(self.groups_created.acquire(timeout=seconds) for _ in self._threads)
 
     def __exit__(self, *_: object) -> None:
         self.ending.set()
@@ -90,7 +90,7 @@ class Traffic:
 class _Worker(threading.Thread):
     """Changes its groups in turn over two connections, because a member's join waits for the other member's join."""
 
-    def __init__(self, traffic: Traffic, groups: list[_Group], rate: float, seed: int) -> None:
+    def __init__(self, traffic: MembershipTraffic, groups: list[_Group], rate: float, seed: int) -> None:
         super().__init__(daemon=True)
         self._traffic = traffic
         self._groups = groups
@@ -101,7 +101,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         for group in self._groups:
             self._retry_until_applied(group)
-        self._traffic.born.release()
+        self._traffic.groups_created.release()
         begin, number = time.monotonic(), 0
         while not self._traffic.ending.is_set():
             late = time.monotonic() - begin - number / self._rate
@@ -124,7 +124,7 @@ class _Worker(threading.Thread):
                 group.has_assignment, group.second_member = False, ""
                 if isinstance(error, Refused) and error.code == _UNKNOWN_MEMBER:
                     group.first_member = ""
-                self._traffic.ending.wait(_AGAIN_SECONDS)
+                self._traffic.ending.wait(_RETRY_SECONDS)
             else:
                 return
 
@@ -140,7 +140,7 @@ class _Worker(threading.Thread):
             group.second_member = ""
         self._join(first, group, group.first_member)
         group.generation, _, group.first_member = first.joined()
-        self._assign(first, group, {group.first_member: _WHOLE})
+        self._assign(first, group, {group.first_member: _FULL_ASSIGNMENT})
 
     def _join_second_member(self, group: _Group, first: RawConnection, second: RawConnection) -> None:
         """Let the second member join; the first member is notified by a heartbeat response and rejoins."""
@@ -152,7 +152,7 @@ class _Worker(threading.Thread):
         members = [group.first_member, group.second_member]
         if leader != group.first_member:
             raise OSError(f"{group.name}: the first member is not the leader")
-        self._assign(first, group, dict(zip(members, _HALVES, strict=True)))
+        self._assign(first, group, dict(zip(members, _HALF_ASSIGNMENTS, strict=True)))
         second.sync(group.name, group.generation, group.second_member, {})
 
     @staticmethod

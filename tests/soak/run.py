@@ -15,24 +15,24 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
-from tests.soak.clients import Crowd
-from tests.soak.figures import Recorder, tree_bytes
-from tests.soak.groups import PARTITIONS, TOPIC, Traffic
-from tests.support.command import Running
+from tests.soak.clients import FeedClients
+from tests.soak.figures import ResourceSampler, folder_bytes
+from tests.soak.groups import PARTITIONS, TOPIC, MembershipTraffic
+from tests.support.command import RunningCommand
 from tests.support.disks import full, small_disk
 from tests.support.kafka import PROPERTIES, eventually
 from tests.support.monitor import Monitor, running_monitor
 from tests.support.stream_job import processes_of
 
 #: Time of each fault as a share of the duration; growth without faults is measured after the last.
-_SCHEDULE = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
-REST = 0.55
-_FULL_SECONDS = 15.0
+_FAULT_TIMES = {"collect": 0.15, "stream": 0.22, "serve": 0.29, "broker": 0.36, "disk": 0.43}
+MEASURED_SHARE = 0.55
+_FULL_DISK_SECONDS = 15.0
 #: Share of the time for a recovery after a fault that took longer than planned.
-_LEAST_SECONDS = 60.0
-KEEP_MIB = 16
+_MIN_RECOVERY_SECONDS = 60.0
+RETENTION_MIB = 16
 #: Timeout in seconds for operations without a time limit, on a busy machine.
-PATIENCE = 600.0
+TIMEOUT_SECONDS = 600.0
 _PREFIX = "soak."
 
 
@@ -55,9 +55,9 @@ class Soak:
     options: argparse.Namespace
     monitor: Monitor
     disk: Path | None
-    traffic: Traffic
-    crowd: Crowd
-    recorder: Recorder
+    traffic: MembershipTraffic
+    crowd: FeedClients
+    recorder: ResourceSampler
     begin: float = field(default_factory=time.monotonic)
     rest: float = 0.0
     recoveries: list[Recovery] = field(default_factory=list)
@@ -87,49 +87,49 @@ class Soak:
             "stream": ("SIGKILL of stream", lambda: restart(self.monitor.stream)),
             "serve": ("SIGKILL of serve", lambda: restart(self.monitor.serve)),
             "broker": ("the broker restarted", lambda: discard_result(self.monitor.broker.restart())),
-            "disk": (f"the history's disk full for {_FULL_SECONDS:.0f} s", self._fill),
+            "disk": (f"the history's disk full for {_FULL_DISK_SECONDS:.0f} s", self._fill),
         }
-        ends = [*_SCHEDULE.values(), REST][1:]
-        for (name, share), end in zip(_SCHEDULE.items(), ends, strict=True):
+        ends = [*_FAULT_TIMES.values(), MEASURED_SHARE][1:]
+        for (name, share), end in zip(_FAULT_TIMES.items(), ends, strict=True):
             if name == "disk" and self.disk is None:
                 continue
             self.until(share)
             usual = max(3 * statistics.median(report["worst"] for report in self.crowd.reports[-30:]), 5000.0)
-            fault, inject = faults[name]
+            fault, inject_fault = faults[name]
             self.say(fault)
-            inject()
-            by = max(self.begin + end * self.seconds, time.monotonic() + _LEAST_SECONDS)
+            inject_fault()
+            by = max(self.begin + end * self.seconds, time.monotonic() + _MIN_RECOVERY_SECONDS)
             self.recoveries.append(self._await_recovery(fault, time.time(), usual, by))
 
     def _fill(self) -> None:
         assert self.disk is not None
         with full(self.disk):  # a history at its size limit reuses its space: it may block after minutes
-            self.monitor.await_status("history-blocked", PATIENCE)
-            time.sleep(_FULL_SECONDS)
+            self.monitor.await_status("history-blocked", TIMEOUT_SECONDS)
+            time.sleep(_FULL_DISK_SECONDS)
 
-    def _await_recovery(self, fault: str, healed: float, usual: float, by: float) -> Recovery:
+    def _await_recovery(self, fault: str, healed_at: float, usual: float, by: float) -> Recovery:
         """Wait until rounds after the fault arrive with a delay of at most ``usual`` ms; give up at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:
-            return bool(self.crowd.last["newest"] >= healed * 1000)
+            return bool(self.crowd.last["newest"] >= healed_at * 1000)
 
-        def fast() -> bool:
+        def is_fast_again() -> bool:
             return 0 < self.crowd.last["worst"] <= usual
 
         try:
-            eventually(new, timeout=PATIENCE, every=0.2)
-            recovery.new = self.crowd.last["at"] - healed
-            eventually(fast, timeout=max(0.0, by - time.monotonic()), every=0.2)
-            recovery.usual = self.crowd.last["at"] - healed
+            eventually(new, timeout=TIMEOUT_SECONDS, every=0.2)
+            recovery.new = self.crowd.last["at"] - healed_at
+            eventually(is_fast_again, timeout=max(0.0, by - time.monotonic()), every=0.2)
+            recovery.usual = self.crowd.last["at"] - healed_at
         except AssertionError:
             if recovery.new is None:
-                self.wrong.append(f"{fault}: nothing new at the clients in {PATIENCE:.0f} s")
+                self.wrong.append(f"{fault}: nothing new at the clients in {TIMEOUT_SECONDS:.0f} s")
         self.say(f"{fault}: recovered after {recovery}")
         return recovery
 
 
-def restart(part: Running) -> None:
+def restart(part: RunningCommand) -> None:
     """Send SIGKILL to a process and start it again at once."""
     part.kill()
     part.start()
@@ -149,7 +149,7 @@ def discard_result(_: object) -> None:
 def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
     """Run all components under load and faults, and yield the running soak test."""
     with ExitStack() as stack:
-        disk = stack.enter_context(small_disk(folder / "disk", 8 * KEEP_MIB))
+        disk = stack.enter_context(small_disk(folder / "disk", 8 * RETENTION_MIB))
         broker = stack.enter_context(
             EmbeddedBroker(
                 data_dir=folder / "kafka",
@@ -162,9 +162,9 @@ def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
         monitor.collect.command += ["--include-group", "soak-.*"]
         restart(monitor.collect)
         ensure_topics(monitor.serve.settings)
-        monitor.serve.command += ["--keep-mib", str(KEEP_MIB)]
+        monitor.serve.command += ["--keep-mib", str(RETENTION_MIB)]
         monitor.serve.start()
-        recorder = Recorder(
+        recorder = ResourceSampler(
             {
                 "broker": lambda: [broker.pid or 0],
                 "collect": lambda: [monitor.collect.pid],
@@ -175,11 +175,11 @@ def soak(options: argparse.Namespace, folder: Path) -> Iterator[Soak]:
                 },
             },
             {
-                "checkpoint": lambda: tree_bytes(monitor.checkpoint),
-                "history": lambda: tree_bytes(monitor.history.parent, f"{monitor.history.name}*"),
+                "checkpoint": lambda: folder_bytes(monitor.checkpoint),
+                "history": lambda: folder_bytes(monitor.history.parent, f"{monitor.history.name}*"),
             },
         )
-        crowd = stack.enter_context(Crowd(monitor.serve.port, options.clients))
-        traffic = stack.enter_context(Traffic(broker.bootstrap_servers, options.groups, options.rate))
+        crowd = stack.enter_context(FeedClients(monitor.serve.port, options.clients))
+        traffic = stack.enter_context(MembershipTraffic(broker.bootstrap_servers, options.groups, options.rate))
         stack.enter_context(recorder)
         yield Soak(options, monitor, disk, traffic, crowd, recorder)

@@ -17,7 +17,7 @@ from tests.support.requirements import missing
 VERSION = "4.14.1"
 
 #: Every rule set of axe-core, including best practices; experimental rules are excluded.
-_RUN = """async () => (await axe.run(document, { runOnly: {
+_AXE_SCRIPT = """async () => (await axe.run(document, { runOnly: {
   type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
 } })).violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html, failureSummary, target }) =>
   `${target}: ${html.slice(0, 200)} ${failureSummary}`) }))"""
@@ -52,5 +52,5 @@ def violations(page: Page) -> list[dict[str, Any]]:
     """Return axe-core's violations on a page; each names the rule, its help text and the elements."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(axe_core())
-    result: list[dict[str, Any]] = page.evaluate(_RUN)
+    result: list[dict[str, Any]] = page.evaluate(_AXE_SCRIPT)
     return result

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 
 @contextmanager
@@ -34,4 +34,4 @@ def produce_in_background(
         with run_in_background(lambda stop: write(producer, stop)):
             yield
     finally:
-        producer.flush(PATIENCE)
+        producer.flush(TIMEOUT_SECONDS)

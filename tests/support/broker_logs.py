@@ -33,14 +33,14 @@ def _json(fields: dict[str, object]) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-_NOW, _UTC = "2024-05-01 10:00:00,123", "2024-05-01T10:00:00.123Z"
+_LOCAL_TIME, _UTC_TIME = "2024-05-01 10:00:00,123", "2024-05-01T10:00:00.123Z"
 
 
 def _kafka(message: str, logger: str) -> str:
-    return f"[{_NOW}] INFO {message} ({logger})"
+    return f"[{_LOCAL_TIME}] INFO {message} ({logger})"
 
 
-def _short(logger: str) -> str:
+def _short_logger_name(logger: str) -> str:
     return logger.rsplit(".", 1)[1]
 
 
@@ -50,42 +50,44 @@ def _json_layout(message: str, logger: str) -> str:
 
 
 def _template_layout(message: str, logger: str) -> str:
-    about = {"@timestamp": _UTC, "ecs.version": "1.2.0", "log.level": "INFO"}
+    event_fields = {"@timestamp": _UTC_TIME, "ecs.version": "1.2.0", "log.level": "INFO"}
     thread = {"process.thread.name": "group-coordinator-event-processor-1", "log.logger": logger}
-    return _json({**about, "message": message, **thread})
+    return _json({**event_fields, "message": message, **thread})
 
 
 def _logfmt(message: str, logger: str) -> str:
-    return f'time="{_UTC}" level=info logger={logger} msg={json.dumps(message, ensure_ascii=False)} thread=main'
+    return f'time="{_UTC_TIME}" level=info logger={logger} msg={json.dumps(message, ensure_ascii=False)} thread=main'
 
 
-def _csv(message: str, logger: str) -> str:
-    quoted = message.replace('"', '""')
-    return f'2024-05-01 10:00:00.123,INFO,"{quoted}",{logger}'
+def _csv_layout(message: str, logger: str) -> str:
+    quoted_message = message.replace('"', '""')
+    return f'2024-05-01 10:00:00.123,INFO,"{quoted_message}",{logger}'
 
 
 #: Time of a log shipper, which is later than the broker's and must be ignored.
 _CONTAINER_TIME = "2024-05-01T10:00:00.9Z"
 _PATTERNS = (
     Layout("kafka", _kafka),
-    Layout("strimzi", lambda m, c: f"{_NOW} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
-    Layout("strimzi 4", lambda m, c: f"{_NOW} INFO {m} ({c}) [group-coordinator-event-processor-0]"),
-    Layout("strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short(c)}:66 - {m}", AT_MS - 123),
-    Layout("line numbers", lambda m, c: f"[{_NOW}] INFO {m} ({c}:66)"),
-    Layout("file and line", lambda m, c: f"[{_NOW}] INFO {m} ({_short(c)}.java:7160)"),
-    Layout("method", lambda m, c: f"[{_NOW}] INFO {m} ({c}.prepareRebalance:66)"),
-    Layout("short logger", lambda m, c: f"{_NOW} INFO {m} ({_short(c)})"),
-    Layout("logger first", lambda m, c: f"{_NOW} [executor-Rebalance] INFO {c} - {m}"),
+    Layout("strimzi", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
+    Layout("strimzi 4", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({c}) [group-coordinator-event-processor-0]"),
+    Layout(
+        "strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short_logger_name(c)}:66 - {m}", AT_MS - 123
+    ),
+    Layout("line numbers", lambda m, c: f"[{_LOCAL_TIME}] INFO {m} ({c}:66)"),
+    Layout("file and line", lambda m, c: f"[{_LOCAL_TIME}] INFO {m} ({_short_logger_name(c)}.java:7160)"),
+    Layout("method", lambda m, c: f"[{_LOCAL_TIME}] INFO {m} ({c}.prepareRebalance:66)"),
+    Layout("short logger", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({_short_logger_name(c)})"),
+    Layout("logger first", lambda m, c: f"{_LOCAL_TIME} [executor-Rebalance] INFO {c} - {m}"),
     Layout("brackets first", lambda m, c: f"2024-05-01T10:00:00.123 INFO  [{c}] (kafka-request-handler-2) {m}"),
-    Layout("thread behind", lambda m, _: f"{_NOW} {m} [kafka-request-handler-2]"),
-    Layout("empty context behind", lambda m, c: f"{_NOW} INFO {m} ({c}) {{}}"),
-    Layout("nothing behind", lambda m, _: f"{_NOW} INFO {m}"),
+    Layout("thread behind", lambda m, _: f"{_LOCAL_TIME} {m} [kafka-request-handler-2]"),
+    Layout("empty context behind", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({c}) {{}}"),
+    Layout("nothing behind", lambda m, _: f"{_LOCAL_TIME} INFO {m}"),
 )
-_TIMES = (
+_TIMESTAMP_LAYOUTS = (
     Layout("no milliseconds", lambda m, c: f"[2024-05-01 10:00:00] INFO {m} ({c})", AT_MS - 123),
     Layout("dot", lambda m, c: f"[2024-05-01 10:00:00.123] INFO {m} ({c})"),
     Layout("microseconds", lambda m, c: f"[2024-05-01 10:00:00.123456] INFO {m} ({c})"),
-    Layout("Z", lambda m, c: f"{_UTC} INFO {m} ({c})"),
+    Layout("Z", lambda m, c: f"{_UTC_TIME} INFO {m} ({c})"),
     Layout("offset", lambda m, c: f"2024-05-01T12:30:00,123+02:30 INFO {m} ({c})"),
     Layout("offset without a colon", lambda m, c: f"2024-05-01 03:00:00,123 -0700 INFO {m} ({c})"),
     Layout("basic", lambda m, c: f"20240501T100000,123 INFO {m} ({c})"),
@@ -93,10 +95,10 @@ _TIMES = (
     Layout("slashes", lambda m, c: f"2024/05/01 10:00:00.123 INFO {m} ({c})"),
     Layout("UNIX_MILLIS", lambda m, c: f"{AT_MS} INFO {m} ({c})"),
     Layout("UNIX", lambda m, c: f"{AT_MS // 1000} INFO {m} ({c})", AT_MS - 123),
-    Layout("time behind", lambda m, c: f"INFO {m} ({c}) {_NOW}"),
+    Layout("time behind", lambda m, c: f"INFO {m} ({c}) {_LOCAL_TIME}"),
 )
-_CARRIERS = (
-    Layout("colours", lambda m, c: f"\x1b[32m[{_NOW}]\x1b[0m \x1b[1;34mINFO\x1b[m {m} \x1b[2m({c})\x1b[0m"),
+_CONTAINER_LAYOUTS = (
+    Layout("colours", lambda m, c: f"\x1b[32m[{_LOCAL_TIME}]\x1b[0m \x1b[1;34mINFO\x1b[m {m} \x1b[2m({c})\x1b[0m"),
     Layout("compose", lambda m, c: f"kafka_1       | {_kafka(m, c)}"),
     Layout("compose, colours", lambda m, c: f"\x1b[36mkafka-1  | \x1b[0m{_kafka(m, c)}"),
     Layout("kubectl --timestamps", lambda m, c: f"2024-05-01T10:00:00.456789012Z {_kafka(m, c)}"),
@@ -108,16 +110,16 @@ _CARRIERS = (
     Layout("docker", lambda m, c: _json({"log": _kafka(m, c) + "\n", "stream": "stdout", "time": _CONTAINER_TIME})),
     Layout("windows", lambda m, c: _kafka(m, c) + "\r"),
 )
-_STRUCTURED = (
+_JSON_LAYOUTS = (
     Layout("JsonTemplateLayout", _template_layout),
     Layout("JsonLayout", _json_layout),
     Layout("GELF", lambda m, c: _json({"short_message": m, "timestamp": AT_MS / 1000, "_logger": c})),
-    Layout("logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC})),
-    Layout("cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC})),
+    Layout("logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC_TIME})),
+    Layout("cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC_TIME})),
     Layout("JSON in docker", lambda m, c: _json({"log": _json_layout(m, c) + "\n", "time": _CONTAINER_TIME})),
     Layout("JSON in CRI", lambda m, c: f"{_CONTAINER_TIME} stdout F {_json_layout(m, c)}"),
     Layout("JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": AT_MS / 1000, "msg": m, "logger": c})),
     Layout("logfmt", _logfmt),
-    Layout("CSV", _csv),
+    Layout("CSV", _csv_layout),
 )
-LAYOUTS = _PATTERNS + _TIMES + _CARRIERS + _STRUCTURED
+LAYOUTS = _PATTERNS + _TIMESTAMP_LAYOUTS + _CONTAINER_LAYOUTS + _JSON_LAYOUTS

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SCALA, JAVA = "[GroupCoordinator 1]: ", "[GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
-MANAGER = "[GroupMetadataManager brokerId=1] "
+SCALA_PREFIX, JAVA = "[GroupCoordinator 1]: ", "[GroupCoordinator id=1 topic=__consumer_offsets partition=7] "
+MANAGER_PREFIX = "[GroupMetadataManager brokerId=1] "
 SCALA_LOGGER = "kafka.coordinator.group.GroupCoordinator"
 JAVA_LOGGER = "org.apache.kafka.coordinator.group.GroupMetadataManager"
 
@@ -17,12 +17,12 @@ _UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
 #: segmentio/kafka-go's default client id, with the UUID that the coordinator appends.
 KAFKA_GO = f"app@host (github.com/segmentio/kafka-go)-{_UUID}"
 #: Client ids that contain punctuation and words of the coordinator's messages.
-ODD = f"a, b [c] (d): in group x, member.id é 日本 -{_UUID}"
-PLAIN = f"checkout-0-{_UUID}"
-OTHER = "checkout-1-11111111-2222-3333-4444-555555555555"
+UNUSUAL_MEMBER_ID = f"a, b [c] (d): in group x, member.id é 日本 -{_UUID}"
+PLAIN_MEMBER_ID = f"checkout-0-{_UUID}"
+OTHER_MEMBER_ID = "checkout-1-11111111-2222-3333-4444-555555555555"
 GROUPS = ("orders", "my group in state Stable", "a generation 5 (b) [c]: é")
 
-PART = "(__consumer_offsets-7)"
+PARTITION_SUFFIX = "(__consumer_offsets-7)"
 
 
 class Case(NamedTuple):
@@ -130,13 +130,13 @@ def _java_reasons(member: str) -> tuple[tuple[str, str, str, str | None], ...]:
     )
 
 
-def _preparing(group: str, member: str) -> list[Case]:
+def _preparing_cases(group: str, member: str) -> list[Case]:
     start = f"Preparing to rebalance group {group} in state PreparingRebalance with old generation 16"
-    first = Case("preparing", "2.0", "2.0", f"{SCALA}Preparing to rebalance group {group} with old generation 16 {PART}", "preparing", 16)
+    first = Case("preparing", "2.0", "2.0", f"{SCALA_PREFIX}Preparing to rebalance group {group} with old generation 16 {PARTITION_SUFFIX}", "preparing", 16)
     return [
         first,
         *(
-            Case(f"preparing: {why}", since, until, f"{SCALA}{start} {PART} (reason: {why})", "preparing", 16, (member,), why, own)
+            Case(f"preparing: {why}", since, until, f"{SCALA_PREFIX}{start} {PARTITION_SUFFIX} (reason: {why})", "preparing", 16, (member,), why, own)
             for since, until, why, own in _scala_reasons(member)
         ),
         *(
@@ -150,20 +150,20 @@ def _generations(group: str, member: str) -> list[Case]:
     counted = "The group has 2 members, 0 of which are static."
     received = f"for group {group} for generation 17"
     return [
-        Case("stabilized", "2.0", "2.7", f"{SCALA}Stabilized group {group} generation 17 {PART}", "stabilized", 17),
-        Case("stabilized", "2.8", "3.9", f"{SCALA}Stabilized group {group} generation 17 {PART} with 2 members", "stabilized", 17),
+        Case("stabilized", "2.0", "2.7", f"{SCALA_PREFIX}Stabilized group {group} generation 17 {PARTITION_SUFFIX}", "stabilized", 17),
+        Case("stabilized", "2.8", "3.9", f"{SCALA_PREFIX}Stabilized group {group} generation 17 {PARTITION_SUFFIX} with 2 members", "stabilized", 17),
         Case("stabilized", "3.7", "4.3", f"{JAVA}Stabilized group {group} generation 17 with 2 members.", "stabilized", 17),
-        Case("assignment", "2.0", "2.7", f"{SCALA}Assignment received from leader {received}", "assignment-received", 17),
-        Case("assignment", "2.8", "2.8", f"{SCALA}Assignment received from leader {received}. {counted}", "assignment-received", 17),
-        Case("assignment", "3.0", "3.9", f"{SCALA}Assignment received from leader {member} {received}. {counted}", "assignment-received", 17, (member,)),
+        Case("assignment", "2.0", "2.7", f"{SCALA_PREFIX}Assignment received from leader {received}", "assignment-received", 17),
+        Case("assignment", "2.8", "2.8", f"{SCALA_PREFIX}Assignment received from leader {received}. {counted}", "assignment-received", 17),
+        Case("assignment", "3.0", "3.9", f"{SCALA_PREFIX}Assignment received from leader {member} {received}. {counted}", "assignment-received", 17, (member,)),
         Case("assignment", "3.7", "4.3", f"{JAVA}Assignment received from leader {member} {received}. {counted}", "assignment-received", 17, (member,)),
-        Case("empty", "2.0", "3.9", f"{SCALA}Group {group} with generation 18 is now empty {PART}", "group-empty", 18),
+        Case("empty", "2.0", "3.9", f"{SCALA_PREFIX}Group {group} with generation 18 is now empty {PARTITION_SUFFIX}", "group-empty", 18),
         Case("empty", "3.7", "4.3", f"{JAVA}Group {group} with generation 18 is now empty.", "group-empty", 18),
-        Case("dead", "2.0", "3.9", f"{MANAGER}Group {group} transitioned to Dead in generation 18", "group-dead", 18),
-        Case("loaded", "2.0", "3.9", f"{SCALA}Loading group metadata for {group} with generation 18", "group-loaded", 18),
+        Case("dead", "2.0", "3.9", f"{MANAGER_PREFIX}Group {group} transitioned to Dead in generation 18", "group-dead", 18),
+        Case("loaded", "2.0", "3.9", f"{SCALA_PREFIX}Loading group metadata for {group} with generation 18", "group-loaded", 18),
         Case("loaded", "3.7", "4.3", f"{JAVA}Loaded classic group {group} with 3 members.", "group-loaded"),
         Case("loaded", "3.6", "4.3", f"{JAVA}Loaded consumer group {group} with 3 members.", "group-loaded"),
-        Case("unloaded", "2.0", "3.9", f"{SCALA}Unloading group metadata for {group} with generation 18", "group-unloaded", 18),
+        Case("unloaded", "2.0", "3.9", f"{SCALA_PREFIX}Unloading group metadata for {group} with generation 18", "group-unloaded", 18),
         Case("unloaded", "3.8", "4.3", f"{JAVA}[GroupId={group}] Unloading group metadata for generation 18.", "group-unloaded", 18),
         Case("upgraded", "4.0", "4.3", f"{JAVA}[GroupId {group}] Converted the classic group to a consumer group.", "upgraded", reason="Converted the classic group to a consumer group."),
         Case("downgraded", "4.0", "4.3", f"{JAVA}[GroupId {group}] Converted the consumer group to a classic group.", "downgraded", reason="Converted the consumer group to a classic group."),
@@ -171,26 +171,26 @@ def _generations(group: str, member: str) -> list[Case]:
 
 
 def _departures(group: str, member: str) -> list[Case]:
-    gone, expired = "has left, removing it from the group", "consumer poll timeout has expired."
-    classic = f"explicit `LeaveGroup` request; client reason: {expired}"
+    gone, expired_reason = "has left, removing it from the group", "consumer poll timeout has expired."
+    classic = f"explicit `LeaveGroup` request; client reason: {expired_reason}"
     failed = f"Member {member} in group {group} has failed, removing it from the group"
     return [
-        Case("left", "2.2", "2.3", f"{SCALA}Member {member} in group {group} {gone}", "member-left", None, (member,), gone),
-        Case("left", "2.4", "2.8", f"{SCALA}Member[group.instance.id None, member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
-        Case("left, static", "2.4", "2.8", f"{SCALA}Member[group.instance.id Some(i-1), member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
-        Case("left", "3.0", "3.1", f"{SCALA}Member {_metadata(member, 'None')} has left group {group} through explicit `LeaveGroup` request", "member-left", None, (member,), "explicit `LeaveGroup` request"),
-        Case("left", "3.2", "3.9", f"{SCALA}Member {_metadata(member, 'Some(i-1)')} has left group {group} through explicit `LeaveGroup`; client reason: {expired}", "member-left", None, (member,), f"explicit `LeaveGroup`; client reason: {expired}", expired),
-        Case("left", "3.7", "4.3", f"{JAVA}[Group {group}] Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired),
-        Case("left, mixed", "4.0", "4.3", f"{JAVA}[GroupId {group}] Dynamic member {member} has left group through {classic}", "member-left", None, (member,), classic, expired),
-        Case("left, mixed static", "4.0", "4.3", f"{JAVA}[GroupId {group}] Static member {member} with instance id i-1 has left group through {classic}", "member-left", None, (member,), classic, expired),
-        Case("left, mixed", "3.8", "3.9", f"{JAVA}[Group {group}] Dynamic Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired),
-        Case("failed", "2.0", "3.9", f"{SCALA}{failed}", "member-fenced", None, (member,), "has failed, removing it from the group"),
+        Case("left", "2.2", "2.3", f"{SCALA_PREFIX}Member {member} in group {group} {gone}", "member-left", None, (member,), gone),
+        Case("left", "2.4", "2.8", f"{SCALA_PREFIX}Member[group.instance.id None, member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
+        Case("left, static", "2.4", "2.8", f"{SCALA_PREFIX}Member[group.instance.id Some(i-1), member.id {member}] in group {group} {gone}", "member-left", None, (member,), gone),
+        Case("left", "3.0", "3.1", f"{SCALA_PREFIX}Member {_metadata(member, 'None')} has left group {group} through explicit `LeaveGroup` request", "member-left", None, (member,), "explicit `LeaveGroup` request"),
+        Case("left", "3.2", "3.9", f"{SCALA_PREFIX}Member {_metadata(member, 'Some(i-1)')} has left group {group} through explicit `LeaveGroup`; client reason: {expired_reason}", "member-left", None, (member,), f"explicit `LeaveGroup`; client reason: {expired_reason}", expired_reason),
+        Case("left", "3.7", "4.3", f"{JAVA}[Group {group}] Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
+        Case("left, mixed", "4.0", "4.3", f"{JAVA}[GroupId {group}] Dynamic member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
+        Case("left, mixed static", "4.0", "4.3", f"{JAVA}[GroupId {group}] Static member {member} with instance id i-1 has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
+        Case("left, mixed", "3.8", "3.9", f"{JAVA}[Group {group}] Dynamic Member {member} has left group through {classic}", "member-left", None, (member,), classic, expired_reason),
+        Case("failed", "2.0", "3.9", f"{SCALA_PREFIX}{failed}", "member-fenced", None, (member,), "has failed, removing it from the group"),
         Case("failed", "3.7", "4.3", f"{JAVA}{failed}.", "member-fenced", None, (member,), "has failed, removing it from the group."),
-        Case("not rejoined", "2.7", "2.7", f"{SCALA}Group {group} remove dynamic members who haven't joined: Set({member}, {OTHER})", "member-fenced", None, (member, OTHER), "did not join again in time"),
-        Case("not rejoined", "2.8", "3.9", f"{SCALA}Group {group} removed dynamic members who haven't joined: Set({member}, {OTHER})", "member-fenced", None, (member, OTHER), "did not join again in time"),
+        Case("not rejoined", "2.7", "2.7", f"{SCALA_PREFIX}Group {group} remove dynamic members who haven't joined: Set({member}, {OTHER_MEMBER_ID})", "member-fenced", None, (member, OTHER_MEMBER_ID), "did not join again in time"),
+        Case("not rejoined", "2.8", "3.9", f"{SCALA_PREFIX}Group {group} removed dynamic members who haven't joined: Set({member}, {OTHER_MEMBER_ID})", "member-fenced", None, (member, OTHER_MEMBER_ID), "did not join again in time"),
         Case("not rejoined", "3.7", "4.3", f"{JAVA}Group {group} removed dynamic members who haven't joined: [{member}]", "member-fenced", None, (member,), "did not join again in time"),
-        Case("loaded member", "2.8", "2.8", f"{MANAGER}Loaded member {_metadata(member, 'None', ', ')} in group {group} with generation 3.", "member-loaded", 3, (member,)),
-        Case("loaded member", "3.0", "3.9", f"{MANAGER}Loaded member {_metadata(member, 'None')} in group {group} with generation 3.", "member-loaded", 3, (member,)),
+        Case("loaded member", "2.8", "2.8", f"{MANAGER_PREFIX}Loaded member {_metadata(member, 'None', ', ')} in group {group} with generation 3.", "member-loaded", 3, (member,)),
+        Case("loaded member", "3.0", "3.9", f"{MANAGER_PREFIX}Loaded member {_metadata(member, 'None')} in group {group} with generation 3.", "member-loaded", 3, (member,)),
     ]
 
 
@@ -207,7 +207,7 @@ def _epochs(group: str, member: str) -> list[Case]:
         Case("leaves", "3.6", "4.3", f"{head}Member {member} {left}", "member-left", None, (member,), left),
         Case("leaves, static", "4.0", "4.3", f"{head}Static member {member} with instance id i-1 {left}", "member-left", None, (member,), left),
         Case("away", "4.0", "4.3", f"{head}Static member {member} with instance id i-1 temporarily {left}", "static-away", None, (member,), f"temporarily {left}"),
-        Case("replaced", "3.9", "4.3", f"{head}Static member with instance id i-1 re-joins the consumer group using the consumer protocol. Created a new member {member} to replace the existing member {OTHER}.", "static-replaced", None, (member, OTHER)),
+        Case("replaced", "3.9", "4.3", f"{head}Static member with instance id i-1 re-joins the consumer group using the consumer protocol. Created a new member {member} to replace the existing member {OTHER_MEMBER_ID}.", "static-replaced", None, (member, OTHER_MEMBER_ID)),
         Case("fenced", "3.8", "4.3", f"{head}Member {member} {fenced}", "member-fenced", None, (member,), fenced),
         Case("share joins", "3.9", "4.3", f"{head}Member {member} joins the share group using the share protocol.", "member-joined", None, (member,), "joins the share group using the share protocol."),
         Case("streams fenced", "4.1", "4.3", f"{head}Streams member {member} {fenced}.", "member-fenced", None, (member,), f"{fenced}."),
@@ -220,7 +220,7 @@ def _epochs(group: str, member: str) -> list[Case]:
 def cases(group: str, member: str) -> list[Case]:
     """Return a case for every coordinator message about a rebalance, for this group and member."""
     return [
-        *_preparing(group, member),
+        *_preparing_cases(group, member),
         *_generations(group, member),
         *_departures(group, member),
         *_epochs(group, member),

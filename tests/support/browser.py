@@ -16,8 +16,8 @@ from tests.support.processes import process_lock
 from tests.support.requirements import missing
 
 #: Timeout for conditions whose duration a test does not limit: a busy machine may take long.
-PATIENCE_MS = 60_000
-expect.set_options(timeout=PATIENCE_MS)
+TIMEOUT_MS = 60_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -30,11 +30,11 @@ ARGUMENTS = (
 )
 
 #: Script that lists elements wider than their container, which cause horizontal scrolling.
-TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
+WIDE_ELEMENTS_SCRIPT = """() => [document.documentElement, ...document.querySelectorAll(".diff, .card")]
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.className)"""
 
 #: Init script that records layout shifts and paint times while the page loads.
-PAINTS = """
+PAINT_SCRIPT = """
 window.paints = { shift: 0, largestMs: 0 };
 const observe = (type, take) =>
   new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true });
@@ -44,7 +44,7 @@ observe("paint", (entry) => { if (entry.name === "first-contentful-paint") paint
 """
 
 #: Folder of the docs' pictures with ``WRITE_IMAGES=1``, else a temporary one, so that tests leave the tree clean.
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGE_FOLDER = Path(__file__).parents[2] / "docs" / "images"
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @dataclass
-class Watched:
+class WatchedPage:
     """A browser page, the origins that the page requested, and the console errors of the page."""
 
     page: Page
@@ -82,20 +82,20 @@ class Watched:
 
 def open_page(
     browser: Browser, url: str, *, theme: str = "light", height: int = 900, timezone: str | None = None
-) -> Watched:
+) -> WatchedPage:
     """Open a page in a new browser context."""
     context = browser.new_context(
         viewport={"width": 1440, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id=timezone
     )
-    context.set_default_timeout(PATIENCE_MS)
-    watched = Watched(context.new_page())
+    context.set_default_timeout(TIMEOUT_MS)
+    watched = WatchedPage(context.new_page())
     watched.page.goto(url)
     return watched
 
 
-def picture(page: Page, name: str, folder: Path) -> Path:
+def take_screenshot(page: Page, name: str, folder: Path) -> Path:
     """Take a screenshot of the page; the picture is stored in the docs if ``WRITE_IMAGES`` is set."""
-    path = (IMAGES if os.environ.get("WRITE_IMAGES") else folder) / name
+    path = (IMAGE_FOLDER if os.environ.get("WRITE_IMAGES") else folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
     return path

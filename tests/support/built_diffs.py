@@ -11,10 +11,10 @@ from streaming.records.diffs import Cause, Diff, MemberDiff
 from streaming.records.events import Evidence, Holding
 
 IdentifiedDiff = tuple[str, Diff]
-START = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 #: Reasons of a LeaveGroup as brokers log them: a Java client that is being closed, and a client that sends none.
 CLOSED = "explicit `LeaveGroup` request; client reason: the consumer is being closed"
-NO_REASON = "explicit `LeaveGroup` request; client reason: not provided"
+REASON_NOT_PROVIDED = "explicit `LeaveGroup` request; client reason: not provided"
 
 
 def named(member_id: str) -> tuple[str | None, str | None, str | None]:
@@ -34,10 +34,10 @@ class DiffBuilder:
         self.protocol = "classic"
         self.assignor: str | None = "range"
         self.kind: Any = UNSET
-        self.now = START
+        self.now = START_MS
         self.members: dict[str, Holding] = {}
         self.diffs: list[IdentifiedDiff] = []
-        self._free: LastOwners = {}
+        self._last_owners: LastOwners = {}
 
     def round(
         self,
@@ -66,16 +66,16 @@ class DiffBuilder:
             )
             client, host, instance = named(member_id)
             members[member_id] = MemberDiff(
-                owned=_of(was),
-                revoked=_of([p for p in was if p not in now]),
-                assigned=_of([p for p in now if p not in was]),
-                kept=_of([p for p in was if p in now]),
+                owned=_holding_of(was),
+                revoked=_holding_of([p for p in was if p not in now]),
+                assigned=_holding_of([p for p in now if p not in was]),
+                kept=_holding_of([p for p in was if p in now]),
                 present=member_id in present,
                 client_id=client,
                 client_host=host,
                 group_instance_id=instance,
             )
-        self._free, moved = track_owners(self._free, members)
+        self._last_owners, moved = track_owners(self._last_owners, members)
         self.members = {member_id: new.get(member_id, {}) for member_id in present}
         diff = Diff(
             group_id=self.group_id,
@@ -118,10 +118,12 @@ class DiffBuilder:
     def _even_shares(self, members: list[str]) -> dict[str, Holding]:
         count = len(members)
         return {
-            member_id: _of(list(range(self.partitions * place // count, self.partitions * (place + 1) // count)))
+            member_id: _holding_of(
+                list(range(self.partitions * place // count, self.partitions * (place + 1) // count))
+            )
             for place, member_id in enumerate(members)
         }
 
 
-def _of(partitions: list[int]) -> Holding:
+def _holding_of(partitions: list[int]) -> Holding:
     return {"t": partitions} if partitions else {}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from streaming.records.diffs import Diff
-from tests.support.histories import holds
+from tests.support.histories import partitions_after
 from tests.support.members import Share
 
 
@@ -32,13 +32,13 @@ def missing_callbacks(
         names: client ids by member id.
         callbacks: by client id, the partitions that a consumer owned after each assignment.
     """
-    held: dict[str, list[Share]] = defaultdict(list)
+    owned_shares: dict[str, list[Share]] = defaultdict(list)
     for diff in diffs:
-        for member_id, share in holds(diff).items():
-            held[names.get(member_id, member_id)].append(share)
+        for member_id, share in partitions_after(diff).items():
+            owned_shares[names.get(member_id, member_id)].append(share)
     lines = []
     for name, shares in callbacks.items():
-        owned, rest = distinct(shares), iter(distinct(held[name]))
+        owned, rest = distinct(shares), iter(distinct(owned_shares[name]))
         if not all(share in rest for share in owned):
-            lines.append(f"callbacks of {name} {owned}; diffs {distinct(held[name])}")
+            lines.append(f"callbacks of {name} {owned}; diffs {distinct(owned_shares[name])}")
     return lines

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 
 def command(*arguments: str, module: str = "streaming") -> list[str]:
@@ -18,13 +18,13 @@ def command(*arguments: str, module: str = "streaming") -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def run(*arguments: str, stdin: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, stdin: str = "", timeout: float = TIMEOUT_SECONDS) -> subprocess.CompletedProcess[str]:
     """Run the command to its end; return the completed process with UTF-8 output and unchanged line ends."""
     done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, check=False, timeout=timeout)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-class Running:
+class RunningCommand:
     """A context manager for a command that runs until it is stopped; a test may start it again.
 
     Args:
@@ -63,13 +63,13 @@ class Running:
         assert self.process is not None
         assert self.process.poll() is None, self.output()
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = TIMEOUT_SECONDS) -> int:
         """Send the signal to the process and return the exit status."""
         assert self.process is not None
         self.process.send_signal(number)  # no effect on a process that has ended
         return self.ended(seconds)
 
-    def ended(self, seconds: float = PATIENCE) -> int:
+    def ended(self, seconds: float = TIMEOUT_SECONDS) -> int:
         """Wait until the process has ended and return the exit status."""
         assert self.process is not None
         return self.process.wait(seconds)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from streaming.records.codec import encode
 from streaming.records.diffs import LatestAssignment, MemberNames
 from streaming.records.episodes import Episode, EpisodeRecord, key
-from tests.support.built_diffs import START, DiffBuilder, named
+from tests.support.built_diffs import START_MS, DiffBuilder, named
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.incidents import incident
 
@@ -42,7 +42,7 @@ def latest(builder: DiffBuilder) -> LatestAssignment:
     )
 
 
-def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
+def episode_updates(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
     """Return every update of every episode of the group, oldest first. ``over``: the last episode has ended."""
     end = [QuietNote(builder.diffs[-1][0])] if over else []
     return list(updates(builder.group_id, [*builder.diffs, *end]))
@@ -50,7 +50,7 @@ def updated(builder: DiffBuilder, *, over: bool = True) -> list[Episode]:
 
 def episode_records(builder: DiffBuilder, *, over: bool = True) -> list[EpisodeRecord]:
     """Return the newest record of each episode of the group."""
-    newest = {episode.episode: episode for episode in updated(builder, over=over)}
+    newest = {episode.episode: episode for episode in episode_updates(builder, over=over)}
     return [EpisodeRecord(episode, encode(episode)) for episode in newest.values()]
 
 
@@ -58,11 +58,11 @@ def records(builder: DiffBuilder, *, over: bool = True) -> Iterator[Record]:
     """Return all records of a group, including older ones that compaction has not yet removed."""
     group = builder.group_id
     yield Record(ASSIGNMENTS, group.encode(), encode(latest(builder)))
-    for episode in updated(builder, over=over):
+    for episode in episode_updates(builder, over=over):
         yield Record(EPISODES, key(group, episode.episode), encode(episode))
 
 
-def checkout(group_id: str = "team/checkout") -> DiffBuilder:
+def checkout_group(group_id: str = "team/checkout") -> DiffBuilder:
     """Return the group ``checkout``, whose three members have started and then restarted one by one."""
     builder = DiffBuilder(6, group_id=group_id)
     builder.join("pay@h1#1", "pay@h2#1", "web@h1#1=web-0")
@@ -73,11 +73,11 @@ def checkout(group_id: str = "team/checkout") -> DiffBuilder:
 
 
 #: Times (ms) of the first start of the group ``checkout``, and of the start and the end of its rolling restart.
-STARTED, RESTARTED, ENDED = START + 1000, START + 601_000, START + 616_000
+STARTED_MS, RESTARTED_MS, ENDED_MS = START_MS + 1000, START_MS + 601_000, START_MS + 616_000
 
 #: Incidents of the group ``flappy``: one closed incident and two open incidents.
 FLAPPY_INCIDENTS = (
-    incident("flappy", 1, opened_at=STARTED, closed_at=STARTED + 1000, kind="skew"),
-    incident("flappy", 2, opened_at=STARTED + 2000, kind="stuck"),
-    incident("flappy", 3, opened_at=STARTED + 3000, story="flappy does not settle."),
+    incident("flappy", 1, opened_at=STARTED_MS, closed_at=STARTED_MS + 1000, kind="skew"),
+    incident("flappy", 2, opened_at=STARTED_MS + 2000, kind="stuck"),
+    incident("flappy", 3, opened_at=STARTED_MS + 3000, story="flappy does not settle."),
 )

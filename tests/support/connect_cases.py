@@ -41,7 +41,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
-        reported = {name: incremental.work_on_wire(_shuffled(rng, work)) for name, work in running.items()}
+        reported = {name: incremental.work_on_wire(_shuffle_sometimes(rng, work)) for name, work in running.items()}
         result = incremental.assign(
             state,
             reported,
@@ -71,7 +71,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     return history
 
 
-def _shuffled(rng: random.Random, work: Work) -> Work:
+def _shuffle_sometimes(rng: random.Random, work: Work) -> Work:
     if rng.random() < 0.9:
         return work
     return Work(
@@ -87,8 +87,8 @@ def _members(rng: random.Random, pool: list[str], running: dict[str, Work], gone
             gone[name] = after.pop(name)
         elif len(after) < len(pool):
             name = rng.choice([name for name in pool if name not in after])
-            zombie = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
-            after[name] = zombie
+            returned_work = gone.pop(name, Work()) if rng.random() < 0.15 else Work()
+            after[name] = returned_work
     if rng.random() < 0.3:  # a JoinGroup response lists members in arbitrary order
         after = {name: after[name] for name in rng.sample(list(after), len(after))}
     return after
@@ -110,7 +110,7 @@ def as_json(work: Work) -> list[list[Any]]:
     return [list(work.connectors), [list(task) for task in work.tasks]]
 
 
-def comparable(result: ConnectRound) -> dict[str, Any]:
+def round_as_json(result: ConnectRound) -> dict[str, Any]:
     """Return this project's assignment in the oracle's format: started tasks in wire order, revoked tasks sorted."""
     return {
         "changes": {name: _change(change) for name, change in sorted(result.changes.items())},
@@ -125,7 +125,7 @@ def _change(change: WorkChange) -> list[Any]:
     return [as_json(incremental.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 
 
-def comparable_oracle(result: dict[str, Any]) -> dict[str, Any]:
+def oracle_round_as_json(result: dict[str, Any]) -> dict[str, Any]:
     """Return the oracle's assignment with its unordered parts sorted."""
     changes = {
         name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]

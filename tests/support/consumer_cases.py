@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 
-from tests.oracle.generator import Assignment, Case, Groups
+from tests.oracle.generator import Assignment, Case, RandomGroups
 
 
-class ConsumerGroups(Groups):
+class ConsumerGroups(RandomGroups):
     """Random groups with topic ids; each member's ``owned`` is a target assignment, in which a partition has one owner.
 
     Args:
         equal: all members subscribe to the same topics (Kafka's homogeneous assignment builder).
-        shrinking: see :class:`Groups`; impossible for a real coordinator, as a topic created again has another id.
+        can_shrink_topics: see :class:`Groups`; impossible for a real coordinator, as a new topic has another id.
     """
 
-    def __init__(self, seed: int, *, equal: bool, shrinking: bool = False) -> None:
-        super().__init__(seed, topic_ids=True, shrinking=shrinking)
+    def __init__(self, seed: int, *, equal: bool, can_shrink_topics: bool = False) -> None:
+        super().__init__(seed, topic_ids=True, can_shrink_topics=can_shrink_topics)
         self.equal = equal
 
     def fresh(self) -> Case:
@@ -35,19 +35,19 @@ class ConsumerGroups(Groups):
         elif len({frozenset(member["topics"]) for member in case["members"]}) == 1:
             case["members"].append(self._member("one-more", [], []))
             case["members"][-1]["memberId"] += f"-{self.random.getrandbits(32)}"
-        _one_owner(self.random, case, beyond=self.shrinking)
+        _remove_second_owners(self.random, case, beyond=self.can_shrink_topics)
         return case
 
 
-def _one_owner(rng: random.Random, case: Case, *, beyond: bool) -> None:
+def _remove_second_owners(rng: random.Random, case: Case, *, beyond: bool) -> None:
     owners: set[tuple[str, int]] = set()
     for member in rng.sample(case["members"], len(case["members"])):
         kept: dict[str, list[int]] = {}
         for name, partitions in member["owned"].items():
-            mine = [p for p in partitions if (name, p) not in owners]
+            free_partitions = [p for p in partitions if (name, p) not in owners]
             if case["topics"][name]["partitions"] and not beyond:
-                mine = [p for p in mine if p < case["topics"][name]["partitions"]]
-            owners.update((name, p) for p in mine)
-            if mine:
-                kept[name] = mine
+                free_partitions = [p for p in free_partitions if p < case["topics"][name]["partitions"]]
+            owners.update((name, p) for p in free_partitions)
+            if free_partitions:
+                kept[name] = free_partitions
         member["owned"] = kept

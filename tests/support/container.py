@@ -15,7 +15,7 @@ from tests.support.wait import eventually
 
 DEFAULT_IMAGE = "apache/kafka:4.3.1"
 #: Label of every container and image that the tests create, so that leftovers can be found.
-LABEL = "io.github.kafka-rebalance-monitor.tests"
+CONTAINER_LABEL = "io.github.kafka-rebalance-monitor.tests"
 _ENVIRONMENT = {
     # This process may run in a container; the broker is always on this machine's loopback. Without this setting
     # testcontainers would use the bridge's address where a file /.dockerenv exists.
@@ -85,9 +85,9 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
     servers = f"127.0.0.1:{port}"
     container = DockerContainer(image)
     container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default is every interface
-    container.with_kwargs(labels={LABEL: "broker"})
+    container.with_kwargs(labels={CONTAINER_LABEL: "broker"})
     for name, value in variables(
-        {**_NODE, "advertised.listeners": f"PLAINTEXT://{servers},{_INSIDE}", **properties}
+        {**_NODE_PROPERTIES, "advertised.listeners": f"PLAINTEXT://{servers},{_INNER_ADDRESS}", **properties}
     ).items():
         container.with_env(name, value)
     with container:
@@ -100,8 +100,8 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
 
 
 #: The broker reaches itself inside the container, where the mapped port does not exist.
-_INSIDE = "BROKER://localhost:19092"
-_NODE = {
+_INNER_ADDRESS = "BROKER://localhost:19092"
+_NODE_PROPERTIES = {
     "node.id": "1",
     "process.roles": "broker,controller",
     "controller.quorum.voters": "1@localhost:9093",

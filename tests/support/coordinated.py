@@ -1,7 +1,7 @@
 """``__consumer_offsets`` records of KIP-848 groups as a coordinator writes them, without running members.
 
-As a coordinator does, :class:`Coordinated` writes all changes of one heartbeat with one timestamp. The restart of a
-member consists of:
+As a coordinator does, :class:`SimulatedConsumerGroup` writes all changes of one heartbeat with one timestamp. The
+restart of a member consists of:
 
 * the member's leave: tombstones of the member's records, a new epoch, and a target for each member that gets one of its
   partitions;
@@ -24,7 +24,7 @@ from tests.support.offsets_topic import (
     METADATA,
     TARGET,
     TARGET_EPOCH,
-    compact,
+    compact_bytes,
     elements,
     string,
     topic_partitions,
@@ -42,10 +42,10 @@ _TIMEOUT_MS = 300_000
 
 def topic_ids(count: int, random: Random) -> list[str]:
     """Return ids of topics in Kafka's text format."""
-    return [_id(random) for _ in range(count)]
+    return [_random_member_id(random) for _ in range(count)]
 
 
-class Coordinated:
+class SimulatedConsumerGroup:
     """One KIP-848 group, and the records that the coordinator writes when the group changes.
 
     Args:
@@ -77,7 +77,7 @@ class Coordinated:
         records.append(self._target_epoch())
         return records + [self._current(member) for member in self.held]
 
-    def bounce(self, place: int, unchanged: int | None = None) -> Iterator[CoordinatorBatch]:
+    def restart_member(self, place: int, unchanged: int | None = None) -> Iterator[CoordinatorBatch]:
         """Yield the coordinator's writes when one member leaves and joins again.
 
         Args:
@@ -113,7 +113,7 @@ class Coordinated:
             yield [self._current(member, before)]
 
     def _member(self) -> str:
-        return _id(self._random)
+        return _random_member_id(self._random)
 
     def _key(self, kind: int, member: str | None = None) -> bytes:
         return pack(">h", kind) + string(self.group_id) + (b"" if member is None else string(member))
@@ -128,9 +128,11 @@ class Coordinated:
         return self._record(TARGET_EPOCH, pack(">hib", 0, self.epoch, 0))
 
     def _metadata(self, member: str, place: int) -> Record:
-        value = pack(">h", 0) + compact(None) + compact(None) + compact(f"app-{place}")
-        value += compact(_HOST % (place // 250, place % 250)) + elements(*map(compact, self._topics))
-        return self._record(METADATA, value + compact(None) + pack(">i", _TIMEOUT_MS) + compact(None) + b"\0", member)
+        value = pack(">h", 0) + compact_bytes(None) + compact_bytes(None) + compact_bytes(f"app-{place}")
+        value += compact_bytes(_HOST % (place // 250, place % 250)) + elements(*map(compact_bytes, self._topics))
+        return self._record(
+            METADATA, value + compact_bytes(None) + pack(">i", _TIMEOUT_MS) + compact_bytes(None) + b"\0", member
+        )
 
     def _target(self, member: str) -> Record:
         return self._record(TARGET, pack(">h", 0) + self._share(member) + b"\0", member)
@@ -143,6 +145,6 @@ class Coordinated:
         return topic_partitions(sorted(self.held[member]))
 
 
-def _id(random: Random) -> str:
+def _random_member_id(random: Random) -> str:
     raw = uuid.UUID(int=random.getrandbits(128), version=4).bytes
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -31,10 +31,10 @@ class QuietNote(NamedTuple):
     after: str
 
 
-Note = RoundNote | BounceNote | WaitNote | QuietNote
+EpisodeNote = RoundNote | BounceNote | WaitNote | QuietNote
 
 
-def advance(state: EpisodeState | None, note: Note, quiet_ms: int = QUIET_MS) -> EpisodeStep:
+def advance(state: EpisodeState | None, note: EpisodeNote, quiet_ms: int = QUIET_MS) -> EpisodeStep:
     """Return the group's episodes as they are after one more note; the arguments are not modified."""
     if isinstance(note, QuietNote):
         return end_if_quiet(state, note.after)
@@ -55,31 +55,33 @@ class GroupReader:
     def __init__(self, *, derived: bool = False) -> None:
         self._derived = derived
         self._members: dict[str, MemberDiff] | None = None
-        self._free: LastOwners = {}
+        self._last_owners: LastOwners = {}
 
     def read(self, diff_id: str, diff: Diff) -> RoundNote:
         """Return the note of a diff's round, from which episodes are computed. ``diff_id``: the diff's ``ce_id``."""
         past, first = self._members or {}, self._members is None
         listed = {member_id: member for member_id, member in diff.members.items() if member.present is not False}
         gone = [member_id for member_id, member in diff.members.items() if member.present is False]
-        renamed = _rejoined(past, diff, listed)
+        renamed = _rejoined_ids(past, diff, listed)
         previous = {renamed.get(member_id, member_id): member for member_id, member in past.items()}
-        unlisted: dict[str, MemberDiff] = {}
+        unlisted_members: dict[str, MemberDiff] = {}
         if diff.unchanged is not UNSET:
-            unlisted = {member_id: member for member_id, member in previous.items() if member_id not in diff.members}
-        current = unlisted | listed
+            unlisted_members = {
+                member_id: member for member_id, member in previous.items() if member_id not in diff.members
+            }
+        current = unlisted_members | listed
         joined = [member_id for member_id in listed if member_id not in previous]
         if first and diff.unchanged is not UNSET:  # the group existed before, and most of its members are unknown
             joined = [member_id for member_id in diff.cause.member_ids if diff.cause.kind == "member.joined"]
         after = len(listed) + (0 if diff.unchanged is UNSET else diff.unchanged)
-        free = _renamed(self._free, renamed)
+        free = _renamed(self._last_owners, renamed)
         self._members = current
         left, moved = track_owners(free, diff.members)
         if sum(map(len, moved.values())) != diff.moved:
             # The monitor forgot some free partitions: the group was deleted, or the topic was created again.
             left, moved = track_owners({}, diff.members)
-        self._free = _left(left, diff, current)
-        before = {member_id: _after(member) for member_id, member in unlisted.items()}
+        self._last_owners = _owners_after(left, diff, current)
+        before = {member_id: _partitions_after(member) for member_id, member in unlisted_members.items()}
         before |= {member_id: member.owned for member_id, member in diff.members.items()}
         return RoundNote(
             id=diff_id,
@@ -96,22 +98,25 @@ class GroupReader:
             moved=moved,
             changes_tasks=diff.kind == "connect"
             and changes_tasks(
-                before, free, {member_id: _after(member) for member_id, member in current.items()}, diff.unassigned
+                before,
+                free,
+                {member_id: _partitions_after(member) for member_id, member in current.items()},
+                diff.unassigned,
             ),
             existed_before=first and existed_before(diff.cause, before),
             derived=self._derived,
         )
 
-    def bounced(self, note: BounceNote) -> BounceNote:
+    def apply_bounce(self, note: BounceNote) -> BounceNote:
         """Give the group's static members the new member ids of the note, and return the note."""
         self._members = {
             note.renamed.get(member_id, member_id): member for member_id, member in (self._members or {}).items()
         }
-        self._free = _renamed(self._free, note.renamed)
+        self._last_owners = _renamed(self._last_owners, note.renamed)
         return note
 
 
-def _rejoined(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, MemberDiff]) -> dict[str, str]:
+def _rejoined_ids(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, MemberDiff]) -> dict[str, str]:
     """Return new member id by old member id of static members that rejoined: both ids belong to the same member."""
     instances = {
         member.group_instance_id: member_id
@@ -125,7 +130,7 @@ def _rejoined(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, M
     }
 
 
-def _after(member: MemberDiff) -> Holding:
+def _partitions_after(member: MemberDiff) -> Holding:
     """Return a member's partitions after the round: kept and newly assigned partitions."""
     return {
         topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
@@ -141,7 +146,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
     }
 
 
-def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> LastOwners:
+def _owners_after(free: LastOwners, diff: Diff, present_members: Mapping[str, MemberDiff]) -> LastOwners:
     """Return the last owners of the partitions that are still free after the diff; empty for a deleted group."""
     if diff.cause.kind == _DELETED:
         return {}
@@ -149,7 +154,10 @@ def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> Last
     if not tasks and diff.protocol != "share":
         return free
     owned = {
-        (topic, number) for member in there.values() for topic, numbers in _after(member).items() for number in numbers
+        (topic, number)
+        for member in present_members.values()
+        for topic, numbers in _partitions_after(member).items()
+        for number in numbers
     }
     left = {
         topic: {
@@ -162,7 +170,7 @@ def _left(free: LastOwners, diff: Diff, there: Mapping[str, MemberDiff]) -> Last
     return {topic: owners for topic, owners in left.items() if owners}
 
 
-def folded(builder: DiffBuilder) -> EpisodeState:
+def episode_state(builder: DiffBuilder) -> EpisodeState:
     """Return the state of a group's episode after all diffs of the builder."""
     reader, state = GroupReader(), None
     for entry in builder.diffs:
@@ -203,11 +211,11 @@ def updates(
     """Return every update of every episode of one group, as :func:`episodes` computes them."""
     reader, state = GroupReader(derived=derived), None
     for entry in entries:
-        note: Note
+        note: EpisodeNote
         if isinstance(entry, QuietNote | WaitNote):
             note = entry
         elif isinstance(entry, BounceNote):
-            note = reader.bounced(entry)
+            note = reader.apply_bounce(entry)
         else:
             note = reader.read(*entry)
         before = state

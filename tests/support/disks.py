@@ -14,22 +14,22 @@ from pathlib import Path
 def small_disk(folder: Path, megabytes: int = 16) -> Iterator[Path | None]:
     """Mount a small file system that a test can fill; yield None if this user may not mount."""
     folder.mkdir()
-    with _mounted(folder, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs") as disk:
+    with _mounted_folder(folder, "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs") as disk:
         yield disk
 
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
     """Keep the disk full, without a free block, while the block runs."""
-    ballast = disk / "ballast"
+    fill_file = disk / "ballast"
     try:
-        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        with suppress(OSError), fill_file.open("wb", buffering=0) as file:
             while file.write(bytes(4096)):
                 pass
         assert shutil.disk_usage(disk).free < 4096
         yield
     finally:
-        ballast.unlink()
+        fill_file.unlink()
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def block_disk(folder: Path, megabytes: int) -> Iterator[Path | None]:
     with image.open("wb") as file:
         file.truncate(megabytes * 2**20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-b", "4096", str(image)], check=True)
-    with _mounted(folder, *_loop_options(folder)) as disk:
+    with _mounted_folder(folder, *_loop_options(folder)) as disk:
         yield disk
 
 
@@ -62,7 +62,7 @@ def _loop_options(folder: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _mounted(folder: Path, *options: str) -> Iterator[Path | None]:
+def _mounted_folder(folder: Path, *options: str) -> Iterator[Path | None]:
     if subprocess.run(["mount", *options, str(folder)], capture_output=True, check=False).returncode:
         warnings.warn("no permission to mount file systems: disk faults are not tested", stacklevel=3)
         yield None

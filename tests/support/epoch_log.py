@@ -17,7 +17,7 @@ from tests.support.offsets_topic import (
     METADATA,
     TARGET,
     TARGET_EPOCH,
-    compact,
+    compact_bytes,
     elements,
     string,
     topic_partitions,
@@ -58,7 +58,7 @@ class EpochLog:
         self.places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         self.names = {topic_id(topic): topic for topic in topics}
         self.members: dict[str, _Member] = {}
-        self._holder: dict[Place, str] = {}
+        self._owner_by_partition: dict[Place, str] = {}
         self._epoch = 1
         self._offset, self.now = 0, 1_700_000_000_000
         self._run: list[RawRecord] = []
@@ -71,43 +71,43 @@ class EpochLog:
         self._assign()
         for member_id in member_ids:
             self._reconcile(member_id)
-        return self._written()
+        return self._take_records()
 
     def leave(self, *member_ids: str) -> list[RawRecord]:
         """Remove these members from the group in one write."""
         for member_id in member_ids:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
-                self._holder.pop(place, None)
+                self._owner_by_partition.pop(place, None)
             for kind in (CURRENT, TARGET, METADATA):
-                self._put(kind, None, member_id)
+                self._append_record(kind, None, member_id)
         self._assign()
-        return self._written()
+        return self._take_records()
 
     def away(self, member_id: str) -> list[RawRecord]:
         """Let a static member leave temporarily; the member keeps its assignment."""
         member = self.members[member_id]
         progress = pack(">iib", -2, member.epoch, _STABLE)
-        self._put(CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
-        return self._written()
+        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
+        return self._take_records()
 
     def back(self, member_id: str, new_id: str) -> list[RawRecord]:
         """Let a static member rejoin under a new member id, which takes over the assignment of the old id."""
         member = self.members.pop(member_id)
         for kind in (CURRENT, TARGET, METADATA):
-            self._put(kind, None, member_id)
+            self._append_record(kind, None, member_id)
         self.members[new_id] = member
-        self._holder.update(dict.fromkeys(member.held, new_id))
+        self._owner_by_partition.update(dict.fromkeys(member.held, new_id))
         self._put_metadata(new_id)
-        self._put(TARGET, _assignment(member.target), new_id)
+        self._append_record(TARGET, _assignment(member.target), new_id)
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._put(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
-        return self._written()
+        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
+        return self._take_records()
 
     def beat(self, member_id: str) -> list[RawRecord]:
         """Send a heartbeat: the member confirms revoked partitions and gets its next assignment, if there is one."""
         self._reconcile(member_id)
-        return self._written()
+        return self._take_records()
 
     def _has_pending_step(self, member: _Member) -> bool:
         return member.epoch != self._epoch or member.state != _STABLE
@@ -115,18 +115,18 @@ class EpochLog:
     def _assign(self) -> None:
         """Start a new epoch whose target assignments move as few partitions as possible."""
         self._epoch += 1
-        self._put(EPOCH, pack(">i", self._epoch))
+        self._append_record(EPOCH, pack(">i", self._epoch))
         names = sorted(self.members)
-        taken: set[Place] = set()
+        assigned_partitions: set[Place] = set()
         targets: dict[str, list[Place]] = {name: [] for name in names}
         quota, more = divmod(len(self.places), len(names)) if names else (0, 0)
         for name in names:
             most = quota + (more > 0)
-            kept = sorted(self.members[name].target - taken)[:most]
+            kept = sorted(self.members[name].target - assigned_partitions)[:most]
             more -= len(kept) > quota
             targets[name] = kept
-            taken.update(kept)
-        free = iter([place for place in self.places if place not in taken])
+            assigned_partitions.update(kept)
+        free = iter([place for place in self.places if place not in assigned_partitions])
         for name in names:
             while len(targets[name]) < quota and (place := next(free, None)) is not None:
                 targets[name].append(place)
@@ -137,15 +137,15 @@ class EpochLog:
             member = self.members[name]
             if member.target != set(targets[name]) or not member.epoch:
                 member.target = set(targets[name])
-                self._put(TARGET, _assignment(member.target), name)
-        self._put(TARGET_EPOCH, pack(">i", self._epoch))
+                self._append_record(TARGET, _assignment(member.target), name)
+        self._append_record(TARGET_EPOCH, pack(">i", self._epoch))
 
     def _reconcile(self, member_id: str) -> None:
         member = self.members[member_id]
         if not self._has_pending_step(member):
             return
         for place in member.revoking:
-            self._holder.pop(place, None)
+            self._owner_by_partition.pop(place, None)
         member.revoking = set()
         surplus = member.held - member.target
         if surplus:
@@ -154,26 +154,28 @@ class EpochLog:
         else:
             if member.epoch != self._epoch:
                 member.previous, member.epoch = member.epoch, self._epoch
-            assignable = {place for place in member.target if self._holder.get(place, member_id) == member_id}
-            member.held = assignable
-            self._holder.update(dict.fromkeys(assignable, member_id))
-            member.state = _STABLE if assignable == member.target else _UNRELEASED
+            assignable_partitions = {
+                place for place in member.target if self._owner_by_partition.get(place, member_id) == member_id
+            }
+            member.held = assignable_partitions
+            self._owner_by_partition.update(dict.fromkeys(assignable_partitions, member_id))
+            member.state = _STABLE if assignable_partitions == member.target else _UNRELEASED
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._put(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
+        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
 
     def _put_metadata(self, member_id: str) -> None:
-        topics = elements(*map(compact, self._topics))
-        metadata = compact(self.members[member_id].instance) + compact(None)
-        metadata += compact(f"client-{member_id}") + compact("/10.0.0.1") + topics + compact(None)
-        self._put(METADATA, metadata + pack(">i", 300_000) + compact(None), member_id)
+        topics = elements(*map(compact_bytes, self._topics))
+        metadata = compact_bytes(self.members[member_id].instance) + compact_bytes(None)
+        metadata += compact_bytes(f"client-{member_id}") + compact_bytes("/10.0.0.1") + topics + compact_bytes(None)
+        self._append_record(METADATA, metadata + pack(">i", 300_000) + compact_bytes(None), member_id)
 
-    def _put(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
+    def _append_record(self, kind: int, value: bytes | None, member_id: str | None = None) -> None:
         key = pack(">h", kind) + string(self.group_id) + (b"" if member_id is None else string(member_id))
-        framed = None if value is None else pack(">h", 0) + value + b"\x00"
-        self._run.append(RawRecord(self._partition, self._offset, self.now, key, framed))
+        versioned_value = None if value is None else pack(">h", 0) + value + b"\x00"
+        self._run.append(RawRecord(self._partition, self._offset, self.now, key, versioned_value))
         self._offset += 1
 
-    def _written(self) -> list[RawRecord]:
+    def _take_records(self) -> list[RawRecord]:
         run, self._run = self._run, []
         self.now += 7
         return run

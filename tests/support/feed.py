@@ -28,7 +28,7 @@ from streaming.serve.security import Access
 from streaming.serve.source import Source
 from streaming.serve.stories import Sort
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import updated
+from tests.support.compacted import episode_updates
 from tests.support.pure_stream import SINKS
 
 EPISODES = "rebalance.episodes"
@@ -69,7 +69,7 @@ def story(value: Episode | Incident, *, offset: int = 0) -> TopicRecord:
 
 def stories(builder: DiffBuilder, *, start: int = 0, over: bool = True) -> list[TopicRecord]:
     """Return every update of every episode of a group, as records of the topic."""
-    return [story(episode, offset=offset) for offset, episode in enumerate(updated(builder, over=over), start)]
+    return [story(episode, offset=offset) for offset, episode in enumerate(episode_updates(builder, over=over), start)]
 
 
 @dataclass
@@ -132,7 +132,7 @@ class MemorySource:
         self.arrived.set()
 
 
-def clustered(history: History, name: str = "", **options: Any) -> Cluster:
+def connected_cluster(history: History, name: str = "", **options: Any) -> Cluster:
     """Return a :class:`Cluster` whose API serves this history, and which reads no topic."""
     board = Board(history.extent, history.groups, history.current_stories)
     board.progress(FeedStatus(whole=frozenset(options.pop("whole", ()))))
@@ -153,7 +153,7 @@ def cluster_of(feed: Feed | None, name: str = "") -> Cluster:
 def service(*histories: History, names: Sequence[str] = ("",), **options: Any) -> ASGIApp:
     """Return the application over the histories of clusters with these names."""
     common = {name: options.pop(name) for name in ("whole", "lags", "publish") if name in options}
-    clusters = [clustered(history, name, **common) for history, name in zip(histories, names, strict=True)]
+    clusters = [connected_cluster(history, name, **common) for history, name in zip(histories, names, strict=True)]
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])
     return build(clusters, **({"access": Access(), "loopback_only": True, "max_clients": 10} | options))

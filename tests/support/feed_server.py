@@ -20,7 +20,7 @@ from streaming.serve.source import Source
 from tests.support.feed import MemorySource
 
 
-def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
+def open_request(port: int, path: str, *headers: str, buffer: int | None = None) -> socket.socket:
     """Send a request for ``path`` and return the open socket.
 
     ``buffer``: size of the socket's receive buffer in bytes.
@@ -35,7 +35,7 @@ def asking(port: int, path: str, *headers: str, buffer: int | None = None) -> so
 
 
 @dataclass
-class Running:
+class RunningServer:
     """A running feed server and the source that it reads."""
 
     source: MemorySource
@@ -71,7 +71,7 @@ class Running:
             self.ended.append(None)
 
 
-def served(source: MemorySource, options: ServeOptions, name: str = "") -> Cluster:
+def served_cluster(source: MemorySource, options: ServeOptions, name: str = "") -> Cluster:
     """Return a cluster whose records are in memory."""
     return Cluster(lambda: cast("Source", source), options, name=name)
 
@@ -84,18 +84,18 @@ def running(
     beat: Callable[[], None] = lambda: None,
     *,
     name: str = "",
-    further: Sequence[Cluster] = (),
-) -> Iterator[Running]:
+    further_clusters: Sequence[Cluster] = (),
+) -> Iterator[RunningServer]:
     """Run a server in a thread; the end of the block stops it as a signal would.
 
-    ``freshness``: component heartbeats. ``further``: clusters besides the first.
+    ``freshness``: component heartbeats. ``further_clusters``: clusters besides the first.
     """
     source = source or MemorySource()
     lags: dict[str, GroupLag] = {}
-    first = served(source, options, name)
+    first = served_cluster(source, options, name)
     first.freshness, first.lags = lambda _: freshness(), lambda: dict(lags)
-    server = FeedServer([first, *further], options, beat=beat)
-    feed = Running(source, server, lags)
+    server = FeedServer([first, *further_clusters], options, beat=beat)
+    feed = RunningServer(source, server, lags)
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()
     try:

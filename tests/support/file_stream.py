@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.support.histories import Topic
 
 #: Columns of a record in Spark's Kafka source.
-RECORD = pa.schema(
+RECORD_SCHEMA = pa.schema(
     [
         ("key", pa.binary()),
         ("value", pa.binary()),
@@ -38,7 +38,7 @@ RECORD = pa.schema(
     ]
 )
 #: Values and headers by topic and key, in order.
-Written = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
+WrittenRecords = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]
 
 
 def batches(log: Topic, records: int) -> list[pa.Table]:
@@ -51,11 +51,11 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
             for partition, part in enumerate(log)
             for offset, (key, value, headers) in enumerate(part[start : start + records], start)
         ]
-        tables.append(pa.Table.from_pylist(rows[::-1], RECORD))
+        tables.append(pa.Table.from_pylist(rows[::-1], RECORD_SCHEMA))
     return tables
 
 
-def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
+def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
     """Run the query; return its output by topic and key, and the number of diffs that the query's buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
@@ -65,7 +65,7 @@ def run(log: Topic, folder: Path, records: int) -> tuple[Written, int]:
         parquet.write_table(table, file)
         os.utime(file, (number, number))  # Spark reads files in the order of their modification times (ms)
     parquet.write_table(pa.table({"offset": pa.array([0], pa.int64())}), folder / "ticks" / "0.parquet")
-    written: Written = defaultdict(list)
+    written: WrittenRecords = defaultdict(list)
     with session(SessionOptions(log_file=folder / "spark.log", connector=False)) as spark:
         reports = BucketReports(spark)
         diffs = 0

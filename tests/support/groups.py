@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assignors.model import Member, Topic
 
 COUNTS = st.dictionaries(st.sampled_from(["t", "u", "v", "Aa", "BB"]), st.integers(0, 7), min_size=1)
-IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"]
+MEMBER_IDS = ["c1", "c2", "AaAa", "BBBB", "AaBB", "x-9d1", "x-17f", "é", "😀", "～"]
 
 
 def group_of(case: Mapping[str, Any]) -> tuple[dict[str, Topic], list[Member]]:
@@ -34,7 +34,7 @@ def member_of(fields: Mapping[str, Any]) -> Member:
     )
 
 
-def readable(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
+def assignment_lists(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
     """Return the assignment with each member's partitions as lists."""
     return {member: {topic: list(p) for topic, p in share.items()} for member, share in assignment.items()}
 
@@ -45,7 +45,7 @@ def groups(
 ) -> tuple[dict[str, Topic], list[Member]]:
     """Generate small groups of the classic protocol, in which several members or generations may claim a partition."""
     counts = draw(COUNTS)
-    names = draw(st.lists(st.sampled_from(IDS), min_size=1, max_size=6, unique=True))
+    names = draw(st.lists(st.sampled_from(MEMBER_IDS), min_size=1, max_size=6, unique=True))
     subscription = st.lists(st.sampled_from([*counts, "nowhere"]), max_size=4)
     same = draw(st.one_of(st.none(), subscription))
     owned: dict[str, dict[str, list[int]]] = {name: {} for name in names}

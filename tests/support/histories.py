@@ -154,7 +154,7 @@ def sample(**changes: Any) -> Diff:
     return msgspec.structs.replace(first, **changes)
 
 
-def holds(diff: Diff) -> dict[str, Partitions]:
+def partitions_after(diff: Diff) -> dict[str, Partitions]:
     """Return the members' partitions after the round."""
     after: dict[str, Partitions] = {}
     for member_id, member in diff.members.items():
@@ -167,7 +167,7 @@ def holds(diff: Diff) -> dict[str, Partitions]:
 
 def check_algebra(diff: Diff) -> None:
     """Check that kept = owned − revoked, revoked ∩ assigned = ∅, and no partition has two owners after the round."""
-    seen: set[tuple[str, int]] = set()
+    owned_partitions: set[tuple[str, int]] = set()
     for member in diff.members.values():
         sets = {
             name: {(topic, p) for topic, ps in getattr(member, name).items() for p in ps}
@@ -178,8 +178,8 @@ def check_algebra(diff: Diff) -> None:
         assert not sets["revoked"] & sets["assigned"]
         assert not sets["kept"] & sets["assigned"]
         after = sets["kept"] | sets["assigned"]
-        assert not after & seen
-        seen |= after
+        assert not after & owned_partitions
+        owned_partitions |= after
         for name in ("owned", "revoked", "assigned", "kept"):
             for partitions in getattr(member, name).values():
                 assert partitions
@@ -252,7 +252,7 @@ def static_member_handover(log: Log | None = None) -> list[Event]:
 Topic = list[list[tuple[bytes, bytes, codec.Headers]]]
 
 
-def as_topic(log: Iterable[Event], partitions: int) -> Topic:
+def log_by_partition(log: Iterable[Event], partitions: int) -> Topic:
     """Return the log as records by partition of the membership topic."""
     topic: Topic = [[] for _ in range(partitions)]
     for event in log:

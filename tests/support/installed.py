@@ -22,10 +22,10 @@ def jars(release: str, folder: Path) -> Path | None:
 
     If the release has no connector, the folder has that of the newest earlier patch release, under the expected names.
     """
-    connector = _connector(release)
+    connector = _connector_jars(release)
     if connector is None:
         return None
-    for name, part in (("connector", connector), ("broker", _links(fetch(kafka_coordinates(BROKER))))):
+    for name, part in (("connector", connector), ("broker", _files_by_name(fetch(kafka_coordinates(BROKER))))):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for link, jar in part.items():
             (folder / name / link).unlink(missing_ok=True)
@@ -33,26 +33,26 @@ def jars(release: str, folder: Path) -> Path | None:
     return folder
 
 
-def _connector(release: str) -> dict[str, Path] | None:
+def _connector_jars(release: str) -> dict[str, Path] | None:
     """Return the paths of the connector's jars by the file names that Spark expects."""
-    minor, _, patch = release.rpartition(".")
-    for number in range(int(patch), -1, -1):
-        earlier = f"{minor}.{number}"
+    minor_release, _, patch_number = release.rpartition(".")
+    for number in range(int(patch_number), -1, -1):
+        earlier_release = f"{minor_release}.{number}"
         try:
-            own = fetch([spark_connector(earlier)], transitive=False)
+            own = fetch([spark_connector(earlier_release)], transitive=False)
         except DownloadFailed:
             continue
         try:
-            files = fetch([spark_connector(earlier)])
+            files = fetch([spark_connector(earlier_release)])
         except DownloadFailed:
             locked = fetch([spark_connector(LOCKED)])
             files = [*own, *(jar for jar in locked if not jar.name.startswith("spark-sql-kafka"))]
         names = {jar.name for jar in own}
-        return {jar.name.replace(earlier, release) if jar.name in names else jar.name: jar for jar in files}
+        return {jar.name.replace(earlier_release, release) if jar.name in names else jar.name: jar for jar in files}
     return None
 
 
-def _links(files: Iterable[Path]) -> dict[str, Path]:
+def _files_by_name(files: Iterable[Path]) -> dict[str, Path]:
     return {jar.name: jar for jar in files}
 
 
@@ -61,7 +61,7 @@ ROOT = Path(__file__).parents[2]
 
 def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
     """Build the wheel or the source distribution and return the path of the built file."""
-    _uv("build", "--quiet", f"--{kind}", "--out-dir", str(folder), str(ROOT))
+    _run_uv("build", "--quiet", f"--{kind}", "--out-dir", str(folder), str(ROOT))
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
 
@@ -72,8 +72,8 @@ def install(built: Path, folder: Path) -> Path:
     ``uv pip`` does what pip does, with uv's cache of downloads.
     """
     python = folder / "bin/python"
-    _uv("venv", "--quiet", "--python", sys.executable, str(folder))
-    _uv("pip", "install", "--quiet", "--no-config", "--python", str(python), str(built))
+    _run_uv("venv", "--quiet", "--python", sys.executable, str(folder))
+    _run_uv("pip", "install", "--quiet", "--no-config", "--python", str(python), str(built))
     return python.parent
 
 
@@ -98,7 +98,7 @@ def environment(commands: Path, **extra: str) -> dict[str, str]:
     return kept | {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"} | extra
 
 
-def _uv(*arguments: str) -> None:
+def _run_uv(*arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
     # Outside the repository, whose settings must not apply to an installed package.
     done = subprocess.run([uv, *arguments], cwd=ROOT.anchor, capture_output=True, text=True, timeout=900, check=False)

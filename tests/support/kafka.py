@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.support.wait import PATIENCE, eventually
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
-__all__ = ["Embedded", "Kafka", "eventually", "kafka_under_test", "read", "unique"]
+__all__ = ["EmbeddedKafka", "Kafka", "eventually", "kafka_under_test", "read", "unique_name"]
 
 #: Broker properties that the tests rely on, wherever the broker runs.
 PROPERTIES = {
@@ -30,7 +30,7 @@ PROPERTIES = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 #: For a broker that no test kills: a stall of some seconds on a busy machine must not fence the only broker.
-NEVER_FENCED = {"broker.session.timeout.ms": "60000"}
+LONG_BROKER_SESSION = {"broker.session.timeout.ms": "60000"}
 
 
 class Kafka(Protocol):
@@ -44,7 +44,7 @@ class Kafka(Protocol):
         """Return everything that the broker has logged so far."""
 
 
-class Embedded:
+class EmbeddedKafka:
     """The embedded broker as a :class:`Kafka`."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
@@ -62,12 +62,12 @@ def kafka_under_test() -> Iterator[Kafka]:
     if kind == "container":
         from tests.support.container import kafka_container
 
-        with kafka_container(PROPERTIES | NEVER_FENCED) as kafka:
+        with kafka_container(PROPERTIES | LONG_BROKER_SESSION) as kafka:
             yield kafka
         return
     assert kind == "embedded", f"KAFKA_UNDER_TEST={kind}: choose embedded or container"
-    with EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED) as broker:
-        yield Embedded(broker)
+    with EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION) as broker:
+        yield EmbeddedKafka(broker)
 
 
 def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list[Any]:
@@ -85,7 +85,7 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
     )
     messages: list[Any] = []
     try:
-        metadata = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
+        metadata = consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic]
         waiting = set(metadata.partitions) if metadata.error is None else set()
         consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
         while waiting:
@@ -99,6 +99,6 @@ def read(servers: str, topic: str, *, isolation: str = "read_committed") -> list
     return messages
 
 
-def unique(prefix: str) -> str:
+def unique_name(prefix: str) -> str:
     """Return a topic or group name that no other test uses."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"

@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient
 from streaming.kafka.runtime import Runtime, free_ports, new_uuid, prepare, server_properties, write_properties
 from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
-from tests.support.wait import PATIENCE, eventually
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 #: Settings of a production cluster with three brokers, and short timeouts after a crash.
-_COPIED = {
+_REPLICATED_PROPERTIES = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
@@ -37,7 +37,7 @@ _COPIED = {
 _JVM = ("-Xmx256m", "-Xms64m", "-XX:ActiveProcessorCount=2")
 
 
-class Node:
+class BrokerNode:
     """One broker of a cluster; the broker keeps its port, identity and data across restarts."""
 
     def __init__(self, number: int, port: int, folder: Path, command: list[str]) -> None:
@@ -94,27 +94,27 @@ class KafkaCluster:
     ) -> None:
         runtime = prepare()
         ports = free_ports(2 * size)
-        clients, quorum = ports[:size], dict(enumerate(ports[size : size + controllers], 1))
+        clients, controller_ports = ports[:size], dict(enumerate(ports[size : size + controllers], 1))
         cluster_id = new_uuid()
         common = {
             **PROPERTIES,
-            **_COPIED,
-            "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{port}" for n, port in quorum.items()),
+            **_REPLICATED_PROPERTIES,
+            "controller.quorum.voters": ",".join(f"{n}@127.0.0.1:{port}" for n, port in controller_ports.items()),
             **(properties or {}),
         }
         self._controllers = controllers
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, BrokerNode] = {}
         for number, port in enumerate(clients, 1):
             home = folder / f"broker-{number}"
-            _format(runtime, home / "storage", cluster_id, number)
+            _format_storage(runtime, home / "storage", cluster_id, number)
             own = {"node.id": str(number)}
-            if number not in quorum:
+            if number not in controller_ports:
                 own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
             config = home / "server.properties"
-            settings = server_properties(home / "storage", port, quorum.get(number, 0), {**common, **own})
+            settings = server_properties(home / "storage", port, controller_ports.get(number, 0), {**common, **own})
             write_properties(config, settings)
             command = runtime.command("kafka.Kafka", str(config), jvm=_JVM)
-            self.nodes[number] = Node(number, port, home, command)
+            self.nodes[number] = BrokerNode(number, port, home, command)
         self.bootstrap_servers = ",".join(f"127.0.0.1:{port}" for port in clients)
 
     def start(self) -> None:
@@ -129,7 +129,7 @@ class KafkaCluster:
             if node.running:
                 node.kill()
 
-    def wait_for(self, brokers: int, timeout: float = PATIENCE) -> None:
+    def wait_for(self, brokers: int, timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait until the cluster's metadata lists this many brokers."""
         eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
 
@@ -151,35 +151,35 @@ class KafkaCluster:
         partitions = self.metadata(topic).topics[topic].partitions
         return int(partitions[partition].leader) if partition in partitions else -1
 
-    def expendable_leader(self, topic: str) -> int:
+    def leader_other_than_controller(self, topic: str) -> int:
         """Return the id of a broker that leads a partition of the topic and is not a controller."""
         partitions = self.metadata(topic).topics[topic].partitions.values()
         return int(next(partition.leader for partition in partitions if partition.leader > self._controllers))
 
-    def wait_for_leaders(self, topic: str, other_than: int = 0) -> None:
+    def wait_for_leaders(self, topic: str, excluded_broker: int = 0) -> None:
         """Wait until every partition of a topic has a leader other than this broker."""
 
-        def led() -> bool:
+        def all_partitions_have_leaders() -> bool:
             leaders[:] = [partition.leader for partition in self.metadata(topic).topics[topic].partitions.values()]
-            return bool(leaders) and all(leader > 0 and leader != other_than for leader in leaders)
+            return bool(leaders) and all(leader > 0 and leader != excluded_broker for leader in leaders)
 
         leaders: list[int] = []
         try:
-            eventually(led, every=0.05)
+            eventually(all_partitions_have_leaders, every=0.05)
         except AssertionError as error:
-            raise AssertionError(f"leaders of {topic}: {leaders}, not {other_than}") from error
+            raise AssertionError(f"leaders of {topic}: {leaders}, not {excluded_broker}") from error
 
     def wait_for_isr(self, topic: str, size: int = 3) -> None:
         """Wait until every partition of a topic has this many in-sync replicas."""
 
-        def in_sync() -> bool:
+        def has_in_sync_replicas() -> bool:
             partitions = self.metadata(topic).topics[topic].partitions.values()
             return bool(partitions) and all(len(partition.isrs) == size for partition in partitions)
 
-        eventually(in_sync, every=0.1)
+        eventually(has_in_sync_replicas, every=0.1)
 
 
-def _format(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
+def _format_storage(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
     """Format the empty storage of a broker."""
     storage.mkdir(parents=True)
     for file in runtime.storage.iterdir():

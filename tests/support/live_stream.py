@@ -27,15 +27,15 @@ from streaming.records.events import Event, GroupObserved, MemberJoined
 from streaming.settings.config import Settings
 from tests.support.members import Share
 from tests.support.pure_stream import SINKS
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 #: Protects the decoders: msgspec builds a decoder on first use, which is not thread-safe.
-_decoding = threading.Lock()
+_decoding_lock = threading.Lock()
 _diffs = msgspec.json.Decoder(Diff)
-_latest = msgspec.json.Decoder(LatestAssignment)
+_assignment_decoder = msgspec.json.Decoder(LatestAssignment)
 
 
-def _may_end(state: EpisodeState) -> bool:
+def _can_end(state: EpisodeState) -> bool:
     """Return true if the quiet time ends the episode: the group does not wait and has caught up."""
     return not (state.waiting or state.awaited or state.rebalancing or cost_of_episode(state)[1])
 
@@ -57,18 +57,18 @@ class LiveStream:
         self.names: dict[str, str] = {}
         self._episodes: dict[str, dict[int, Episode]] = defaultdict(dict)
         self._incidents: dict[str, dict[int, Incident]] = defaultdict(dict)
-        self._resting: SimpleQueue[tuple[str, Future[bool]]] = SimpleQueue()
+        self._rest_queries: SimpleQueue[tuple[str, Future[bool]]] = SimpleQueue()
         self._bucket = Bucket()
         self._latest: dict[str, dict[str, Share]] = {}
         self._consumer = Consumer(
             {"bootstrap.servers": settings.kafka.bootstrap_servers, "group.id": "unused", "log_level": 0}
         )
         topic = settings.topics.membership
-        partitions = self._consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
+        partitions = self._consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._ends = threading.Event()
-        self._reading = ThreadPoolExecutor(1)
-        self._read = self._reading.submit(self._follow)
+        self._reader_pool = ThreadPoolExecutor(1)
+        self._read = self._reader_pool.submit(self._follow)
 
     def _follow(self) -> None:
         while not self._ends.is_set():
@@ -88,10 +88,10 @@ class LiveStream:
         results: list[tuple[Future[bool], bool]] = []
         with suppress(Empty):
             while True:
-                group, future = self._resting.get_nowait()
+                group, future = self._rest_queries.get_nowait()
                 tracked = self._bucket.get(group)
                 state = tracked.episode
-                is_quiet = state is not None and _may_end(state)
+                is_quiet = state is not None and _can_end(state)
                 quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, SINKS) if is_quiet else []
                 written += [write_event(event, SINKS) for event in quiet]
                 results.append((future, is_quiet))
@@ -101,7 +101,7 @@ class LiveStream:
 
     def _apply(self, records: list[Record], now: int) -> None:
         if records:
-            with _decoding:
+            with _decoding_lock:
                 self._process(records, now)
 
     def _process(self, records: list[Record], now: int) -> None:
@@ -115,7 +115,7 @@ class LiveStream:
             if write.topic == SINKS.diffs:
                 self.diffs.append(_diffs.decode(write.value))
             elif write.topic == SINKS.assignments:
-                latest = _latest.decode(write.value)
+                latest = _assignment_decoder.decode(write.value)
                 self._latest[latest.group_id] = latest.members
             elif write.topic == SINKS.episodes:
                 episode = decode_episode(write.value)
@@ -135,7 +135,7 @@ class LiveStream:
         """Return the diffs of a group that the stream has computed so far."""
         return [diff for diff in [*self.diffs] if diff.group_id == group]
 
-    def holds(self, group: str) -> dict[str, Share]:
+    def current_partitions(self, group: str) -> dict[str, Share]:
         """Return a group's current partitions by member id."""
         if self._read.done():
             self._read.result()  # the thread ends early only after an error
@@ -143,11 +143,13 @@ class LiveStream:
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return a group's current partitions by client id."""
-        return {self.names.get(member_id, member_id): share for member_id, share in self.holds(group).items()}
+        return {
+            self.names.get(member_id, member_id): share for member_id, share in self.current_partitions(group).items()
+        }
 
     def ids(self, group: str) -> dict[str, str]:
         """Return the member ids of a group's current members by client id."""
-        return {self.names.get(member_id, member_id): member_id for member_id in self.holds(group)}
+        return {self.names.get(member_id, member_id): member_id for member_id in self.current_partitions(group)}
 
     def episodes(self, group: str) -> list[Episode]:
         """Return the latest update of each episode of a group."""
@@ -160,13 +162,13 @@ class LiveStream:
     def rest(self, group: str) -> bool:
         """Let a group's quiet time pass and write the timer's records; return false if the group is still waiting."""
         future: Future[bool] = Future()
-        self._resting.put((group, future))
-        return future.result(PATIENCE)
+        self._rest_queries.put((group, future))
+        return future.result(TIMEOUT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ends.set()
-        self._reading.shutdown()
+        self._reader_pool.shutdown()
         self._consumer.close()

@@ -24,7 +24,7 @@ from streaming.records.diffs import Diff
 from tests.support.histories import Group
 from tests.support.serving import Publisher, Serve
 
-_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{.*?"timestamp":(\d+).*?"id":"([^"]+)"')
+_ROUND_EVENT = re.compile(rb'id: (\S+)\nevent: round\ndata: .{0,40}?"summary":\{.*?"timestamp":(\d+).*?"id":"([^"]+)"')
 
 
 class FeedClient:
@@ -68,7 +68,7 @@ class FeedClient:
             writer.close()
 
     def _event(self, event: bytes, now: float) -> None:
-        match = _EVENT.match(event)
+        match = _ROUND_EVENT.match(event)
         if match:
             self.last = match[1]
             self._take(match[3], int(match[2]), now)
@@ -84,10 +84,10 @@ class _Client:
         self.ids: Counter[bytes] = Counter()
         self.delays: list[tuple[int, float]] = []
         self.feed = FeedClient(port, self._take)
-        self._wanted = wanted
+        self._expected_count = wanted
 
     async def follow(self) -> None:
-        await self.feed.follow(lambda: len(self.ids) >= self._wanted)
+        await self.feed.follow(lambda: len(self.ids) >= self._expected_count)
 
     def _take(self, diff_id: bytes, sent: int, now: float) -> None:
         self.ids[diff_id] += 1
@@ -104,7 +104,7 @@ def _stuck(port: int) -> socket.socket:
 
 
 async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
-    stalled = [_stuck(port) for _ in range(stuck)]
+    stuck_clients = [_stuck(port) for _ in range(stuck)]
     clients = [_Client(port, wanted) for _ in range(count)]
     tasks = [asyncio.create_task(client.follow()) for client in clients]
     while any(not client.feed.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
@@ -112,7 +112,7 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
     sys.stdout.write("connected\n")
     sys.stdout.flush()
     await asyncio.wait(tasks, timeout=180)
-    for connection in stalled:
+    for connection in stuck_clients:
         connection.close()
     result = {
         "ids": [len(client.ids) for client in clients],
@@ -124,19 +124,19 @@ async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadResult:
     """Result of a load test: delays in ms of the diffs sent while the server was up, and the server's memory in MB."""
 
     events: int
     clients: int
     complete: int
     twice: int
-    p50: float
-    p99: float
-    worst: float
+    median_ms: float
+    percentile_99_ms: float
+    max_delay_ms: float
     connections: int
     rss_before: float
-    rss_most: float
+    max_rss: float
     cpu_seconds: float
 
 
@@ -146,10 +146,10 @@ def rss(pid: int) -> float:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
-def cpu(pid: int) -> float:
+def cpu_seconds_of(pid: int) -> float:
     """Return the processor time that a process has used, in seconds."""
-    with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - same
-        fields = stat.read().rsplit(") ", 1)[1].split()
+    with open(f"/proc/{pid}/stat") as stat_file:  # noqa: PTH123 - same
+        fields = stat_file.read().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
@@ -168,26 +168,26 @@ def _live_diffs(groups: int) -> Iterator[Diff]:
 
 def run_load(
     serve: Serve, *, clients: int, rate: float, seconds: float, stuck: int, restart: Callable[[], None] | None
-) -> Load:
+) -> LoadResult:
     """Publish diffs at a constant rate while clients follow the feed; call ``restart`` half-way."""
     events = int(rate * seconds)
     publisher = Publisher(serve)
     command = [sys.executable, "-m", "tests.support.load", str(serve.port), str(clients), str(stuck), str(events)]
     away: list[float] = []
     most = before = 0.0
-    spent = 0.0
+    used_cpu_seconds = 0.0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crowd:
         assert crowd.stdout is not None
         assert crowd.stdout.readline() == "connected\n"
         assert serve.process is not None
         before = most = rss(serve.process.pid)
-        started = cpu(serve.process.pid)
+        started = cpu_seconds_of(serve.process.pid)
         begin = time.monotonic()
         for index, diff in enumerate(_live_diffs(50)):
             if index == events:
                 break
             if restart is not None and index == events // 2:
-                spent += cpu(serve.process.pid) - started
+                used_cpu_seconds += cpu_seconds_of(serve.process.pid) - started
                 away.append(time.time() * 1000)
                 restart()
                 away.append(time.time() * 1000)
@@ -196,23 +196,23 @@ def run_load(
             publisher.put([msgspec.structs.replace(diff, timestamp=time.time_ns() // 1_000_000)])
             if index % 20 == 0:
                 most = max(most, rss(serve.process.pid))
-        spent += cpu(serve.process.pid) - started
+        used_cpu_seconds += cpu_seconds_of(serve.process.pid) - started
         most = max(most, rss(serve.process.pid))
         result: dict[str, Any] = json.loads(crowd.stdout.readline())
     # A client waits before it reconnects; messages sent until then do not count as the server's delay.
     delays = sorted(delay for sent, delay in result["delays"] if not (away and away[0] - 200 <= sent <= away[1] + 1500))
-    return Load(
+    return LoadResult(
         events=events,
         clients=clients,
         complete=sum(count == events for count in result["ids"]),
         twice=result["twice"],
-        p50=delays[len(delays) // 2],
-        p99=delays[int(len(delays) * 0.99)],
-        worst=delays[-1],
+        median_ms=delays[len(delays) // 2],
+        percentile_99_ms=delays[int(len(delays) * 0.99)],
+        max_delay_ms=delays[-1],
         connections=result["connections"],
         rss_before=before,
-        rss_most=most,
-        cpu_seconds=spent,
+        max_rss=most,
+        cpu_seconds=used_cpu_seconds,
     )
 
 

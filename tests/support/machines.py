@@ -74,7 +74,7 @@ def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
     )
 
 
-class Driver:
+class MachineDriver:
     """A protocol machine with its current state and its queue of scheduled events."""
 
     def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CHART = ROOT / "deploy" / "helm"
+CHART_FOLDER = ROOT / "deploy" / "helm"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 
@@ -33,13 +33,13 @@ def pods(resource: dict[str, Any]) -> list[dict[str, Any]]:
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Yield ``(source, arguments)`` of each component in the manifests and in docker-compose.yml."""
     for path, resource in resources():
-        where = path.parent.name
+        folder_name = path.parent.name
         if resource["kind"] == "SparkApplication":
-            yield where, resource["spec"].get("arguments") or resource["spec"]["driverArgs"]
+            yield folder_name, resource["spec"].get("arguments") or resource["spec"]["driverArgs"]
             continue
         for pod in pods(resource):
             for container in [*pod.get("initContainers", ()), *pod["containers"]]:
-                yield f"{where} {resource['metadata']['name']} {container['name']}", container["args"]
+                yield f"{folder_name} {resource['metadata']['name']} {container['name']}", container["args"]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     for name, service in compose["services"].items():
         if "build" in service and "entrypoint" not in service:

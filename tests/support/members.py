@@ -12,7 +12,7 @@ from subprocess import PIPE, Popen
 from typing import Any, Self
 
 from tests.support.command import command
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 #: ``{topic: sorted partitions}``, without topics of which the member owns no partition.
 Share = dict[str, list[int]]
@@ -85,14 +85,14 @@ class Member:
     def close(self) -> None:
         """Let the member leave the group and end its process."""
         self._process.terminate()
-        self._process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
+        self._reader.join(TIMEOUT_SECONDS)
 
     def crash(self) -> None:
         """Kill the process with SIGKILL, without a LeaveGroup."""
         self._process.kill()
         self._process.wait()
-        self._reader.join(PATIENCE)
+        self._reader.join(TIMEOUT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +101,7 @@ class Member:
         self.close()
 
 
-def spread(members: list[Member], partitions: int) -> bool:
+def share_all_partitions(members: list[Member], partitions: int) -> bool:
     """Return true if the members together own all partitions, and each member owns at least one."""
     shares = [member.owned for member in members]
     owned = [(topic, p) for share in shares for topic, numbers in share.items() for p in numbers]

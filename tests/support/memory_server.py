@@ -29,7 +29,7 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.server import FeedServer
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.feed import ASSIGNMENTS, MemorySource, diff_id, records, story
-from tests.support.feed_server import served
+from tests.support.feed_server import served_cluster
 from tests.support.histories import Group
 from tests.support.incidents import incident
 
@@ -39,49 +39,49 @@ class StoryBuilder:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self._entries: list[tuple[str, Diff] | QuietNote] = []
+        self._diffs_and_notes: list[tuple[str, Diff] | QuietNote] = []
         self._published = 0
         self._last: Diff
-        self._open: Diff | None = None
+        self._open_diff: Diff | None = None
         self._incidents = 0
 
     def add(self, diff: Diff) -> Iterator[Episode | Incident]:
         """Return the records that change when this diff is added."""
-        self._entries.append((diff_id(diff), diff))
+        self._diffs_and_notes.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()
-        if self._open is not None and not diff.unassigned:
+        if self._open_diff is not None and not diff.unassigned:
             yield self._incident(closed_at=diff.timestamp)
-            self._open = None
+            self._open_diff = None
 
     def rest(self, now: int) -> Iterator[Episode | Incident]:
         """Return the records for the end of the quiet time, if the quiet time has passed."""
         last = self._last
-        if now - last.timestamp <= QUIET_MS or isinstance(self._entries[-1], QuietNote):
+        if now - last.timestamp <= QUIET_MS or isinstance(self._diffs_and_notes[-1], QuietNote):
             return
-        self._entries.append(QuietNote(diff_id(last)))
+        self._diffs_and_notes.append(QuietNote(diff_id(last)))
         yield from self._episodes()
         # An empty group is quiet.
         if last.unassigned and any(member.present for member in last.members.values()):
             self._incidents += 1
-            self._open = last
+            self._open_diff = last
             yield self._incident()
 
     def _episodes(self) -> Iterator[Episode]:
-        episodes = list(updates(self.group_id, self._entries))
+        episodes = list(updates(self.group_id, self._diffs_and_notes))
         yield from episodes[self._published :]
         self._published = len(episodes)
 
     def _incident(self, closed_at: int | None = None) -> Incident:
-        assert self._open is not None
-        text = f"{partition_list(self._open.unassigned)} of {self.group_id}: nobody owns them."
+        assert self._open_diff is not None
+        text = f"{partition_list(self._open_diff.unassigned)} of {self.group_id}: nobody owns them."
         return incident(
             self.group_id,
             self._incidents,
             kind="partition-without-owner",
-            opened_at=self._open.timestamp,
+            opened_at=self._open_diff.timestamp,
             closed_at=closed_at,
-            partitions=self._open.unassigned,
+            partitions=self._open_diff.unassigned,
             story=text if closed_at is None else f"{text} Over.",
         )
 
@@ -90,17 +90,17 @@ class StoryTable:
     """Builds the episodes and incidents of all groups from their diffs, as topic records with offsets."""
 
     def __init__(self) -> None:
-        self._builders: dict[str, StoryBuilder] = {}
+        self._story_builders: dict[str, StoryBuilder] = {}
         self._offset = 0
 
     def add(self, diff: Diff) -> list[TopicRecord]:
         """Return the records that result from one more diff."""
-        builder = self._builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
+        builder = self._story_builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
         return self._records(builder.add(diff))
 
     def rest(self, now: int) -> list[TopicRecord]:
         """Return the records of the groups whose quiet time has passed."""
-        return [record for builder in self._builders.values() for record in self._records(builder.rest(now))]
+        return [record for builder in self._story_builders.values() for record in self._records(builder.rest(now))]
 
     def _records(self, stories: Iterator[Episode | Incident]) -> list[TopicRecord]:
         records = []
@@ -114,7 +114,7 @@ NAMES = ["orders", "payments", "search-indexer", "fraud-scoring", "email-digest"
 ASSIGNORS = ("cooperative-sticky", "range", "cooperative-sticky")
 
 
-class Deployed(Group):
+class ReplicatedGroup(Group):
     """A group whose members are copies of one program, each copy on its own host."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
@@ -127,10 +127,10 @@ def generated_group(number: int, partitions: int) -> Group:
     round_, name = divmod(number, len(NAMES))
     group = f"{NAMES[name]}-{round_}" if round_ else NAMES[name]
     topics = {f"{group}.events": partitions, f"{group}.retries": max(1, partitions // 4)}
-    return Deployed(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
+    return ReplicatedGroup(group, topics, number, ASSIGNORS[number % len(ASSIGNORS)])
 
 
-def restamped(diff: Diff, timestamp: int) -> Diff:
+def with_timestamp(diff: Diff, timestamp: int) -> Diff:
     """Return a copy of the diff with this timestamp; groups named ``ml…`` become Streams groups."""
     kind = "streams" if diff.group_id.startswith("ml") else UNSET
     return msgspec.structs.replace(diff, timestamp=timestamp, kind=kind)
@@ -156,7 +156,7 @@ def main() -> None:
         past = group.diffs(options.rounds)
         shift = now - past[-1].timestamp - random.Random(group.group_id).randrange(1_000, 3_600_000)
         group.timestamp += shift
-        diffs += [restamped(diff, diff.timestamp + shift) for diff in past]
+        diffs += [with_timestamp(diff, diff.timestamp + shift) for diff in past]
     source = MemorySource(cluster_id="memory")
     diffs.sort(key=lambda diff: diff.timestamp)
     source.put(*records(diffs))
@@ -169,7 +169,7 @@ def main() -> None:
         latest = encode(group.latest())
         source.put(TopicRecord(ASSIGNMENTS, 0, len(source.log), group.group_id.encode(), latest, None))
     settings = ServeOptions(options.database, port=options.port, token_file=options.token_file)
-    server = FeedServer([served(source, settings)], settings)
+    server = FeedServer([served_cluster(source, settings)], settings)
     sys.stdout.write(f"serving {server.address}\n")
     sys.stdout.flush()
     if options.live:
@@ -178,15 +178,15 @@ def main() -> None:
 
 
 def live(source: MemorySource, groups: list[Group], rate: float, stories: StoryTable | None) -> None:
-    chooser = random.Random(7)
+    rng = random.Random(7)
     while True:
-        time.sleep(chooser.expovariate(rate))
+        time.sleep(rng.expovariate(rate))
         if stories is not None:
             source.put(*stories.rest(int(time.time() * 1000)))
-        group = chooser.choice(groups)
+        group = rng.choice(groups)
         for diff in group.change():
             group.timestamp = int(time.time() * 1000)
-            current = restamped(diff, group.timestamp)
+            current = with_timestamp(diff, group.timestamp)
             source.put(*records([current], start=len(source.log)))
             if stories is not None:
                 source.put(*stories.add(current))

@@ -17,17 +17,17 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.outputs import DiffOutput
 from streaming.records.codec import ce_attributes, decode_event
 from streaming.records.events import Event, GroupObserved
-from tests.support.browser import Watched
-from tests.support.command import Running
+from tests.support.browser import WatchedPage
+from tests.support.command import RunningCommand
 from tests.support.histories import play
-from tests.support.kafka import eventually, read, unique
+from tests.support.kafka import eventually, read, unique_name
 from tests.support.members import Member
 from tests.support.serving import Serve
 
 #: Seconds, longer than the members' session timeouts.
 QUIET_SECONDS = 12.0
 #: Timeout for operations without a time limit, on a busy machine.
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 
 
 @dataclass
@@ -42,9 +42,9 @@ class Monitor:
     broker: EmbeddedBroker
     folder: Path
     serve: Serve
-    collect: Running
-    stream: Running
-    watched: Watched | None = None
+    collect: RunningCommand
+    stream: RunningCommand
+    watched: WatchedPage | None = None
     test_diff_ids: set[str] = field(default_factory=set)
 
     @property
@@ -90,7 +90,7 @@ class Monitor:
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()
-        causes = [cause for (name, cause), on in metrics.items() if name == "rebalance_monitor_feed_stale" and on]
+        causes = [cause for (name, cause), is_on in metrics.items() if name == "rebalance_monitor_feed_stale" and is_on]
         caught_up = metrics["rebalance_monitor_feed_caught_up", ""] == 1
         statuses: dict[str, str | None] = {
             "ready": ready["stale"]["kind"] if "stale" in ready else None if ready["ready"] else "not ready",
@@ -98,7 +98,7 @@ class Monitor:
         }
         return statuses if self.watched is None else {**statuses, "page": _status_of_page(self.watched.page)}
 
-    def await_status(self, kind: str | None, seconds: float = PATIENCE) -> None:
+    def await_status(self, kind: str | None, seconds: float = TIMEOUT_SECONDS) -> None:
         """Wait until all interfaces show this problem, or a healthy monitor for None."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
@@ -130,18 +130,18 @@ class Monitor:
         def newest() -> float:
             return max(began, *(event.data.timestamp / 1000 for event in self.log()))
 
-        eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=PATIENCE, every=0.5)
+        eventually(lambda: time.time() - newest() > QUIET_SECONDS, timeout=TIMEOUT_SECONDS, every=0.5)
 
-    def undisturbed_snapshots(self, seconds: float = PATIENCE) -> list[Event]:
+    def undisturbed_snapshots(self, seconds: float = TIMEOUT_SECONDS) -> list[Event]:
         """Return the snapshots of a new, undisturbed collector that reads all of ``__consumer_offsets``."""
-        prefix = f"{unique('undisturbed')}."
+        prefix = f"{unique_name('undisturbed')}."
         command = [*self.collect.command]
         if "--metrics-port" in command:  # this lock belongs to the other collector
             place = command.index("--metrics-port")
             del command[place : place + 2]
         command[command.index("--topic-prefix") + 1] = prefix
         topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
-        running = Running(log=self.folder / f"{prefix}log")
+        running = RunningCommand(log=self.folder / f"{prefix}log")
         running.command = command
         collected: list[Event] = []
 
@@ -158,12 +158,12 @@ class Monitor:
     def complete(self, more_than: int = 0) -> int:
         """Wait until the server has more diffs and each expected diff exactly once; return the number of diffs."""
 
-        def complete_count() -> int:
+        def count_if_complete() -> int:
             ids = self.ids()
             return len(ids) if len(ids) > more_than and sorted(ids) == self.expected() else 0
 
         try:
-            return int(str(eventually(complete_count, timeout=PATIENCE, every=0.5)))
+            return int(str(eventually(count_if_complete, timeout=TIMEOUT_SECONDS, every=0.5)))
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
             state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
@@ -232,8 +232,8 @@ def running_monitor(
     common = ("--bootstrap-servers", broker.bootstrap_servers, "--topic-prefix", prefix)
     place = ("--checkpoint", str(checkpoint or folder / "checkpoint"), "--buckets", str(buckets))
     with (
-        Running("stream", *common, *place, log=folder / "stream.log") as stream,
-        Running("collect", *common, log=folder / "collect.log") as collect,
+        RunningCommand("stream", *common, *place, log=folder / "stream.log") as stream,
+        RunningCommand("collect", *common, log=folder / "collect.log") as collect,
         Serve(broker.bootstrap_servers, prefix, history or folder) as serve,
     ):
         serve.log = folder / "serve.log"  # not on the disk that a test fills

@@ -20,7 +20,7 @@ EPOCH, METADATA, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8
 KINDS = ("connect", "streams-classic", "streams", "share")
 
 
-def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecord]]:
+def captured_records(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecord]]:
     """Return the captured records by partition (see ``tests/golden/collect/README.md``)."""
     rows: dict[int, list[RawRecord]] = {}
     for line in (GOLDEN / name).read_text().splitlines():
@@ -33,7 +33,7 @@ def captured(name: str = "offsets-topic-4.3.1.jsonl") -> dict[int, list[RawRecor
 
 def captured_kind(kind: str) -> list[RawRecord]:
     """Return the captured records of one group of this kind (one of :data:`KINDS`)."""
-    return [row for rows in captured(f"{kind}-4.3.1.jsonl").values() for row in rows]
+    return [row for rows in captured_records(f"{kind}-4.3.1.jsonl").values() for row in rows]
 
 
 def string(text: str | None) -> bytes:
@@ -46,7 +46,7 @@ def prefixed(data: bytes) -> bytes:
     return pack(">i", len(data)) + data
 
 
-def compact(data: bytes | str | None) -> bytes:
+def compact_bytes(data: bytes | str | None) -> bytes:
     """Encode a short nullable string, or bytes, as flexible message versions do."""
     if data is None:
         return b"\x00"
@@ -130,9 +130,9 @@ def commit_value(timestamp: int, version: int = 3, offset: int = 42) -> bytes:
     """Encode the value of an offset commit."""
     leader_epoch = pack(">i", 5) if version >= 3 else b""
     if version >= 4:
-        return pack(">hq", version, offset) + leader_epoch + compact("") + pack(">q", timestamp) + b"\x00"
-    expires = pack(">q", timestamp + 1) if version == 1 else b""
-    return pack(">hq", version, offset) + leader_epoch + string("") + pack(">q", timestamp) + expires
+        return pack(">hq", version, offset) + leader_epoch + compact_bytes("") + pack(">q", timestamp) + b"\x00"
+    expiry_bytes = pack(">q", timestamp + 1) if version == 1 else b""
+    return pack(">hq", version, offset) + leader_epoch + string("") + pack(">q", timestamp) + expiry_bytes
 
 
 def group_value(
@@ -146,7 +146,7 @@ def group_value(
 ) -> bytes:
     """Encode a GroupMetadataValue; ``members``: id → subscription and assignment bytes."""
     flexible = version >= 4
-    text = compact if flexible else string
+    text = compact_bytes if flexible else string
     data = pack(">h", version) + text(protocol_type) + pack(">i", generation) + text(protocol)
     data += text(next(iter(members), None))
     data += pack(">q", 1000) if version >= 2 else b""
@@ -157,5 +157,9 @@ def group_value(
         data += text(f"client-{member_id}") + text("/127.0.0.1")
         data += pack(">i", 300_000) if version >= 1 else b""
         data += pack(">i", 10_000)
-        data += compact(metadata) + compact(assigned) + b"\x00" if flexible else prefixed(metadata) + prefixed(assigned)
+        data += (
+            compact_bytes(metadata) + compact_bytes(assigned) + b"\x00"
+            if flexible
+            else prefixed(metadata) + prefixed(assigned)
+        )
     return data + (b"\x00" if flexible else b"")

@@ -15,25 +15,25 @@ from streaming.kafka.topics import ensure_topics
 from streaming.process.children import Child, Children
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.serving import Serve
 
 #: Timeout in seconds until consumers have their partitions, on a busy machine.
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 #: Quiet time in seconds: longer than a consumer takes to restart on a busy machine.
-QUIET = 15
+QUIET_SECONDS = 15
 
 #: Prefix of the ids of further groups.
-NEIGHBOURS = "pipeline"
+FURTHER_GROUPS_PREFIX = "pipeline"
 
 
 @dataclass
-class Arrivals(threading.Thread):
+class DiffArrivals(threading.Thread):
     """Reads the group's diffs from the diff topic and records when each diff became readable."""
 
     serve: Serve
     group: str
-    seen: list[tuple[float, Diff]] = field(default_factory=list)
+    arrived_records: list[tuple[float, Diff]] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Arrivals(threading.Thread):
             while not self.ending.is_set():
                 record = reader.poll(0.01)
                 if record is not None and record.diff.group_id == self.group:
-                    self.seen.append((time.monotonic(), record.diff))
+                    self.arrived_records.append((time.monotonic(), record.diff))
 
     __hash__ = threading.Thread.__hash__
 
@@ -55,7 +55,7 @@ class StoryArrivals(threading.Thread):
     """Reads episodes and incidents from their topics, and stores each with its arrival time on this machine's clock."""
 
     serve: Serve
-    seen: list[tuple[float, Episode | Incident]] = field(default_factory=list)
+    arrived_records: list[tuple[float, Episode | Incident]] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -70,23 +70,23 @@ class StoryArrivals(threading.Thread):
                 for message in reader.poll(0.01, 100):
                     value = message.value()
                     if value is not None:
-                        self.seen.append((time.time(), topics[message.topic() or ""](value)))
+                        self.arrived_records.append((time.time(), topics[message.topic() or ""](value)))
 
     __hash__ = threading.Thread.__hash__
 
 
 @dataclass
-class Stage:
+class PageStage:
     """A broker, a collector, a Spark job, the feed, and the consumers of one group."""
 
     serve: Serve
     group: str
     topic: str
     folder: Path
-    arrivals: Arrivals
+    arrivals: DiffArrivals
     story_arrivals: StoryArrivals
     children: Children
-    neighbours: Children
+    further_groups: Children
     collector: Child
     stream: Child
     consumers: dict[str, Child] = field(default_factory=dict)
@@ -106,61 +106,65 @@ class Stage:
             output=self.folder / f"{name}.jsonl",
         )
 
-    def bounce(self, name: str) -> None:
+    def restart_consumer(self, name: str) -> None:
         """Restart a consumer and wait until it owns partitions again."""
         before = self.ids(name)
         self.consumers[name].terminate()
         self.consumers[name].wait()
         self.join(name)
-        eventually(lambda: self.settled() and not self.ids(name) & before, timeout=PATIENCE)
+        eventually(lambda: self.settled() and not self.ids(name) & before, timeout=TIMEOUT_SECONDS)
 
     def ids(self, name: str) -> set[str]:
         """Return the member ids of a consumer in the newest diff of the group."""
-        members = self.arrivals.seen[-1][1].members
+        members = self.arrivals.arrived_records[-1][1].members
         return {member_id for member_id, member in members.items() if member.present and member.client_id == name}
 
     def settle(self) -> None:
         """Wait until every consumer owns partitions; fail at once if a consumer's process has ended."""
-        eventually(self.settled, timeout=PATIENCE)
+        eventually(self.settled, timeout=TIMEOUT_SECONDS)
 
     def settled(self) -> bool:
         """Return true if in the newest diff each consumer owns partitions and every partition has an owner."""
         self.children.check()
         for consumer in self.consumers.values():
             consumer.check()
-        if not self.arrivals.seen:
+        if not self.arrivals.arrived_records:
             return False
-        diff = self.arrivals.seen[-1][1]
+        diff = self.arrivals.arrived_records[-1][1]
         owners = sum(bool(member.kept or member.assigned) for member in diff.members.values())
         return not diff.unassigned and owners == len(self.consumers)
 
 
 @contextmanager
-def staged(broker: Kafka, folder: Path) -> Iterator[Stage]:
+def run_page_stage(broker: Kafka, folder: Path) -> Iterator[PageStage]:
     """Run a broker, the monitor with its page, and three consumers that own partitions."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    topic, group = unique("orders"), unique("checkout")
+    topic, group = unique_name("orders"), unique_name("checkout")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 12, 1)])[topic].result(20)
     with (
-        Serve(broker.bootstrap_servers, f"{unique('page')}.", folder) as serve,
+        Serve(broker.bootstrap_servers, f"{unique_name('page')}.", folder) as serve,
         Children() as children,
-        Children() as neighbours,
+        Children() as further_groups,
     ):
         ensure_topics(serve.settings)
         common = [*("--bootstrap-servers", broker.bootstrap_servers), *("--topic-prefix", serve.settings.topics.prefix)]
         log = getattr(getattr(broker, "broker", None), "log_path", None)
-        options = ["--include-group", rf"({group}|{NEIGHBOURS}-\d)", *(("--coordinator-log", str(log)) if log else ())]
+        options = [
+            "--include-group",
+            rf"({group}|{FURTHER_GROUPS_PREFIX}-\d)",
+            *(("--coordinator-log", str(log)) if log else ()),
+        ]
         collector = children.add(
             Child("collector", ["streaming", "collect", *common, *options], log=folder / "collect.log")
         )
         job = ["streaming", "stream", *common, "--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
-        job += ["--episode-quiet", str(QUIET)]
+        job += ["--episode-quiet", str(QUIET_SECONDS)]
         stream = children.add(Child("job", job, log=folder / "stream.log"))
-        stage = Stage(
-            *(serve.start(), group, topic, folder, Arrivals(serve, group), StoryArrivals(serve)),
-            *(children, neighbours, collector, stream),
+        stage = PageStage(
+            *(serve.start(), group, topic, folder, DiffArrivals(serve, group), StoryArrivals(serve)),
+            *(children, further_groups, collector, stream),
         )
         for name in ("c1", "c2", "c3"):
             stage.join(name)

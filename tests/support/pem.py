@@ -21,8 +21,8 @@ def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> P
     return made
 
 
-def signed(folder: Path, name: str, signer: str) -> Path:
-    """Write a certificate of ``name`` for 127.0.0.1, signed by ``signer``, to ``name.pem``; its key to ``name.key``."""
+def signed_certificate(folder: Path, name: str, issuer_name: str) -> Path:
+    """Write a certificate for 127.0.0.1, signed by ``issuer_name``, to ``name.pem``; its key to ``name.key``."""
     made, request, names = (folder / f"{name}.{kind}" for kind in ("pem", "csr", "cnf"))
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(
@@ -31,7 +31,7 @@ def signed(folder: Path, name: str, signer: str) -> Path:
     )
     openssl(
         *("x509", "-req", "-days", "2", "-in", str(request), "-out", str(made)),
-        *("-CA", str(folder / f"{signer}.pem"), "-CAkey", str(folder / f"{signer}.key"), "-CAcreateserial"),
+        *("-CA", str(folder / f"{issuer_name}.pem"), "-CAkey", str(folder / f"{issuer_name}.key"), "-CAcreateserial"),
         *("-extfile", str(names)),
     )
     return made

@@ -15,20 +15,20 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.wait import eventually
 
 #: The error that DescribeGroups returns for a group without a coordinator.
-AWAY = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
+NO_COORDINATOR_ERROR = KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "no coordinator")
 #: Partitions of the topic ``t`` by member, for a group of one member and for a group of two.
-ONE = {"a": [("t", 0), ("t", 1)]}
-TWO = {"a": [("t", 0)], "b": [("t", 1)]}
+ONE_MEMBER = {"a": [("t", 0), ("t", 1)]}
+TWO_MEMBERS = {"a": [("t", 0)], "b": [("t", 1)]}
 
 
-class Polling:
+class PollingThread:
     """A collector in a thread; the end of the block stops the collector cleanly."""
 
     def __init__(self, **collect: Any) -> None:
-        quick = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
+        quick_settings = {"poll_quick_ms": 50, "poll_interval_ms": 200, "poll_requests_per_second": 1000}
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers="memory:1"),
-            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick, **collect}),
+            collect=CollectSettings(**{"by": "polling", "metadata_interval_ms": 100, **quick_settings, **collect}),
         )
         self._stop, self._registry = threading.Event(), CollectorRegistry()
         self._collector = PollingCollector(self.settings, self._stop, PollMetrics(self._registry))

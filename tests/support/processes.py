@@ -36,11 +36,11 @@ def alive(pid: int) -> bool:
 def children(pid: int) -> list[int]:
     """Return the process ids of a process's children."""
     pids = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat_file in Path("/proc").glob("[0-9]*/stat"):
         try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            parent = int(stat_file.read_text().rpartition(")")[2].split()[1])
         except OSError:  # the process has ended by now
             continue
         if parent == pid:
-            pids.append(int(stat.parent.name))
+            pids.append(int(stat_file.parent.name))
     return pids

@@ -9,7 +9,7 @@ from typing import Self, cast
 
 from streaming.collect.coordinator.schema import Reader
 from tests.support.offsets_topic import prefixed, string
-from tests.support.wait import PATIENCE, eventually
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 _FIND_COORDINATOR = 10
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
@@ -33,7 +33,7 @@ class RawConnection:
     The broker processes one request after the other: a request that waits delays all later ones.
     """
 
-    def __init__(self, servers: str, timeout: float = PATIENCE) -> None:
+    def __init__(self, servers: str, timeout: float = TIMEOUT_SECONDS) -> None:
         host, _, port = servers.partition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=timeout)
 

@@ -24,11 +24,11 @@ ASSIGNORS: tuple[dict[str, Any], ...] = (
     {"migrates": True},
 )
 #: Pairs for observed groups: the assignor, and True if the group has epochs.
-OBSERVED = (("range", False), ("cooperative-sticky", False), ("uniform", True))
+OBSERVED_PROTOCOLS = (("range", False), ("cooperative-sticky", False), ("uniform", True))
 KINDS = ("member.joined", "member.left", "member.fenced", "member.subscription_changed", "topic.partitions_changed")
 
 
-class AnyGroup(Log):
+class RandomGroup(Log):
     """One random group; in a ``plain`` group all members have the same subscription."""
 
     session_timeout_ms = 45_000
@@ -39,7 +39,7 @@ class AnyGroup(Log):
         self.random = Random(f"{seed}/{name}")
         self.sort = sort
         self.fields = ASSIGNORS[number % len(ASSIGNORS)]
-        self.assignor, self.epoch = OBSERVED[number % len(OBSERVED)]
+        self.assignor, self.epoch = OBSERVED_PROTOCOLS[number % len(OBSERVED_PROTOCOLS)]
         self.plain = self.random.random() < 0.5
         self.names = [f"topic-{index}" for index in range(self.random.choice((1, 1, 2, 3, 5)))]
         self.random.shuffle(self.names)
@@ -47,7 +47,7 @@ class AnyGroup(Log):
         self.observed = sort == "observed"
         self.members: dict[str, str | None] = {}
         self.shares: dict[str, Partitions] = {}
-        self.born = self.generation = 0
+        self.groups_created = self.generation = 0
         self.clock = 1_700_000_000_000
         self.last_heartbeats: dict[str, int] = {}
         self.history: list[Event] = []
@@ -62,21 +62,21 @@ class AnyGroup(Log):
         return event
 
     def _next(self) -> Event:  # noqa: PLR0911 - one return a kind of event
-        roll = self.random.random()
+        chance = self.random.random()
         if self.count == 0:
             return self._counts(self.names)
-        if roll < 0.06 and self.history:
+        if chance < 0.06 and self.history:
             return self.random.choice(self.history)
-        if roll < 0.09:
+        if chance < 0.09:
             return self._counts(self.random.sample(self.names, self.random.randint(1, len(self.names))))
-        if roll < 0.094:
+        if chance < 0.094:
             return self._deleted()
-        if roll < 0.1:
+        if chance < 0.1:
             return self.acknowledge(self._random_member(), owned={"topic-0": [0]})
-        if self.sort == "mixed" and roll < 0.11:
+        if self.sort == "mixed" and chance < 0.11:
             self.observed = True
-        if self.observed and (self.sort == "observed" or roll < 0.6):
-            return self._hint(roll) if roll < 0.2 else self._observe()
+        if self.observed and (self.sort == "observed" or chance < 0.6):
+            return self._leave_fence_or_join(chance) if chance < 0.2 else self._observe()
         return self._member_event()
 
     def _counts(self, names: list[str]) -> Event:
@@ -117,63 +117,65 @@ class AnyGroup(Log):
         )
 
     def _member_event(self) -> Event:
-        roll = self.random.random()
-        if not self.members or (roll < 0.4 and len(self.members) < self.most):
-            self.born += 1
+        chance = self.random.random()
+        if not self.members or (chance < 0.4 and len(self.members) < self.most):
+            self.groups_created += 1
             kind = "c" if self.plain else self.random.choice(("c", "ç"))
-            instance = f"i{self.born}" if self.random.random() < 0.1 else None
-            return self._join(f"{kind}-{self.born:03d}", instance)
-        if roll < 0.5:
+            instance = f"i{self.groups_created}" if self.random.random() < 0.1 else None
+            return self._join(f"{kind}-{self.groups_created:03d}", instance)
+        if chance < 0.5:
             member_id = self._random_member()
             beat = self.beat(member_id, generation=self.random.randint(0, 9))
             self.last_heartbeats[member_id] = beat.data.timestamp
             return beat
-        if roll < 0.53 and self.last_heartbeats:
+        if chance < 0.53 and self.last_heartbeats:
             member_id = self.random.choice(list(self.last_heartbeats))
             last_heartbeat = self.last_heartbeats[member_id] - (self.random.random() < 0.3)
             return self.fence(member_id, reason="session timeout", last_heartbeat=last_heartbeat)
-        if roll < 0.56:
+        if chance < 0.56:
             return self.subscribe(self._random_member(), *self._subscription())
-        if roll < 0.62:
+        if chance < 0.62:
             old = self.random.choice(list(self.members))
             instance = self.members.pop(old)
-            self.born += 1
-            return self._join(f"c-{self.born:03d}" if instance else old, instance)
+            self.groups_created += 1
+            return self._join(f"c-{self.groups_created:03d}" if instance else old, instance)
         member_id = self._random_member()
         instance = self.members.pop(member_id, None)
         leave = self.random.choice((self.leave, self.fence))
         reason = self.random.choice((None, "", 'schläft "tief"'))
         return leave(member_id, reason=reason, group_instance_id=instance)
 
-    def _hint(self, roll: float) -> Event:
-        if roll < 0.15:
+    def _leave_fence_or_join(self, chance: float) -> Event:
+        if chance < 0.15:
             return self.random.choice((self.leave, self.fence))(self._random_member(), reason="told")
         return self.join(self._random_member(), *self.names)
 
     def _observe(self) -> Event:
         """Return a snapshot of the group; generation, members and assignments may or may not have changed."""
-        roll = self.random.random()
+        chance = self.random.random()
         self.generation += self.random.choice((0, 0, 1) if self.epoch else (0, 1, 1, 1, 2))
-        if roll < 0.3 and len(self.members) < self.most:
-            self.born += 1
-            self.members[f"c-{self.born:03d}"] = f"i{self.born}" if self.random.random() < 0.2 else None
-        elif roll < 0.5 and self.members:
+        if chance < 0.3 and len(self.members) < self.most:
+            self.groups_created += 1
+            self.members[f"c-{self.groups_created:03d}"] = (
+                f"i{self.groups_created}" if self.random.random() < 0.2 else None
+            )
+        elif chance < 0.5 and self.members:
             self.members.pop(self.random.choice(list(self.members)))
-        elif roll < 0.55 and self.members:
+        elif chance < 0.55 and self.members:
             old = self.random.choice(list(self.members))
             instance = self.members.pop(old)
-            self.born += 1
-            self.members[f"c-{self.born:03d}"] = instance
+            self.groups_created += 1
+            self.members[f"c-{self.groups_created:03d}"] = instance
         ids = list(self.members)
         self.shares = {member_id: self.shares.get(member_id, {}) for member_id in ids}
-        if roll < 0.8 and ids:
+        if chance < 0.8 and ids:
             share: dict[str, Partitions] = {member_id: {} for member_id in ids}
             for name in self.names:
                 for partition in range(6):
                     if self.random.random() < 0.9:
                         share[self.random.choice(ids)].setdefault(name, []).append(partition)
             self.shares = share
-        if roll > 0.97 and ids:
+        if chance > 0.97 and ids:
             for share in self.shares.values():
                 share.pop("unknown", None)  # a partition has one owner
             self.shares[ids[0]] = {"unknown": [0], **self.shares[ids[0]]}
@@ -198,19 +200,19 @@ class AnyGroup(Log):
 def records(sort: str, count: int, seed: int = 1) -> Iterator[Record]:
     """Yield a log of interleaved groups of the kind ``sort``, with 1 % damaged records."""
     rng = Random(f"{seed}/{sort}")
-    groups = [AnyGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
+    groups = [RandomGroup(f"{sort}-{number}-ü", sort, number, seed) for number in range(max(12, count // 400))]
     for offset in range(count):
         key, value, headers = encode_event(rng.choice(groups).next())
-        roll = rng.random()
-        if roll < 0.002:
+        chance = rng.random()
+        if chance < 0.002:
             value = value[: rng.randrange(len(value))]
-        elif roll < 0.004:
+        elif chance < 0.004:
             key = rng.choice((b"another", b"\xff"))
-        elif roll < 0.006:
+        elif chance < 0.006:
             value = value.replace(b'"timestamp":', b'"timestamp":9223372036854775')
-        elif roll < 0.008:
+        elif chance < 0.008:
             headers = [(name, b"\xff" if name == "ce_id" else data) for name, data in headers]
-        elif roll < 0.01:
+        elif chance < 0.01:
             headers = [(name, b"member.unknown" if name == "ce_type" else data) for name, data in headers]
         yield Record.of(offset % 4, offset, key, value, headers)
 
@@ -219,7 +221,7 @@ def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """Return ``count`` interleaved events of ``groups`` groups of all kinds, with session timeouts of an hour."""
     rng = Random(seed)
     random_groups = [
-        AnyGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
+        RandomGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
     ]
     for group in random_groups:
         group.session_timeout_ms = 3_600_000

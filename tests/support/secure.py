@@ -26,9 +26,9 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.runtime import free_ports
 from streaming.settings.connection import KafkaSettings
 from tests.support.identity_provider import AUDIENCE, ISSUER, SCOPE, IdentityProvider, identity_provider
-from tests.support.kafka import unique
-from tests.support.pem import certificate, signed
-from tests.support.wait import PATIENCE
+from tests.support.kafka import unique_name
+from tests.support.pem import certificate, signed_certificate
+from tests.support.wait import TIMEOUT_SECONDS
 
 _OPERATIONS = {"DescribeConfigs": "DESCRIBE_CONFIGS"}
 _SECURITY = "org.apache.kafka.common.security"
@@ -43,10 +43,10 @@ MECHANISMS = tuple(_LISTENERS.values())
 
 
 @dataclass(frozen=True)
-class Secure:
-    """The broker's addresses: ``clear`` (plaintext) for the superuser, ``listeners`` by mechanism for all users."""
+class SecuredBroker:
+    """The broker's addresses: ``plaintext_address`` for the superuser, ``listeners`` by mechanism for all users."""
 
-    clear: str
+    plaintext_address: str
     listeners: dict[str, str]
     folder: Path
     provider: IdentityProvider
@@ -87,7 +87,7 @@ class Secure:
     def certificate(self, user: str) -> Path:
         """Return the path of the user's certificate, created on first use together with the user's key."""
         pem = self.folder / f"{user}.pem"
-        return pem if pem.exists() else signed(self.folder, user, "authority")
+        return pem if pem.exists() else signed_certificate(self.folder, user, "authority")
 
     def principal(self, user: str, mechanism: str = "SCRAM-SHA-512") -> str:
         return f"User:CN={user}" if mechanism == "certificate" else f"User:{user}"
@@ -96,36 +96,38 @@ class Secure:
 class _Broker(EmbeddedBroker):
     """A broker with fixed ports, because the properties of its listeners contain the ports."""
 
-    fixed: tuple[int, int] = (0, 0)
+    fixed_ports: tuple[int, int] = (0, 0)
 
     def _choose_ports(self) -> tuple[int, int]:
-        return self.fixed
+        return self.fixed_ports
 
 
 @contextmanager
-def secure_broker(folder: Path) -> Iterator[Secure]:
+def secure_broker(folder: Path) -> Iterator[SecuredBroker]:
     """Run the broker and the identity provider; their certificates are stored in ``folder``."""
     certificate(folder, "authority")
     certificate(folder, "other")
-    broker_pem = signed(folder, "broker", "authority")
+    broker_pem = signed_certificate(folder, "broker", "authority")
     keystore = folder / "keystore.pem"
     keystore.write_text(broker_pem.with_suffix(".key").read_text() + broker_pem.read_text())
     with identity_provider(IdentityProvider(dict(PASSWORDS)), keystore) as provider:
-        clear, controller, *ports = free_ports(5)
+        plaintext_address, controller, *ports = free_ports(5)
         keys = provider.write_keys(folder / "jwks.json").as_uri()
-        with _broker(folder, (clear, controller), dict(zip(MECHANISMS, ports, strict=True)), keys) as broker:
+        with _broker(
+            folder, (plaintext_address, controller), dict(zip(MECHANISMS, ports, strict=True)), keys
+        ) as broker:
             listeners = {name: f"127.0.0.1:{port}" for name, port in zip(MECHANISMS, ports, strict=True)}
-            secure = Secure(broker.bootstrap_servers, listeners, folder, provider)
-            give_passwords(secure.clear, PASSWORDS)
-            yield secure
+            secured_broker = SecuredBroker(broker.bootstrap_servers, listeners, folder, provider)
+            set_passwords(secured_broker.plaintext_address, PASSWORDS)
+            yield secured_broker
 
 
-def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
-    scram, oauth, mutual = (f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items())
-    clear = f"PLAINTEXT://127.0.0.1:{fixed[0]}"
+def _broker(folder: Path, fixed_ports: tuple[int, int], ports: dict[str, int], keys: str) -> EmbeddedBroker:
+    scram, oauth, mutual_tls = (f"{name}://127.0.0.1:{ports[mechanism]}" for name, mechanism in _LISTENERS.items())
+    plaintext_address = f"PLAINTEXT://127.0.0.1:{fixed_ports[0]}"
     properties = {
-        "listeners": f"{clear},CONTROLLER://127.0.0.1:{fixed[1]},{scram},{oauth},{mutual}",
-        "advertised.listeners": f"{clear},{scram},{oauth},{mutual}",
+        "listeners": f"{plaintext_address},CONTROLLER://127.0.0.1:{fixed_ports[1]},{scram},{oauth},{mutual_tls}",
+        "advertised.listeners": f"{plaintext_address},{scram},{oauth},{mutual_tls}",
         "listener.security.protocol.map": (
             "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SCRAM:SASL_SSL,OAUTH:SASL_SSL,MUTUAL:SSL"
         ),
@@ -153,42 +155,46 @@ def _broker(folder: Path, fixed: tuple[int, int], ports: dict[str, int], keys: s
     # Since Kafka 4.0 keys are only read from locations that this setting names.
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys}"
     broker = _Broker(properties=properties, jvm_options=[allowed])
-    broker.fixed = fixed
+    broker.fixed_ports = fixed_ports
     return broker
 
 
-def give_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
+def set_passwords(bootstrap_servers: str, passwords: Mapping[str, str]) -> None:
     """Set these SCRAM users' passwords; open connections keep working with the old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    upsertions = [UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()]
-    for future in admin.alter_user_scram_credentials(upsertions).values():
-        future.result(PATIENCE)
+    credential_changes = [
+        UserScramCredentialUpsertion(user, info, password.encode()) for user, password in passwords.items()
+    ]
+    for future in admin.alter_user_scram_credentials(credential_changes).values():
+        future.result(TIMEOUT_SECONDS)
 
 
-def allow(secure: Secure, principal: str, *permissions: Permission) -> None:
+def allow(secured_broker: SecuredBroker, principal: str, *permissions: Permission) -> None:
     """Grant permissions as the superuser."""
-    admin = AdminClient({"bootstrap.servers": secure.clear})  # keep it: responses only arrive while it exists
-    for future in admin.create_acls([_acl(principal, permission) for permission in permissions]).values():
-        future.result(PATIENCE)
+    admin = AdminClient(
+        {"bootstrap.servers": secured_broker.plaintext_address}
+    )  # keep it: responses only arrive while it exists
+    for future in admin.create_acls([_acl_binding(principal, permission) for permission in permissions]).values():
+        future.result(TIMEOUT_SECONDS)
 
 
-def forbid(secure: Secure, principal: str, permission: Permission) -> None:
+def forbid(secured_broker: SecuredBroker, principal: str, permission: Permission) -> None:
     """Revoke a permission as the superuser."""
-    admin = AdminClient({"bootstrap.servers": secure.clear})
-    for future in admin.delete_acls([_acl(principal, permission, AclBindingFilter)]).values():
-        assert len(future.result(PATIENCE)) == 1
+    admin = AdminClient({"bootstrap.servers": secured_broker.plaintext_address})
+    for future in admin.delete_acls([_acl_binding(principal, permission, AclBindingFilter)]).values():
+        assert len(future.result(TIMEOUT_SECONDS)) == 1
 
 
-def new_topic(secure: Secure, partitions: int) -> str:
+def new_topic(secured_broker: SecuredBroker, partitions: int) -> str:
     """Create a topic with a unique name and return the name."""
-    name = unique("topic")
-    admin = AdminClient({"bootstrap.servers": secure.clear})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
+    name = unique_name("topic")
+    admin = AdminClient({"bootstrap.servers": secured_broker.plaintext_address})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_SECONDS)
     return name
 
 
-def _acl(principal: str, permission: Permission, kind: type[AclBinding] = AclBinding) -> AclBinding:
+def _acl_binding(principal: str, permission: Permission, kind: type[AclBinding] = AclBinding) -> AclBinding:
     return kind(
         ResourceType[permission.resource.replace("-", "_").upper()],
         permission.name,

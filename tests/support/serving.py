@@ -13,12 +13,12 @@ from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff
 from streaming.settings.config import load
-from tests.support.command import Running
+from tests.support.command import RunningCommand
 from tests.support.feed import message
-from tests.support.wait import PATIENCE, eventually
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 
-class Serve(Running):
+class Serve(RunningCommand):
     """A server over a cluster; a test may kill the server and restart it with the same port and history."""
 
     def __init__(self, bootstrap_servers: str, prefix: str, folder: Path, *options: str) -> None:
@@ -38,13 +38,13 @@ class Serve(Running):
             self.await_status("/health", 200)
         return self
 
-    def start_with(self, diffs: Iterable[Diff]) -> Self:
+    def start_with_diffs(self, diffs: Iterable[Diff]) -> Self:
         """Publish diffs to the server's topic, start the server, and wait until it has read these diffs."""
         Publisher(self).put(diffs)
         self.start().await_status("/ready", 200)
         return self
 
-    def await_status(self, path: str, status: int, seconds: float = PATIENCE) -> None:
+    def await_status(self, path: str, status: int, seconds: float = TIMEOUT_SECONDS) -> None:
         """Wait until a path responds with this HTTP status."""
 
         def has_status() -> bool:
@@ -58,7 +58,7 @@ class Serve(Running):
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Return status and body of the server's response to a GET request."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_SECONDS)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -100,7 +100,7 @@ class Publisher:
     def put(self, diffs: Iterable[Diff]) -> None:
         for diff in diffs:
             self.producer.produce(self.topic, **message(diff))
-        self.producer.flush(PATIENCE)
+        self.producer.flush(TIMEOUT_SECONDS)
 
 
 class Follower(threading.Thread):

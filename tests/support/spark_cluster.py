@@ -19,7 +19,7 @@ _LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
 
 
 @dataclass(frozen=True)
-class Worker:
+class SparkWorker:
     """A worker of a standalone Spark cluster: its process and the processes that it starts."""
 
     process: SupervisedProcess
@@ -44,7 +44,7 @@ class Cluster:
     """A standalone Spark cluster: the master's address, and the workers."""
 
     url: str
-    workers: list[Worker]
+    workers: list[SparkWorker]
 
     @property
     def executors(self) -> list[int]:
@@ -87,7 +87,7 @@ def standalone(python: Path, folder: Path, workers: int = 2) -> Iterator[Cluster
         for number in range(workers):
             log = folder / f"worker-{number}.log"
             room = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
-            cluster.workers.append(Worker(start("Worker", log, "--port", "0", *room, url)))
+            cluster.workers.append(SparkWorker(start("Worker", log, "--port", "0", *room, url)))
             wait_for_line(log, "Successfully registered with master")
         stack.callback(lambda: [kill(pid) for pid in cluster.executors])
         yield cluster

@@ -22,10 +22,10 @@ from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from tests.support.command import command
 from tests.support.histories import Topic
-from tests.support.kafka import Kafka, eventually, read, unique
+from tests.support.kafka import Kafka, eventually, read, unique_name
 from tests.support.processes import children
 from tests.support.pure_stream import by_key, run
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 #: A record as readers see it: value and headers.
 Row = tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -48,7 +48,9 @@ class Job:
         self.quiet_seconds = 86_400
         self.settings = Settings(
             kafka=KafkaSettings(bootstrap_servers=kafka.bootstrap_servers),
-            topics=TopicSettings(prefix=prefix or f"{unique('job')}.", partitions=partitions, replication_factor=1),
+            topics=TopicSettings(
+                prefix=prefix or f"{unique_name('job')}.", partitions=partitions, replication_factor=1
+            ),
         )
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
@@ -97,14 +99,14 @@ class Job:
 
     def start(self, *options: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run the job to its end. ``path``: first entry of PYTHONPATH for all Python processes of the job."""
-        ours = {} if path is None else {"PYTHONPATH": str(path)}
+        path_variables = {} if path is None else {"PYTHONPATH": str(path)}
         return subprocess.run(
             self.command(*options),
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
-            env={**(self.environment or os.environ), **ours},
+            env={**(self.environment or os.environ), **path_variables},
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
@@ -140,13 +142,15 @@ class Job:
 
     def count(self, topic: str) -> int:
         """Return the number of records in a topic."""
-        consumer = Consumer({"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique("reader")})
+        consumer = Consumer(
+            {"bootstrap.servers": self.settings.kafka.bootstrap_servers, "group.id": unique_name("reader")}
+        )
 
         def ends() -> int | None:
             try:
-                partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
+                partitions = consumer.list_topics(topic, timeout=TIMEOUT_SECONDS).topics[topic].partitions
                 return sum(
-                    consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=PATIENCE)[1]
+                    consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=TIMEOUT_SECONDS)[1]
                     for number in partitions
                 )
             except KafkaException:  # a new topic has no leader yet, or a broker is unavailable
@@ -170,7 +174,7 @@ def expected(job: Job, log: Topic) -> dict[str, dict[bytes | None, list[Row]]]:
     return output
 
 
-def compacted(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
+def newest_records_by_key(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, list[Row]]:
     """Return the last record of each key, as compaction keeps it."""
     return {key: records[-1:] for key, records in rows.items()}
 
@@ -179,11 +183,11 @@ def without_repeats(rows: dict[bytes | None, list[Row]]) -> dict[bytes | None, l
     """Return the records with each ``ce_id`` once; repeats of a ``ce_id`` must be equal byte by byte."""
     result: dict[bytes | None, list[Row]] = {}
     for key, records in rows.items():
-        seen: dict[bytes | None, Row] = {}
+        newest_rows: dict[bytes | None, Row] = {}
         for row in records:
-            first = seen.setdefault(dict(row[1])["ce_id"], row)
+            first = newest_rows.setdefault(dict(row[1])["ce_id"], row)
             assert first == row
-        result[key] = list(seen.values())
+        result[key] = list(newest_rows.values())
     return result
 
 
@@ -192,7 +196,7 @@ def problems(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if " INFO " not in line]
 
 
-def write_in_pieces(job: Job, log: Topic, stop: threading.Event) -> None:
+def write_with_pauses(job: Job, log: Topic, stop: threading.Event) -> None:
     """Write the log in a hundred pieces with pauses, each partition in order; once ``stop`` is set, without pauses."""
     longest = max(map(len, log))
     step = max(1, longest // 100)
@@ -205,11 +209,11 @@ def behind(job: Job) -> int:
     """Return the number of events in the log that the checkpoint's newest batch does not include."""
     offsets = {int(file.name): file for file in (job.checkpoint / "offsets").glob("[0-9]*")}
     membership = job.settings.topics.membership
-    reached = 0
+    written_share = 0
     for line in offsets[max(offsets)].read_text().splitlines() if offsets else ():
         if f'"{membership}"' in line:
-            reached = sum(json.loads(line)[membership].values())
-    return job.count(membership) - reached
+            written_share = sum(json.loads(line)[membership].values())
+    return job.count(membership) - written_share
 
 
 def processes_of(driver: int) -> dict[str, list[int]]:

@@ -36,7 +36,9 @@ class _Eager:
         if not self.members:
             self.join(self.chance.randint(1, 3))
             return
-        action = self.chance.choice([self.come, self.leave, self.crash, self.restart, self.bounce, self.away])
+        action = self.chance.choice(
+            [self.join_new_member, self.leave, self.crash, self.restart, self.restart_static_member, self.away]
+        )
         action()
 
     def new(self, count: int) -> list[str]:
@@ -44,10 +46,10 @@ class _Eager:
         return [f"m{self.named - place}" for place in range(count)]
 
     def join(self, count: int) -> None:
-        self.round(self.line.now, come=self.new(count))
+        self.round(self.line.now, new_members=self.new(count))
 
-    def come(self) -> None:
-        self.round(self.line.now, come=self.new(1))
+    def join_new_member(self) -> None:
+        self.round(self.line.now, new_members=self.new(1))
 
     def leave(self) -> None:
         count = self.chance.choice([1, len(self.members)])
@@ -58,25 +60,25 @@ class _Eager:
     def crash(self, begin: int | None = None) -> None:
         """Crash these members; the coordinator removes them when their sessions time out."""
         count = self.chance.choice([1, len(self.members)])
-        died = self.line.now
-        over = (died if begin is None else begin) + SESSION_MS
-        gone = dict.fromkeys(self.chance.sample(self.members, count), (died, over, False))
+        crashed_at = self.line.now
+        over = (crashed_at if begin is None else begin) + SESSION_MS
+        gone = dict.fromkeys(self.chance.sample(self.members, count), (crashed_at, over, False))
         self.round(over, gone=gone)
 
     def restart(self) -> None:
         """Restart all members: they crash and rejoin under new ids before their old sessions time out."""
-        died = self.line.now
-        back = died + self.chance.randint(200, SESSION_MS - 1)
-        gone = dict.fromkeys(self.members, (died, died + SESSION_MS, False))
-        self.round(back, gone=gone, come=self.new(len(gone)), joined=died + SESSION_MS)
+        crashed_at = self.line.now
+        back = crashed_at + self.chance.randint(200, SESSION_MS - 1)
+        gone = dict.fromkeys(self.members, (crashed_at, crashed_at + SESSION_MS, False))
+        self.round(back, gone=gone, new_members=self.new(len(gone)), joined=crashed_at + SESSION_MS)
 
-    def bounce(self) -> None:
+    def restart_static_member(self) -> None:
         """Bounce a static member within its session: the coordinator writes the generation again with the new id."""
-        died = self.line.now
+        crashed_at = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)
         for partition in held:
-            self.line.stop(partition, died, fenced=at, commits=False)
+            self.line.stop(partition, crashed_at, fenced=at, commits=False)
         new = f"{old.partition('#')[0]}#{self.named}"
         self.named += 1
         self.members[self.members.index(old)] = new
@@ -102,7 +104,7 @@ class _Eager:
         self,
         requested_at: int,
         *,
-        come: list[str] | None = None,
+        new_members: list[str] | None = None,
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
@@ -110,7 +112,7 @@ class _Eager:
 
         Args:
             requested_at: time at which the members were requested to rejoin.
-            come: the members that join.
+            new_members: the members that join.
             gone: for each removed member: when it stopped consuming, when it was removed, and whether it committed at
                 its end.
             joined: earliest time at which all new members have joined.
@@ -129,10 +131,10 @@ class _Eager:
                 line.stop(partition, stops[member], fenced=fenced, commits=commits)
             if member in stays:
                 line.callbacks.append((stops[member], member, -1, revoked, []))
-        self.members = sorted([*stays, *(come or [])])
+        self.members = sorted([*stays, *(new_members or [])])
         self.generation += 1
         line.now = ready + self.chance.randint(0, 40)
-        line.joins[self.generation] = (requested_at if stays and (come or gone) else None), ready
+        line.joins[self.generation] = (requested_at if stays and (new_members or gone) else None), ready
         shares = self.shares()
         for member in self.members:
             at = line.now + self.chance.choice([1, 50, 800, 3000])
@@ -183,7 +185,7 @@ class _Cooperative(_Eager):
         self,
         requested_at: int,
         *,
-        come: list[str] | None = None,
+        new_members: list[str] | None = None,
         gone: dict[str, tuple[int, int, bool]] | None = None,
         joined: int = 0,
     ) -> None:
@@ -192,7 +194,7 @@ class _Cooperative(_Eager):
         for member, (stopped, fenced, commits) in gone.items():
             for partition in line.held(member):
                 line.stop(partition, stopped, fenced=fenced, commits=commits)
-        self.members = sorted([*(member for member in self.members if member not in gone), *(come or [])])
+        self.members = sorted([*(member for member in self.members if member not in gone), *(new_members or [])])
         wanted = {partition: member for member, share in super().shares().items() for partition in share}
         before = {partition: member for partition, member in self.owners.items() if member in self.members}
         self.owners = {
@@ -209,7 +211,7 @@ class _Cooperative(_Eager):
                 revoked_at + self.chance.randint(1, 500),
                 fenced=revoked_at + 600,
                 commits=True,
-                taken=revoked_at,
+                taken_at=revoked_at,
             )
         self.owners = wanted
         self._generation(revoked_at + self.chance.randint(600, 3000), before)
@@ -238,12 +240,21 @@ def epochs(chance: Random) -> Timeline:
     """Return the timeline of a KIP-848 group, in which heartbeats revoke and assign partitions."""
     line = Timeline(chance, chance.randint(1, 4))
     group = _Epochs(line)
-    group.come()
+    group.join_new_member()
     for _ in range(chance.randint(1, 6)):
-        group.beats(chance.choice([0, 2, 30]))
+        group.send_heartbeats(chance.choice([0, 2, 30]))
         line.wait(*chance.choice([(50, 300), (500, 5000), (5000, 40_000)]))
-        chance.choice([group.come, group.come, group.leave, group.crash, group.away, group.bounce])()
-    group.beats(30)
+        chance.choice(
+            [
+                group.join_new_member,
+                group.join_new_member,
+                group.leave,
+                group.crash,
+                group.away,
+                group.restart_static_member,
+            ]
+        )()
+    group.send_heartbeats(30)
     line.end()
     return line
 
@@ -254,7 +265,7 @@ class _Epochs:
         self.log = EpochLog({TOPIC: line.partitions})
         self.named = 0
 
-    def come(self) -> None:
+    def join_new_member(self) -> None:
         self.named += 1
         name = f"m{self.named}"
         self._write(lambda: self.log.join(name, instance=f"i-{name}"))
@@ -264,17 +275,17 @@ class _Epochs:
         members = sorted(self.log.members)
         for member_id in self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0):
             self.line.wait(50, 100)
-            self._gone(member_id, self.line.now, commits=True)
+            self._apply_response_late(member_id, self.line.now, commits=True)
             self._write(lambda member_id=member_id: self.log.leave(member_id))  # type: ignore[misc]
 
     def crash(self, begin: int | None = None) -> None:
         members = sorted(self.log.members)
-        dead = self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0)
-        died = self.line.now
-        self.line.now = (died if begin is None else begin) + SESSION_MS
-        for member_id in dead:
-            self._gone(member_id, died, commits=False)
-        for member_id in dead:
+        crashed_members = self.chance.sample(members, self.chance.choice([1, len(members)]) if members else 0)
+        crashed_at = self.line.now
+        self.line.now = (crashed_at if begin is None else begin) + SESSION_MS
+        for member_id in crashed_members:
+            self._apply_response_late(member_id, crashed_at, commits=False)
+        for member_id in crashed_members:
             self._write(lambda member_id=member_id: self.log.leave(member_id))  # type: ignore[misc]
 
     def away(self) -> None:
@@ -287,18 +298,18 @@ class _Epochs:
         else:
             self.line.now = end
 
-    def bounce(self) -> None:
+    def restart_static_member(self) -> None:
         """Let a static member leave and rejoin under a new id before its old session times out."""
-        resting = [name for name, member in sorted(self.log.members.items()) if not member.revoking]
-        if not resting:
+        members_without_revocation = [name for name, member in sorted(self.log.members.items()) if not member.revoking]
+        if not members_without_revocation:
             return
-        self.beats(1)
-        old, left = self.chance.choice(resting), self.line.wait(60, 100)
+        self.send_heartbeats(1)
+        old, left = self.chance.choice(members_without_revocation), self.line.wait(60, 100)
         held = self.line.held(old)
         if self.log.members[old].revoking:
             return
         for partition in held:
-            self.line.stop(partition, left, fenced=left + 1, commits=True, taken=left)
+            self.line.stop(partition, left, fenced=left + 1, commits=True, taken_at=left)
         self._write(lambda: self.log.away(old))
         self.named += 1
         new, back = f"m{self.named}", self.line.wait(200, SESSION_MS - 1)
@@ -306,7 +317,7 @@ class _Epochs:
         for partition in held:
             self.line.start(partition, new, back + self.chance.choice([1, 500]))
 
-    def beats(self, most: int) -> None:
+    def send_heartbeats(self, most: int) -> None:
         """Send heartbeats of all members in turn until no assignment changes."""
         for _ in range(most):
             for member_id in sorted(self.log.members):
@@ -315,7 +326,7 @@ class _Epochs:
                 self._write(lambda member_id=member_id: self.log.beat(member_id))  # type: ignore[misc]
                 self._follow(member_id, held)
 
-    def _gone(self, member: str, at: int, *, commits: bool) -> None:
+    def _apply_response_late(self, member: str, at: int, *, commits: bool) -> None:
         for partition in self.line.held(member):
             self.line.stop(partition, at, fenced=self.line.now, commits=commits)
 
@@ -324,7 +335,7 @@ class _Epochs:
         now = {number for _, number in self.log.members[member].held}
         for partition in held - now:
             stopped = self.line.now + self.chance.randint(0, 49)
-            self.line.stop(partition, stopped, fenced=self.line.now + 49, commits=True, taken=self.line.now)
+            self.line.stop(partition, stopped, fenced=self.line.now + 49, commits=True, taken_at=self.line.now)
         for partition in now - held:
             self.line.start(partition, member, self.line.now + self.chance.choice([1, 40, 2000]))
 

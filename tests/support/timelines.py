@@ -20,7 +20,7 @@ from tests.support.offsets_topic import commit_key, commit_value
 
 TOPIC = "t"
 SESSION_MS = 10_000
-START = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 #: Milliseconds between two consumed offsets.
 _RECORD_MS = 20
 
@@ -28,7 +28,7 @@ _RECORD_MS = 20
 class Interval(NamedTuple):
     """A period in which a member consumed a partition, from ``start`` to ``end`` (ms).
 
-    The coordinator accepts the member's commits until ``fenced``. At ``taken`` or later the coordinator writes the
+    The coordinator accepts the member's commits until ``fenced``. At ``taken_at`` or later the coordinator writes the
     round that revokes the partition.
     """
 
@@ -38,10 +38,10 @@ class Interval(NamedTuple):
     end: int
     commits_at_end: bool
     fenced: int
-    taken: int
+    taken_at: int
 
 
-class Sent(NamedTuple):
+class SentCommit(NamedTuple):
     """An offset commit with the time when it was sent and the time when it arrived at the coordinator."""
 
     sent: int
@@ -65,13 +65,13 @@ class Timeline:
 
     chance: Random
     partitions: int
-    now: int = START
+    now: int = START_MS
     intervals: list[Interval] = field(default_factory=list)
     rows: list[RawRecord] = field(default_factory=list)
     outages: list[tuple[int, int]] = field(default_factory=list)
     callbacks: list[tuple[int, str, int, list[int], list[int]]] = field(default_factory=list)
     joins: dict[int, tuple[int | None, int]] = field(default_factory=dict)
-    commits: list[Sent] = field(default_factory=list)
+    commits: list[SentCommit] = field(default_factory=list)
     _starts: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def wait(self, least: int, most: int) -> int:
@@ -83,12 +83,12 @@ class Timeline:
         """Let a member consume a partition from ``at`` on, unless the partition is revoked before that time."""
         self._starts[partition] = member, at
 
-    def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken: int | None = None) -> None:
+    def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken_at: int | None = None) -> None:
         """Stop the consumption of a partition."""
         member, start = self._starts.pop(partition, ("", at))
         if start < at:
             self.intervals.append(
-                Interval(partition, member, start, at, commits, fenced, fenced if taken is None else taken)
+                Interval(partition, member, start, at, commits, fenced, fenced if taken_at is None else taken_at)
             )
 
     def held(self, member: str) -> list[int]:
@@ -103,7 +103,7 @@ class Timeline:
         self.intervals.sort(key=lambda interval: (interval.partition, interval.start))
         self.commits = self._sent()
 
-    def _sent(self) -> list[Sent]:
+    def _sent(self) -> list[SentCommit]:
         """Return all offset commits that the coordinator accepts, in the order of arrival."""
         every = self.chance.choice([300, 1000, 5000])
         commits = []
@@ -115,12 +115,14 @@ class Timeline:
                 if at > interval.start
             ]
             for sent in [*ticks, *([interval.end] if interval.commits_at_end else [])]:
-                arrived = self._arrival(sent)
+                arrived = self._arrival_ms(sent)
                 if arrived < interval.fenced:
-                    commits.append(Sent(sent, arrived, interval.partition, self._offset(interval.partition, sent)))
+                    commits.append(
+                        SentCommit(sent, arrived, interval.partition, self._offset(interval.partition, sent))
+                    )
         return sorted(commits, key=lambda commit: (commit.arrived, commit.sent))
 
-    def _arrival(self, sent: int) -> int:
+    def _arrival_ms(self, sent: int) -> int:
         for begin, end in self.outages:
             if begin <= sent < end:
                 return end + self.chance.randint(0, 60)
@@ -128,12 +130,12 @@ class Timeline:
 
     def _offset(self, partition: int, at: int) -> int:
         """Return the consumed offset of a partition at this time."""
-        spent = sum(
+        consuming_ms = sum(
             min(interval.end, at) - interval.start
             for interval in self.intervals
             if interval.partition == partition and interval.start < at
         )
-        return spent // _RECORD_MS
+        return consuming_ms // _RECORD_MS
 
 
 def events_of(line: Timeline, *, reported: bool, logged: bool, restarts: int) -> list[Event]:
@@ -215,7 +217,7 @@ def _holding(partitions: list[int]) -> Holding:
     return {TOPIC: partitions} if partitions else {}
 
 
-class Gap(NamedTuple):
+class UnconsumedPeriod(NamedTuple):
     """A time without a consumer of a partition, until ``end`` or, if ``end`` is None, until the end of the timeline.
 
     ``is_sure``: commits prove that the partition was consumed before.
@@ -226,16 +228,16 @@ class Gap(NamedTuple):
     is_sure: bool
 
 
-def gaps(line: Timeline, partition: int) -> list[Gap]:
+def gaps(line: Timeline, partition: int) -> list[UnconsumedPeriod]:
     """Return the true gaps of a partition: periods without a consumer after the partition's first commit."""
-    offsets: list[Sent] = [commit for commit in line.commits if commit.partition == partition]
-    proved = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
-    mine = [interval for interval in line.intervals if interval.partition == partition]
+    offsets: list[SentCommit] = [commit for commit in line.commits if commit.partition == partition]
+    proven_at = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
+    partition_intervals = [interval for interval in line.intervals if interval.partition == partition]
     result = []
-    for interval, following in pairwise([*mine, None]):
-        if interval is None or proved is None or (following is None and interval.end >= line.now):
+    for interval, following in pairwise([*partition_intervals, None]):
+        if interval is None or proven_at is None or (following is None and interval.end >= line.now):
             continue
-        resumed = None if following is None else following.start
-        if proved <= (resumed or line.now):
-            result.append(Gap(interval.end, resumed, proved < interval.taken))
+        resumed_at = None if following is None else following.start
+        if proven_at <= (resumed_at or line.now):
+            result.append(UnconsumedPeriod(interval.end, resumed_at, proven_at < interval.taken_at))
     return result

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 #: Timeout in seconds for operations without a time limit, on a busy machine.
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
-def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, every: float = 0.02) -> object:
+def eventually(condition: Callable[[], object], *, timeout: float = TIMEOUT_SECONDS, every: float = 0.02) -> object:
     """Return the first true result of ``condition()``; raise AssertionError after ``timeout`` seconds."""
     by = monotonic() + timeout
     while True:
@@ -24,7 +24,7 @@ def eventually(condition: Callable[[], object], *, timeout: float = PATIENCE, ev
         sleep(every)
 
 
-def unchanged(value: Callable[[], object], seconds: float, *, timeout: float = PATIENCE) -> object:
+def await_unchanged(value: Callable[[], object], seconds: float, *, timeout: float = TIMEOUT_SECONDS) -> object:
     """Wait until a value has not changed for this many seconds, and return it."""
     by = monotonic() + timeout
     last, since = value(), monotonic()

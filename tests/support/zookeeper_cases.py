@@ -10,7 +10,7 @@ from typing import Any
 from assignors.java import string_hash
 
 Case = dict[str, Any]
-Answer = dict[str, dict[str, list[int]]]
+AssignmentLists = dict[str, dict[str, list[int]]]
 
 #: Ids that sort as strings and not as numbers, ids with equal hash codes, and ids with characters outside ASCII and
 #: the BMP.
@@ -43,32 +43,32 @@ class ZookeeperGroups:
         rng = self.random
         names = rng.sample(TOPICS, rng.randint(1, 6))
         topics = {name: {"partitions": rng.choice((0, 1, 2, 3, 5, 8, 13, 30))} for name in names}
-        streams = self._streams(topics)
+        streams = self._random_streams(topics)
         members = [
-            {"memberId": name, "streams": dict(streams) if rng.random() < 0.6 else self._streams(topics)}
+            {"memberId": name, "streams": dict(streams) if rng.random() < 0.6 else self._random_streams(topics)}
             for name in rng.sample(CONSUMERS, rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 12)))
         ]
-        return _some_topic(rng, {"topics": topics, "members": members})
+        return _add_missing_topic(rng, {"topics": topics, "members": members})
 
     def after(self, case: Case) -> Case:
         rng = self.random
         case = copy.deepcopy(case)
         members, topics = case["members"], case["topics"]
         for _ in range(rng.choice((1, 1, 2))):
-            roll = rng.random()
+            chance = rng.random()
             free = [name for name in CONSUMERS if all(name != member["memberId"] for member in members)]
-            if roll < 0.4 and free:
-                streams = dict(rng.choice(members)["streams"]) if roll < 0.3 else self._streams(topics)
+            if chance < 0.4 and free:
+                streams = dict(rng.choice(members)["streams"]) if chance < 0.3 else self._random_streams(topics)
                 members.append({"memberId": rng.choice(free), "streams": streams})
-            elif roll < 0.7 and len(members) > 1:
+            elif chance < 0.7 and len(members) > 1:
                 members.pop(rng.randrange(len(members)))
-            elif roll < 0.9:
-                rng.choice(members)["streams"] = self._streams(topics)
+            elif chance < 0.9:
+                rng.choice(members)["streams"] = self._random_streams(topics)
             else:
                 rng.choice(list(topics.values()))["partitions"] += rng.randint(1, 5)
-        return _some_topic(rng, case)
+        return _add_missing_topic(rng, case)
 
-    def _streams(self, topics: dict[str, Any]) -> dict[str, int]:
+    def _random_streams(self, topics: dict[str, Any]) -> dict[str, int]:
         rng = self.random
         if self.equal and rng.random() < 0.98:
             return dict.fromkeys(topics, rng.choice((1, 1, 2, 3, 11)))
@@ -79,7 +79,7 @@ class ZookeeperGroups:
         return streams
 
 
-def _some_topic(rng: random.Random, case: Case) -> Case:
+def _add_missing_topic(rng: random.Random, case: Case) -> Case:
     """Add a topic if the group subscribes to no topic, as Kafka 0.8.2 then fails without a message."""
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
@@ -100,13 +100,13 @@ def colliding(case: Case, version: str) -> set[tuple[str, int]]:
     return {partition for partition, code in hashes.items() if times[code] > 1}
 
 
-def equal_streams(case: Case) -> bool:
+def has_equal_thread_counts(case: Case) -> bool:
     """Return true if each member has as many threads for one topic as for any other topic of the group."""
     subscribed = {name for member in case["members"] for name in member["streams"]}
     return all(len({member["streams"].get(name, 0) for name in subscribed}) == 1 for member in case["members"])
 
 
-def comparable(answer: Answer, without: set[tuple[str, int]] = frozenset()) -> Answer:
+def without_undefined_order(answer: AssignmentLists, without: set[tuple[str, int]] = frozenset()) -> AssignmentLists:
     """Return the assignment without empty threads and topics, and without the partitions in ``without``."""
     shares = {
         thread: {

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 #: Declared dependencies without an import, and why they are needed.
-UNSEEN = {
+DEPENDENCIES_WITHOUT_IMPORT = {
     "kafka-rebalance-monitor": "our own extras",
     "mypy": "a command",
     "ruff": "a command",
@@ -24,13 +24,15 @@ UNSEEN = {
 OWN_PACKAGES = {"assignors", "streaming", "tests", "scripts", "benchmarks", "deploy"}
 
 
-def declared(requirements: Iterable[str]) -> set[str]:
+def requirement_names(requirements: Iterable[str]) -> set[str]:
     return {re.split(r"[^\w.-]", requirement)[0].lower() for requirement in requirements}
 
 
-DEPENDENCIES = declared(PROJECT["project"]["dependencies"])
-OPTIONAL = {
-    *declared(requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra),
+DEPENDENCIES = requirement_names(PROJECT["project"]["dependencies"])
+OPTIONAL_DEPENDENCIES = {
+    *requirement_names(
+        requirement for extra in PROJECT["project"]["optional-dependencies"].values() for requirement in extra
+    ),
     *("botocore", "mcp-types", "opentelemetry-api"),  # modules of packages that an extra installs
 }
 
@@ -56,17 +58,21 @@ def imported(*folders: str) -> set[str]:
 
 
 def test_the_packages_declare_what_they_import() -> None:
-    used = imported("assignors", "streaming")
-    assert declared(PROJECT["project"]["dependencies"]) - UNSEEN.keys() <= used <= DEPENDENCIES | OPTIONAL
+    used_packages = imported("assignors", "streaming")
+    assert (
+        requirement_names(PROJECT["project"]["dependencies"]) - DEPENDENCIES_WITHOUT_IMPORT.keys()
+        <= used_packages
+        <= DEPENDENCIES | OPTIONAL_DEPENDENCIES
+    )
 
 
 def test_tests_declare_their_additional_imports() -> None:
-    used = imported("tests", "scripts", "benchmarks", "deploy")
-    tools = declared(PROJECT["dependency-groups"]["dev"])
-    assert used - DEPENDENCIES - OPTIONAL == tools - UNSEEN.keys()
+    used_packages = imported("tests", "scripts", "benchmarks", "deploy")
+    tools = requirement_names(PROJECT["dependency-groups"]["dev"])
+    assert used_packages - DEPENDENCIES - OPTIONAL_DEPENDENCIES == tools - DEPENDENCIES_WITHOUT_IMPORT.keys()
 
 
-def test_only_py4j_has_an_open_version_bound() -> None:
+def test_dependencies_except_py4j_have_two_version_bounds() -> None:
     """Each dependency has a lower and an upper version bound, except py4j, whose version pyspark pins."""
     bounds = [line for line in PROJECT["project"]["dependencies"] if not re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", line)]
     assert bounds == ["py4j"]

@@ -56,11 +56,11 @@ class Compose:
     def left(self) -> dict[str, list[str]]:
         """Return the names of all containers, volumes and networks in Docker that belong to the project."""
         client = docker_client()
-        mine = {"label": f"com.docker.compose.project={self.name}"}
+        project_containers = {"label": f"com.docker.compose.project={self.name}"}
         return {
-            "containers": sorted(c.name for c in client.containers.list(all=True, filters=mine)),
-            "volumes": sorted(v.name for v in client.volumes.list(filters=mine)),
-            "networks": sorted(n.name for n in client.networks.list(filters=mine)),
+            "containers": sorted(c.name for c in client.containers.list(all=True, filters=project_containers)),
+            "volumes": sorted(v.name for v in client.volumes.list(filters=project_containers)),
+            "networks": sorted(n.name for n in client.networks.list(filters=project_containers)),
         }
 
     def states(self) -> dict[str, tuple[str, int]]:
@@ -137,9 +137,9 @@ def test_diffs_of_every_demo_group_arrive_on_the_feed(project: Compose) -> None:
 
 def test_every_component_is_healthy_without_a_restart(project: Compose) -> None:
     components = ("kafka", "collector", "stream", "serve")
-    healthy = dict.fromkeys(components, ("healthy", 0))
+    healthy_states = dict.fromkeys(components, ("healthy", 0))
     eventually(
-        lambda: {name: state for name, state in project.states().items() if name in components} == healthy,
+        lambda: {name: state for name, state in project.states().items() if name in components} == healthy_states,
         timeout=180,
         every=1,
     )
@@ -157,16 +157,19 @@ def test_image_is_unprivileged_and_lists_its_contents(project: Compose) -> None:
 
 def test_stopped_components_drain_and_exit_0(project: Compose) -> None:
     project.run("stop", "collector", "stream", "serve")
-    assert {name: status for name, status in exits(project).items() if name in {"collector", "stream", "serve"}} == {
-        "collector": 0,
-        "stream": 0,
-        "serve": 0,
+    assert {
+        name: status for name, status in exit_codes(project).items() if name in {"collector", "stream", "serve"}
+    } == {"collector": 0, "stream": 0, "serve": 0}
+
+
+def exit_codes(project: Compose) -> dict[str, int]:
+    project_containers = docker_client().containers.list(
+        all=True, filters={"label": f"com.docker.compose.project={project.name}"}
+    )
+    return {
+        container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"]
+        for container in project_containers
     }
-
-
-def exits(project: Compose) -> dict[str, int]:
-    mine = docker_client().containers.list(all=True, filters={"label": f"com.docker.compose.project={project.name}"})
-    return {container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"] for container in mine}
 
 
 def test_down_removes_everything(project: Compose) -> None:

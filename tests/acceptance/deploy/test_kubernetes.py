@@ -18,7 +18,7 @@ import assignors
 from streaming.kafka.access import COMPONENTS, optional_permissions, required_permissions
 from streaming.kafka.topics import monitor_topics
 from streaming.settings.config import Settings
-from tests.support.manifests import CHART, KUBERNETES, ROOT, pods, resources
+from tests.support.manifests import CHART_FOLDER, KUBERNETES, ROOT, pods, resources
 from tests.support.requirements import missing
 
 #: Not a dependency of the project because of its size (108 MB): uv runs it from its cache.
@@ -78,7 +78,7 @@ RESTARTS = shape(
     max_restart_attempts=int,
     restart_backoff_millis=int,
 )
-APACHE = shape(
+APACHE_OPERATOR_SPEC = shape(
     "SparkApplicationSpec",
     deployment_mode=Literal["ClientMode", "ClusterMode"],
     runtime_versions=shape("RuntimeVersions", spark_version=str),
@@ -123,7 +123,7 @@ SHAPES: dict[tuple[str, str], type[Struct]] = {
     (api_version, kind): resource_shape(kind, api_version, spec)
     for api_version, kind, spec in (
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", KUBEFLOW),
-        ("spark.apache.org/v1", "SparkApplication", APACHE),
+        ("spark.apache.org/v1", "SparkApplication", APACHE_OPERATOR_SPEC),
         ("monitoring.coreos.com/v1", "ServiceMonitor", shape("Spec", selector=SELECTOR, endpoints=ENDPOINTS)),
         ("monitoring.coreos.com/v1", "PodMonitor", shape("Spec", selector=SELECTOR, pod_metrics_endpoints=ENDPOINTS)),
         ("monitoring.coreos.com/v1", "PrometheusRule", RULES),
@@ -174,11 +174,11 @@ def test_misspelt_field_is_rejected(validate: Callable[..., str], tmp_path: Path
 def test_image_has_the_release_of_spark() -> None:
     from pyspark.version import __version__
 
-    assert yaml.safe_load((CHART / "values.yaml").read_text())["stream"]["spark"]["version"] == __version__
+    assert yaml.safe_load((CHART_FOLDER / "values.yaml").read_text())["stream"]["spark"]["version"] == __version__
 
 
 def test_chart_has_the_version_of_the_package() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = yaml.safe_load((CHART_FOLDER / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (assignors.__version__, assignors.__version__)
 
 
@@ -203,12 +203,12 @@ def test_strimzi_user_has_the_components_rights() -> None:
         for operation in acl["operations"]
     }
     settings = Settings()
-    needed = {
+    needed_rights = {
         (permission.resource.replace("transactional-id", "transactionalId"), permission.name, permission.operation)
         for component in COMPONENTS
         for permission in (*required_permissions(component, settings), *optional_permissions(component, settings))
     }
-    assert granted == needed | {("group", "*", "Describe"), ("topic", "*", "Describe")}
+    assert granted == needed_rights | {("group", "*", "Describe"), ("topic", "*", "Describe")}
 
 
 def test_strimzi_topics_are_those_that_topics_creates() -> None:
@@ -262,12 +262,12 @@ def test_manifests_are_rendered_from_the_chart(helm: str, tmp_path: Path) -> Non
 
 
 def test_chart_renders_valid_resources(helm: str, validate: Callable[..., str], tmp_path: Path) -> None:
-    defaults = yaml.safe_load((CHART / "values.yaml").read_text())["settings"]
-    for values in (CHART / "values.yaml", *CHART.glob("ci/*.yaml")):
+    defaults = yaml.safe_load((CHART_FOLDER / "values.yaml").read_text())["settings"]
+    for values in (CHART_FOLDER / "values.yaml", *CHART_FOLDER.glob("ci/*.yaml")):
         options = ("--kube-version", "1.33", "--values", str(values))
-        output(helm, "lint", "--strict", str(CHART), *options)
+        output(helm, "lint", "--strict", str(CHART_FOLDER), *options)
         rendered = tmp_path / values.name
-        rendered.write_text(output(helm, "template", "monitor", str(CHART), *options))
+        rendered.write_text(output(helm, "template", "monitor", str(CHART_FOLDER), *options))
         configs = [
             document.get("data", {}).get("monitor.toml") for document in yaml.safe_load_all(rendered.read_text())
         ]
@@ -278,10 +278,10 @@ def test_chart_renders_valid_resources(helm: str, validate: Callable[..., str], 
 
 def test_misspelt_value_is_refused(helm: str) -> None:
     with pytest.raises(AssertionError, match="strem"):
-        output(helm, "template", "x", str(CHART), "--kube-version", "1.33", "--set", "strem.kind=none")
+        output(helm, "template", "x", str(CHART_FOLDER), "--kube-version", "1.33", "--set", "strem.kind=none")
 
 
-def test_overlays_build(validate: Callable[..., str], tmp_path: Path) -> None:
+def test_kustomize_overlays_give_valid_resources(validate: Callable[..., str], tmp_path: Path) -> None:
     kustomize = go_tool("kustomize")
     for overlay in KUBERNETES.glob("overlays/*"):
         built = tmp_path / f"{overlay.name}.yaml"
@@ -289,12 +289,12 @@ def test_overlays_build(validate: Callable[..., str], tmp_path: Path) -> None:
         documents = list(yaml.safe_load_all(built.read_text()))
         (config,) = [document["metadata"]["name"] for document in documents if document["kind"] == "ConfigMap"]
         assert config.startswith("rebalance-monitor-")
-        named = {volume["configMap"]["name"] for volume in _volumes(documents) if "configMap" in volume}
+        named = {volume["configMap"]["name"] for volume in _pod_volumes(documents) if "configMap" in volume}
         assert named == {config}
     require_schemas(validate, tmp_path.iterdir())
 
 
-def _volumes(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _pod_volumes(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for document in documents:
         yield from document.get("spec", {}).get("volumes", ())
         for pod in pods(document):

@@ -66,5 +66,5 @@ def test_every_alert_has_a_section_of_the_runbook() -> None:
 def test_every_rule_is_tested() -> None:
     tests = yaml.safe_load((FOLDER / "rules_test.yml").read_text())
     alerts = {rule["alert"] for rule in alert_rules()}
-    tested = {case["alertname"] for test in tests["tests"] for case in test["alert_rule_test"]}
-    assert tested == alerts
+    tested_alerts = {case["alertname"] for test in tests["tests"] for case in test["alert_rule_test"]}
+    assert tested_alerts == alerts

@@ -15,24 +15,24 @@ from tests.support.manifests import ROOT
 
 
 def test_release_has_packages_chart_and_changelog(tmp_path: Path) -> None:
-    cached = subprocess.run(
+    cached_files = subprocess.run(
         ["sh", "scripts/go_tool.sh", "helm", "--cached"], cwd=ROOT, capture_output=True, check=False
     )
-    if cached.returncode:
+    if cached_files.returncode:
         pytest.skip("helm is not installed; `make helm` builds it")
     subprocess.run(["sh", "scripts/release.sh", "--no-image", str(tmp_path)], cwd=ROOT, check=True)
-    wheel, sdist, chart = (
+    wheel_file, sdist, chart = (
         f"kafka_rebalance_monitor-{__version__}-py3-none-any.whl",
         f"kafka_rebalance_monitor-{__version__}.tar.gz",
         f"rebalance-monitor-{__version__}.tgz",
     )
-    assert {path.name for path in tmp_path.iterdir()} == {wheel, sdist, chart, "CHANGES.md", "SHA256SUMS"}
+    assert {path.name for path in tmp_path.iterdir()} == {wheel_file, sdist, chart, "CHANGES.md", "SHA256SUMS"}
     for line in (tmp_path / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split()
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
     page = {str(path.relative_to(ROOT)) for path in (ROOT / "streaming" / "serve" / "page").rglob("*.js")}
     assert page
-    assert page <= set(zipfile.ZipFile(tmp_path / wheel).namelist())
+    assert page <= set(zipfile.ZipFile(tmp_path / wheel_file).namelist())
     with tarfile.open(tmp_path / chart) as packed:
         rules = packed.extractfile("rebalance-monitor/files/rules.yml")
         assert rules is not None

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.stage import OFFSETS, POLLING, Stage
-from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker, JavaProcess
+from tests.acceptance.situations.stage import OFFSETS, POLLING, SituationStage
+from tests.integration.streaming.collect.kinds.applications import ConnectWorker, JavaProcess, StreamsApplication
 from tests.support.members import Share
 from tests.support.wait import eventually
 
@@ -20,21 +20,21 @@ _DELAY_MS = 60_000
 
 
 #: Kafka Streams appends this to the client id of the consumer in its only thread.
-_THREAD = "-StreamThread-1-consumer"
-_STRING = "org.apache.kafka.common.serialization.Serdes$StringSerde"
+_THREAD_SUFFIX = "-StreamThread-1-consumer"
+_STRING_SERDE = "org.apache.kafka.common.serialization.Serdes$StringSerde"
 
-_P = TypeVar("_P", bound=JavaProcess)
+_ProcessType = TypeVar("_ProcessType", bound=JavaProcess)
 
 
-class _Processes(RealGroup, Generic[_P]):
+class _Processes(RealGroup, Generic[_ProcessType]):
     """A group whose members run in processes of their own."""
 
-    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+    def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
         self._stack = ExitStack()
-        self._members: dict[str, _P] = {}
+        self._members: dict[str, _ProcessType] = {}
 
-    def _runs(self, name: str, process: _P) -> None:
+    def _runs(self, name: str, process: _ProcessType) -> None:
         self._members[name] = self._stack.enter_context(process)
 
     def _end(self, names: Iterable[str], how: str) -> None:
@@ -47,10 +47,10 @@ class _Processes(RealGroup, Generic[_P]):
         self._stack.close()
 
 
-class Streams(_Processes[Application]):
+class Streams(_Processes[StreamsApplication]):
     """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads."""
 
-    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+    def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
         if member_kind.protocol == "streams":
             del self.views[POLLING]  # polling does not read Streams groups of KIP-1071
@@ -58,11 +58,11 @@ class Streams(_Processes[Application]):
     @staticmethod
     def thread(name: str) -> str:
         """Return the client id of a member's thread."""
-        return name + _THREAD
+        return name + _THREAD_SUFFIX
 
     def _start(self, name: str, member_kind: MemberKind) -> None:
         self.subscribed[name] = tuple(self.topics)
-        own = name.removesuffix(_THREAD)
+        own = name.removesuffix(_THREAD_SUFFIX)
         config: dict[str, Any] = {
             "application.id": self.group_id,
             "bootstrap.servers": self.stage.servers,
@@ -72,19 +72,19 @@ class Streams(_Processes[Application]):
             "num.stream.threads": 1,
             "commit.interval.ms": 500,
             "metadata.max.age.ms": 500,
-            "default.key.serde": _STRING,
-            "default.value.serde": _STRING,
+            "default.key.serde": _STRING_SERDE,
+            "default.value.serde": _STRING_SERDE,
         }
         if member_kind.protocol == "classic":
             config |= {"session.timeout.ms": member_kind.session_ms, "heartbeat.interval.ms": 200}
         log = self.stage.folder / f"{self.group_id}-{own}.log"
-        self._runs(name, Application(next(iter(self.topics)), config, log))
+        self._runs(name, StreamsApplication(next(iter(self.topics)), config, log))
 
     def owned(self) -> dict[str, Share]:
         """Return the partitions, or with KIP-1071 the tasks, that each thread reports."""
-        held = "partitions" if self.member_kind.protocol == "classic" else "active"
+        report_field = "partitions" if self.member_kind.protocol == "classic" else "active"
         reports = {name: share for member in self._members.values() for name, share in {**member.report}.items()}
-        return {name: report[held] for name, report in reports.items() if report[held]}
+        return {name: report[report_field] for name, report in reports.items() if report[report_field]}
 
     def whole(self) -> None:
         """Wait until the applications run and together process all partitions, each application at least one."""
@@ -105,7 +105,7 @@ class Streams(_Processes[Application]):
 class Connect(_Processes[ConnectWorker]):
     """A cluster of Connect workers; each worker's assignment consists of connectors and tasks."""
 
-    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+    def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
         del self.views[POLLING]  # the Admin API does not describe such groups
         self._tasks: dict[str, int] = {}
@@ -115,11 +115,11 @@ class Connect(_Processes[ConnectWorker]):
         self._runs(name, ConnectWorker(name, self.stage.servers, self.group_id, self.stage.folder, **delay))
         self.subscribed[name] = ()
 
-    def _ask(self, path: str, method: str, body: Any = None) -> None:
+    def _send_request(self, path: str, method: str, body: Any = None) -> None:
         worker = next(iter(self._members.values()))
         eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.2)
 
-    def configure(self, connector: str, tasks: int) -> None:
+    def set_task_count(self, connector: str, tasks: int) -> None:
         """Configure a connector with this many tasks."""
         config = {
             "connector.class": "FileStreamSink",
@@ -127,13 +127,13 @@ class Connect(_Processes[ConnectWorker]):
             "file": str(self.stage.folder / connector),
             "tasks.max": str(tasks),
         }
-        self._ask(f"/connectors/{connector}/config", "PUT", config)
+        self._send_request(f"/connectors/{connector}/config", "PUT", config)
         self._tasks[connector] = tasks
 
     def delete(self, connector: str) -> None:
         """Delete the connector."""
         del self._tasks[connector]
-        self._ask(f"/connectors/{connector}", "DELETE")
+        self._send_request(f"/connectors/{connector}", "DELETE")
 
     def owned(self) -> dict[str, Share]:
         """Return the tasks that each worker runs, according to Connect's REST statuses."""
@@ -153,7 +153,12 @@ class Connect(_Processes[ConnectWorker]):
                 return False
             if not self._members.keys() <= self.views[OFFSETS].ids(self.group_id).keys():
                 return False
-            runs = sorted((name, n) for share in self.owned().values() for name, ns in share.items() for n in ns)
+            runs = sorted(
+                (name, n)
+                for share in self.owned().values()
+                for name, task_numbers in share.items()
+                for n in task_numbers
+            )
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
 
         eventually(done, timeout=_PATIENCE, every=0.2)

@@ -17,7 +17,7 @@ from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.downtime import NO_STOPS
 from streaming.records.events import Event, PartitionsStopped
-from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, Gap, Place, PlayedChanges
+from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, AppliedChanges, Place, UnconsumedPeriod
 from tests.support.pure_stream import SINKS
 
 
@@ -70,25 +70,25 @@ class ComparedDowntime(NamedTuple):
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
 
-def _no_log(event: Event) -> bool:
+def _is_not_from_log(event: Event) -> bool:
     return not (isinstance(event.data, PartitionsStopped) and event.data.source == LOG)
 
 
-def _no_listener(event: Event) -> bool:
+def _is_not_from_listener(event: Event) -> bool:
     return not event.source.startswith("listener/")
 
 
 #: For each kind of evidence, a filter of the events that a monitor with only this evidence publishes.
 EVIDENCE: dict[str, Callable[[Event], bool]] = {
-    "commits": lambda event: _no_log(event) and _no_listener(event),
-    "commits, log": _no_listener,
-    "commits, listener": _no_log,
+    "commits": lambda event: _is_not_from_log(event) and _is_not_from_listener(event),
+    "commits, log": _is_not_from_listener,
+    "commits, listener": _is_not_from_log,
 }
 
 
-def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
+def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
     """Return reported and measured downtime for each change and each partition that has either of them."""
-    gaps: dict[tuple[int, Place], list[Gap]] = defaultdict(list)
+    gaps: dict[tuple[int, Place], list[UnconsumedPeriod]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_last_change(played, gap.end), gap.partition].append(gap)
     bounds, pauses = _reported_bounds(played, events, quiet_ms), _pauses(played)
@@ -106,7 +106,7 @@ def compared(played: PlayedChanges, events: Iterable[Event], quiet_ms: int = QUI
     ]
 
 
-def _pauses(played: PlayedChanges) -> dict[int, int]:
+def _pauses(played: AppliedChanges) -> dict[int, int]:
     """Return the longest time (ms) between two consecutive records of a partition with one holder, by change."""
     pauses: dict[int, int] = {}
     for mark, later in pairwise(played.marks()):
@@ -116,12 +116,12 @@ def _pauses(played: PlayedChanges) -> dict[int, int]:
     return pauses
 
 
-def _last_change(played: PlayedChanges, at: int) -> int:
+def _last_change(played: AppliedChanges, at: int) -> int:
     """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
     return sum(change.at <= at for change in played.changes) - 1
 
 
-def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
+def _reported_bounds(played: AppliedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
     """Return the reported downtime of each partition, in the episodes that began after each change."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     bounds: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
@@ -135,23 +135,23 @@ def _reported_bounds(played: PlayedChanges, events: Iterable[Event], quiet_ms: i
                 bounds[change, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
-            sum(part.lower for part in all_of.values()),
+            sum(part.lower for part in place_bounds.values()),
             None
-            if any(part.upper is None for part in all_of.values())
-            else sum(part.upper or 0 for part in all_of.values()),
+            if any(part.upper is None for part in place_bounds.values())
+            else sum(part.upper or 0 for part in place_bounds.values()),
         )
-        for place, all_of in bounds.items()
+        for place, place_bounds in bounds.items()
     }
 
 
-class Line(NamedTuple):
+class DowntimeLine(NamedTuple):
     """One line of the table of measured and reported downtime; times (ms) are medians over partitions with downtime.
 
     Attributes:
         inside: rounds whose bounds contain the measurement.
-        possible: rounds whose bounds contain the measurement if the start of a gap is uncertain by the longest pause
-            between two records, because a busy machine delays consumption.
-        stops, bounded: number of partitions with reported downtime, and of those with an upper bound.
+        measurable_rounds: rounds whose bounds contain the measurement if the start of a gap is uncertain by the longest
+            pause between two records, because a busy machine delays consumption.
+        stops, bounded_rounds: number of partitions with reported downtime, and of those with an upper bound.
         beyond: see :attr:`ComparedDowntime.beyond`.
     """
 
@@ -159,9 +159,9 @@ class Line(NamedTuple):
     evidence: str
     rounds: int
     inside: int
-    possible: int
+    measurable_rounds: int
     stops: int
-    bounded: int
+    bounded_rounds: int
     gap: float
     lower: float
     width: float
@@ -170,27 +170,38 @@ class Line(NamedTuple):
     def row(self) -> str:
         """Return the line as a Markdown table row."""
         return (
-            f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} | {self.bounded} of {self.stops} "
-            f"| {self.gap:.0f} ms | {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
+            f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} "
+            f"| {self.bounded_rounds} of {self.stops} | {self.gap:.0f} ms "
+            f"| {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
         )
 
 
-def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> Line:
+def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDowntime]) -> DowntimeLine:
     """Return a line of the downtime comparison's table, for one group and one kind of evidence."""
-    wrong = {downtime.change for downtime in downtimes if not downtime.inside}
-    impossible = {downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))}
+    wrong_changes = {downtime.change for downtime in downtimes if not downtime.inside}
+    changes_beyond_any_bounds = {
+        downtime.change for downtime in downtimes if not downtime.within(max(RECORD_MS, downtime.pause))
+    }
     stops = [downtime for downtime in downtimes if downtime.reported is not None]
-    bounded = [stop for stop in stops if stop.width is not None]
-    return Line(
-        *(group, evidence, rounds, rounds - len(wrong), rounds - len(impossible), len(stops), len(bounded)),
+    bounded_rounds = [stop for stop in stops if stop.width is not None]
+    return DowntimeLine(
+        *(
+            group,
+            evidence,
+            rounds,
+            rounds - len(wrong_changes),
+            rounds - len(changes_beyond_any_bounds),
+            len(stops),
+            len(bounded_rounds),
+        ),
         gap=median(stop.measured for stop in stops),
         lower=median(stop.reported.lower for stop in stops if stop.reported is not None),
-        width=median(downtime.width or 0 for downtime in bounded),
-        beyond=median(downtime.beyond for downtime in bounded),
+        width=median(downtime.width or 0 for downtime in bounded_rounds),
+        beyond=median(downtime.beyond for downtime in bounded_rounds),
     )
 
 
-def table(lines: Iterable[Line]) -> str:
+def table(lines: Iterable[DowntimeLine]) -> str:
     """Return the lines as a Markdown table."""
     lines = list(lines)
     rounds = sum({line.group: line.rounds for line in lines}.values())

@@ -20,25 +20,25 @@ from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
 from tests.acceptance.situations.cost_groups import QUIET_MS, is_steady
-from tests.acceptance.situations.groups import Place, PlayedChanges
+from tests.acceptance.situations.groups import AppliedChanges, Place
 from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
 from tests.support.pure_stream import SINKS
 
-_NONE: Final[Bounds] = (0, 0)
+_NO_COST: Final[Bounds] = (0, 0)
 #: Longer than a change takes.
-_LONG_MS: Final = 600_000
+_MAX_CHANGE_MS: Final = 600_000
 
 
-class Figure(NamedTuple):
+class MeasuredFigure(NamedTuple):
     """A measured figure of a cost, and its reported bounds."""
 
-    true: int
+    true_value: int
     bounds: Bounds
 
     @property
     def inside(self) -> bool:
         lower, upper = self.bounds
-        return lower <= self.true and (upper is None or self.true <= upper)
+        return lower <= self.true_value and (upper is None or self.true_value <= upper)
 
     @property
     def width(self) -> int | None:
@@ -51,7 +51,7 @@ class ComparedCost:
     """The cost of one change of a group.
 
     Attributes:
-        delayed, worst, catch_up: the figures of the whole group.
+        delayed, worst_delay, catch_up: the figures of the whole group.
         late_ms: how long after the last delayed record was consumed the group had caught up, according to the report;
             None: unknown.
         partitions: delayed records and worst delay of each partition.
@@ -60,21 +60,21 @@ class ComparedCost:
     group: str
     protocol: str
     kind: str
-    delayed: Figure
-    worst: Figure
-    catch_up: Figure
-    late_ms: int | None
-    partitions: dict[Place, tuple[Figure, Figure]]
+    delayed: MeasuredFigure
+    worst_delay: MeasuredFigure
+    catch_up: MeasuredFigure
+    consumption_delay_ms: int | None
+    partitions: dict[Place, tuple[MeasuredFigure, MeasuredFigure]]
 
     @property
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> dict[str, MeasuredFigure]:
         """Return the figures of the whole group by name."""
-        return {"delayedMessages": self.delayed, "worstDelayMs": self.worst, "catchUpMs": self.catch_up}
+        return {"delayedMessages": self.delayed, "worstDelayMs": self.worst_delay, "catchUpMs": self.catch_up}
 
     @property
     def is_early(self) -> bool:
         """Return true if the group's reported catch-up time lies before the true one."""
-        return self.late_ms is not None and self.late_ms < 0
+        return self.consumption_delay_ms is not None and self.consumption_delay_ms < 0
 
     @property
     def inside(self) -> bool:
@@ -82,20 +82,20 @@ class ComparedCost:
         return all(figure.inside for figure in self.figures.values()) and not self.is_early
 
     @property
-    def inside_per_partition(self) -> bool:
+    def is_inside_per_partition(self) -> bool:
         return all(figure.inside for figures in self.partitions.values() for figure in figures)
 
 
 @dataclass
-class _Reported:
+class _ReportedCost:
     """The reported cost of the episodes that began after one change, by episode number."""
 
     costs: dict[int, Cost] = field(default_factory=dict)
     partitions: dict[int, dict[Place, tuple[Bounds, Bounds]]] = field(default_factory=dict)
 
-    def combined(self, combine: Callable[[Bounds, Bounds], Bounds], figure: str) -> Bounds:
+    def combined_bounds(self, combine: Callable[[Bounds, Bounds], Bounds], figure: str) -> Bounds:
         """Return the bounds of one figure, combined over all these episodes."""
-        return reduce(combine, (getattr(episode_cost, figure) for episode_cost in self.costs.values()), _NONE)
+        return reduce(combine, (getattr(episode_cost, figure) for episode_cost in self.costs.values()), _NO_COST)
 
     @property
     def caught_up_at(self) -> int | None:
@@ -104,55 +104,63 @@ class _Reported:
 
     def place(self, place: Place) -> tuple[Bounds, Bounds]:
         """Return the bounds of a partition's delayed records and worst delay."""
-        delayed, worst = _NONE, _NONE
+        delayed, worst_delay = _NO_COST, _NO_COST
         for by_place in self.partitions.values():
-            of_place = by_place.get(place, (_NONE, _NONE))
-            delayed, worst = add_bounds(delayed, of_place[0]), max_bounds(worst, of_place[1])
-        return delayed, worst
+            place_costs = by_place.get(place, (_NO_COST, _NO_COST))
+            delayed, worst_delay = add_bounds(delayed, place_costs[0]), max_bounds(worst_delay, place_costs[1])
+        return delayed, worst_delay
 
 
 def compared(
-    name: str, protocol: str, played: PlayedChanges, events: Iterable[Event], sent: SentTimes
+    name: str, protocol: str, played: AppliedChanges, events: Iterable[Event], sent: SentTimes
 ) -> list[ComparedCost]:
     """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
-    true, reported = true_costs(played.all_marks(), sent, played.changes), _reported(played, events)
+    true_value, reported = true_costs(played.read_marks(), sent, played.changes), _reported_costs(played, events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group
-        by_place, report = true.get(number, {}), reported.get(number, _Reported())
-        of_all = total(by_place.values())
-        if of_all.unconsumed or not (by_place or report.costs):
+        by_place, report = true_value.get(number, {}), reported.get(number, _ReportedCost())
+        sum_of_partitions = total(by_place.values())
+        if sum_of_partitions.unconsumed_records or not (by_place or report.costs):
             continue
         at = report.caught_up_at
-        places = {*by_place, *(place for of_episode in report.partitions.values() for place in of_episode)}
+        places = {*by_place, *(place for episode_costs in report.partitions.values() for place in episode_costs)}
         comparisons.append(
             ComparedCost(
                 *(name, protocol, change.kind),
-                delayed=Figure(of_all.delayed, report.combined(add_bounds, "delayed_messages")),
-                worst=Figure(of_all.worst_ms, report.combined(max_bounds, "worst_delay_ms")),
-                catch_up=Figure(of_all.catch_up_ms, report.combined(max_bounds, "catch_up_ms")),
-                late_ms=None if at is None or not of_all.done_at else at - of_all.done_at,
+                delayed=MeasuredFigure(
+                    sum_of_partitions.delayed, report.combined_bounds(add_bounds, "delayed_messages")
+                ),
+                worst_delay=MeasuredFigure(
+                    sum_of_partitions.worst_ms, report.combined_bounds(max_bounds, "worst_delay_ms")
+                ),
+                catch_up=MeasuredFigure(
+                    sum_of_partitions.catch_up_ms, report.combined_bounds(max_bounds, "catch_up_ms")
+                ),
+                consumption_delay_ms=None
+                if at is None or not sum_of_partitions.done_at
+                else at - sum_of_partitions.done_at,
                 partitions={place: _figures(by_place.get(place, TrueCost()), report.place(place)) for place in places},
             )
         )
     return comparisons
 
 
-def _figures(true: TrueCost, bounds: tuple[Bounds, Bounds]) -> tuple[Figure, Figure]:
-    return Figure(true.delayed, bounds[0]), Figure(true.worst_ms, bounds[1])
+def _figures(true_value: TrueCost, bounds: tuple[Bounds, Bounds]) -> tuple[MeasuredFigure, MeasuredFigure]:
+    return MeasuredFigure(true_value.delayed, bounds[0]), MeasuredFigure(true_value.worst_ms, bounds[1])
 
 
-def _reported(played: PlayedChanges, events: Iterable[Event]) -> dict[int, _Reported]:
+def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int, _ReportedCost]:
     """Return the last reported costs of the episodes, by the number of the change that preceded the episode.
 
     The test's changes are closer together than the stream's quiet time (two minutes), so the next change ends an
     episode here.
     """
     bucket, state = Bucket(), None
-    reported: dict[int, _Reported] = defaultdict(_Reported)
+    reported: dict[int, _ReportedCost] = defaultdict(_ReportedCost)
     for offset, event in enumerate(events):
         at = event.data.timestamp
         is_next = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
-        sinks = SINKS._replace(quiet_ms=QUIET_MS if is_next else _LONG_MS)
+        sinks = SINKS._replace(quiet_ms=QUIET_MS if is_next else _MAX_CHANGE_MS)
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], at, sinks)
         state = bucket.get(played.group).episode
         if state is None or not state.open:
@@ -164,7 +172,7 @@ def _reported(played: PlayedChanges, events: Iterable[Event]) -> dict[int, _Repo
     return reported
 
 
-def _last_change(played: PlayedChanges, at: int) -> int:
+def _last_change(played: AppliedChanges, at: int) -> int:
     """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
     return sum(change.at <= at for change in played.changes) - 1
 
@@ -180,8 +188,8 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
         if outage.rounds and outage.started_at is None:
             samples = state.progress.samples.get(topic, {}).get(number, ())
             last = cost.outage_cost_bounds(samples, outage, state.opened_at)
-            delayed, worst = costs.get((topic, number), (_NONE, _NONE))
-            costs[topic, number] = add_bounds(delayed, last.delayed), max_bounds(worst, last.worst)
+            delayed, worst_delay = costs.get((topic, number), (_NO_COST, _NO_COST))
+            costs[topic, number] = add_bounds(delayed, last.delayed), max_bounds(worst_delay, last.worst)
     return costs
 
 
@@ -190,51 +198,55 @@ class Summary(NamedTuple):
 
     Attributes:
         changes: number of changes; inside: those of which every figure lies inside its bounds.
-        by_figure: for each figure of a group, how many changes lie inside its bounds.
+        counts_by_figure: for each figure of a group, how many changes lie inside its bounds.
         per_partition: changes of which every partition lies inside its bounds.
-        bounded: changes whose delayed records and worst delay have upper bounds.
+        bounded_changes: changes whose delayed records and worst delay have upper bounds.
         messages, delay: medians of the true figures, of changes that delayed records.
         ratio: median of upper bound / true number of delayed records.
         width: median width of the worst delay's bounds, ms.
         steady_ratio: ``ratio`` over the single partitions with steady traffic.
-        steady_excess: median of upper bound − true worst delay over these partitions, ms.
-        late: median of ``late_ms``.
+        steady_excess_ms: median of upper bound − true worst delay over these partitions, ms.
+        late: median of ``consumption_delay_ms``.
     """
 
     changes: int
     inside: int
-    by_figure: Mapping[str, int]
+    counts_by_figure: Mapping[str, int]
     per_partition: int
-    bounded: int
+    bounded_changes: int
     messages: float | None
     ratio: float | None
     delay: float | None
     width: float | None
     steady_ratio: float | None
-    steady_excess: float | None
+    steady_excess_ms: float | None
     late: float | None
 
 
 def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
     """Return the summary of the costs of several changes."""
     costs = [*compared_costs]
-    delaying = [item for item in costs if item.delayed.true]
+    costs_with_delay = [item for item in costs if item.delayed.true_value]
     names = costs[0].figures if costs else ()
-    steady = [figures for item in costs for place, figures in item.partitions.items() if is_steady(place[1])]
-    stopped = [(messages, delay) for messages, delay in steady if messages.true]
+    steady_figures = [figures for item in costs for place, figures in item.partitions.items() if is_steady(place[1])]
+    stopped = [(messages, delay) for messages, delay in steady_figures if messages.true_value]
     return Summary(
         changes=len(costs),
         inside=sum(item.inside for item in costs),
-        by_figure={name: sum(item.figures[name].inside for item in costs) for name in names},
-        per_partition=sum(item.inside_per_partition for item in costs),
-        bounded=sum(item.delayed.width is not None and item.worst.width is not None for item in costs),
-        messages=_median(item.delayed.true for item in delaying),
-        ratio=_median(upper / item.delayed.true for item in delaying if (upper := item.delayed.bounds[1]) is not None),
-        delay=_median(item.worst.true for item in delaying),
-        width=_median(width for item in delaying if (width := item.worst.width) is not None),
-        steady_ratio=_median(m.bounds[1] / m.true for m, _ in stopped if m.bounds[1] is not None),
-        steady_excess=_median(d.bounds[1] - d.true for _, d in stopped if d.bounds[1] is not None),
-        late=_median(item.late_ms for item in delaying if item.late_ms is not None),
+        counts_by_figure={name: sum(item.figures[name].inside for item in costs) for name in names},
+        per_partition=sum(item.is_inside_per_partition for item in costs),
+        bounded_changes=sum(item.delayed.width is not None and item.worst_delay.width is not None for item in costs),
+        messages=_median(item.delayed.true_value for item in costs_with_delay),
+        ratio=_median(
+            upper / item.delayed.true_value
+            for item in costs_with_delay
+            if (upper := item.delayed.bounds[1]) is not None
+        ),
+        delay=_median(item.worst_delay.true_value for item in costs_with_delay),
+        width=_median(width for item in costs_with_delay if (width := item.worst_delay.width) is not None),
+        steady_ratio=_median(m.bounds[1] / m.true_value for m, _ in stopped if m.bounds[1] is not None),
+        steady_excess_ms=_median(d.bounds[1] - d.true_value for _, d in stopped if d.bounds[1] is not None),
+        late=_median(item.consumption_delay_ms for item in costs_with_delay if item.consumption_delay_ms is not None),
     )
 
 

@@ -15,11 +15,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.acceptance.situations.groups import AppliedChange, JavaGroup, Members, PlayedChanges, PythonGroup
+from tests.acceptance.situations.groups import AppliedChange, AppliedChanges, JavaGroup, Members, PythonGroup
 from tests.acceptance.situations.sink_tasks import SinkTasks
 from tests.support.background import produce_in_background
-from tests.support.kafka import unique
-from tests.support.wait import PATIENCE, eventually
+from tests.support.kafka import unique_name
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 #: A group has settled after this many ms without a change; the next change begins a new episode.
 QUIET_MS: Final = 3000
@@ -33,22 +33,22 @@ CLIENTS: Final = {
 #: Records of a burst, and ms between two of them: partition 3 and partition 4. Partition 5 has one record every 10 s,
 #: partition 6 has none; all others have steady traffic.
 _TICK_MS: Final = 100
-_BURSTS: Final = {3: (60, 3000), 4: (200, 7000), 5: (1, 10_000), 6: (0, _TICK_MS)}
-_STEADY: Final = (1, _TICK_MS)
+_BURSTS_BY_PARTITION: Final = {3: (60, 3000), 4: (200, 7000), 5: (1, 10_000), 6: (0, _TICK_MS)}
+_STEADY_TRAFFIC: Final = (1, _TICK_MS)
 PARTITIONS: Final = 7
 #: A client library and a protocol.
-Kind = tuple[str, str]
+ClientAndProtocol = tuple[str, str]
 #: Longest session of a classic member that has crashed.
 _SESSION_MS: Final = 6000
 
 
 def is_steady(partition: int) -> bool:
     """Return true if records are written to the partition at a steady rate."""
-    return partition not in _BURSTS
+    return partition not in _BURSTS_BY_PARTITION
 
 
 @dataclass
-class Traffic:
+class WrittenTopics:
     """Topics to which records are written, with their partition counts."""
 
     servers: str
@@ -57,21 +57,21 @@ class Traffic:
     def create(self, name: str) -> None:
         """Create a topic that receives records from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(PATIENCE)
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(TIMEOUT_SECONDS)
         self.topics[name] = PARTITIONS
 
     def grow(self, name: str) -> None:
         """Add a partition to a topic."""
         total = self.topics[name] + 1
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_partitions([NewPartitions(name, total)])[name].result(PATIENCE)
+        admin.create_partitions([NewPartitions(name, total)])[name].result(TIMEOUT_SECONDS)
         self.topics[name] = total
 
 
 @contextmanager
-def traffic(servers: str) -> Iterator[Traffic]:
+def traffic(servers: str) -> Iterator[WrittenTopics]:
     """Write to all topics until the block ends; each record's key is the time at which it was sent (ms)."""
-    written = Traffic(servers)
+    written = WrittenTopics(servers)
 
     def write(producer: Producer, stop: threading.Event) -> None:
         begin = time.monotonic()
@@ -80,7 +80,7 @@ def traffic(servers: str) -> Iterator[Traffic]:
                 return
             for topic, partitions in [*written.topics.items()]:
                 for partition in range(partitions):
-                    records, every = _BURSTS.get(partition, _STEADY)
+                    records, every = _BURSTS_BY_PARTITION.get(partition, _STEADY_TRAFFIC)
                     if tick * _TICK_MS % every == 0:
                         _send(producer, topic, partition, records)
             producer.poll(0)
@@ -117,25 +117,27 @@ def new_group(
     return PythonGroup(client, protocol, servers, topic, folder, prefix=prefix, **options)
 
 
-class PlayedGroup:
+class GroupChanger:
     """Applies changes to a group, and waits until the monitor can have read all evidence of each change's cost."""
 
-    def __init__(self, kind: Kind, members: Members, traffic: Traffic, topic: str, commit_ms: int) -> None:
+    def __init__(
+        self, kind: ClientAndProtocol, members: Members, traffic: WrittenTopics, topic: str, commit_ms: int
+    ) -> None:
         self._kind, self._members, self._traffic, self._topic = kind, members, traffic, topic
         self._commit_ms = commit_ms
-        self.played = PlayedChanges(members.group, members.files)
+        self.played = AppliedChanges(members.group, members.files)
 
-    def play(self) -> PlayedChanges:
+    def play(self) -> AppliedChanges:
         """Start the group, apply all changes of its kind one after the other, and return them with their times."""
         with self._members:
             self._start("a", "b")
-            self._settle()
+            self._await_stability()
             for kind, change in self._changes():
                 if kind == "added partition" and self._kind[0] == "kafka-python":
                     continue
                 self.played.changes.append(AppliedChange(kind, time.time_ns() // 1_000_000))
                 change()
-                self._settle()
+                self._await_stability()
             self.played.changes.append(AppliedChange("end", time.time_ns() // 1_000_000))
         return self.played
 
@@ -143,12 +145,12 @@ class PlayedGroup:
         tasks = self._members
         if isinstance(tasks, SinkTasks):
             return (
-                ("more tasks", lambda: tasks.configure(3)),
+                ("more tasks", lambda: tasks.set_task_count(3)),
                 ("connector restart", tasks.restart),
                 ("worker crash", lambda: tasks.kill("b")),
                 ("added partition", lambda: self._traffic.grow(self._topic)),
                 ("worker joins", lambda: tasks.start("b")),
-                ("fewer tasks", lambda: tasks.configure(2)),
+                ("fewer tasks", lambda: tasks.set_task_count(2)),
                 ("worker leaves", lambda: tasks.leave("b")),
             )
         return (
@@ -187,11 +189,11 @@ class PlayedGroup:
         self._members.start(name)
 
     def _is_complete(self) -> bool:
-        held = list(self._members.held.values())
-        owned = sorted(partition for share in held for partition in share)
-        return all(held) and owned == list(range(self._traffic.topics[self._topic]))
+        shares = list(self._members.owned_partitions.values())
+        owned = sorted(partition for share in shares for partition in share)
+        return all(shares) and owned == list(range(self._traffic.topics[self._topic]))
 
-    def _settle(self) -> None:
+    def _await_stability(self) -> None:
         """Wait until members own all partitions without changes for a time, and their next commits are sampled."""
 
         def is_quiet() -> bool:
@@ -201,19 +203,19 @@ class PlayedGroup:
         time.sleep((self._commit_ms + 2000) / 1000)
 
 
-def play_all(
-    servers: str, folder: Path, commit_ms: int, kinds: Iterable[Kind], *, prefix: str
-) -> dict[Kind, Future[tuple[str, PlayedChanges]]]:
+def change_all_groups(
+    servers: str, folder: Path, commit_ms: int, kinds: Iterable[ClientAndProtocol], *, prefix: str
+) -> dict[ClientAndProtocol, Future[tuple[str, AppliedChanges]]]:
     """Apply all changes to a group of each kind at the same time; return each group's topic and changes."""
     kinds = [*kinds]
     with ExitStack() as stack:
         written = stack.enter_context(traffic(servers))
         pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
 
-        def play(kind: Kind) -> tuple[str, PlayedChanges]:
-            topic = unique("-".join(kind))
+        def play(kind: ClientAndProtocol) -> tuple[str, AppliedChanges]:
+            topic = unique_name("-".join(kind))
             written.create(topic)
             members = new_group(*kind, topic, servers, folder, commit_ms=commit_ms, prefix=prefix)
-            return topic, PlayedGroup(kind, members, written, topic, commit_ms).play()
+            return topic, GroupChanger(kind, members, written, topic, commit_ms).play()
 
         return {kind: pool.submit(play, kind) for kind in kinds}

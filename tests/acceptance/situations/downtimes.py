@@ -8,13 +8,13 @@ from statistics import median
 from typing import NamedTuple, Self
 
 from tests.acceptance.situations.comparison import ComparedDowntime, compared
-from tests.acceptance.situations.groups import AppliedChange, PlayedChanges
+from tests.acceptance.situations.groups import AppliedChange, AppliedChanges
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.stage import RECORD_MS
 from tests.support.pure_stream import SINKS
 
 #: A change during which a member got no processor time for this long is not measured.
-_STARVED_MS = 2000
+_MAX_CPU_WAIT_MS = 2000
 
 
 def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
@@ -23,7 +23,7 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
     Partitions that no member consumed again (after a shutdown, or of a deleted topic) are omitted, because their
     downtime has no measured end.
     """
-    played = PlayedChanges(group.group_id, group.marks, [AppliedChange(step.kind, step.at) for step in group.steps])
+    played = AppliedChanges(group.group_id, group.marks, [AppliedChange(step.kind, step.at) for step in group.steps])
     if not group.marks:
         return []
     events = (event for event in group.views[view].events if event.data.group_id == group.group_id)
@@ -34,7 +34,7 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
         downtime
         for downtime in downtimes
         if group.steps[downtime.change].is_measured
-        and downtime.pause < _STARVED_MS
+        and downtime.pause < _MAX_CPU_WAIT_MS
         and (downtime.gaps or last.get(downtime.partition, 0) >= ends[downtime.change])
     ]
 

@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
 from tests.support.command import command
-from tests.support.kafka import unique
-from tests.support.wait import PATIENCE, eventually
+from tests.support.kafka import unique_name
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 PARTITIONS = 6
 #: Milliseconds between two records of a partition.
@@ -39,7 +39,7 @@ _JAVA = "org.apache.kafka.clients.consumer."
 Place = tuple[str, int]
 
 
-class Mark(NamedTuple):
+class ConsumptionMark(NamedTuple):
     """Consumption of records of a partition at a time (ms); each assignment of the partition has a new ``holder``.
 
     ``first``: offset of the first record. ``next_offset``: offset after the last record. If both are -1, the partition
@@ -53,7 +53,7 @@ class Mark(NamedTuple):
     next_offset: int
 
 
-class Gap(NamedTuple):
+class UnconsumedPeriod(NamedTuple):
     """A period (ms) in which a partition had no consumer, between two holders of the partition."""
 
     partition: Place
@@ -71,17 +71,17 @@ class AppliedChange(NamedTuple):
 @contextmanager
 def traffic(servers: str) -> Iterator[str]:
     """Write one record to each partition of a topic every :data:`RECORD_MS` ms."""
-    name = unique("steady")
+    name = unique_name("steady")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result()
 
     def write(producer: Producer, stop: threading.Event) -> None:
-        due = time.monotonic()
-        while not stop.wait(max(0.0, due - time.monotonic())):
+        next_time = time.monotonic()
+        while not stop.wait(max(0.0, next_time - time.monotonic())):
             for partition in range(PARTITIONS):
                 producer.produce(name, b"v", partition=partition)
             producer.poll(0)
-            due += RECORD_MS / 1000
+            next_time += RECORD_MS / 1000
 
     with produce_in_background(servers, write, **{"linger.ms": 0}):
         yield name
@@ -91,13 +91,13 @@ class Members(ABC):
     """The members of one group by name; the context manager ends all of them.
 
     Attributes:
-        held: the partitions of each running member, by its callbacks.
-        changed: time of the last change of ``held``, on :func:`time.monotonic`.
+        owned_partitions: the partitions of each running member, by its callbacks.
+        changed: time of the last change of ``owned_partitions``, on :func:`time.monotonic`.
     """
 
     def __init__(self, group: str, folder: Path) -> None:
         self.group, self._folder = group, folder
-        self.held: dict[str, list[int]] = {}
+        self.owned_partitions: dict[str, list[int]] = {}
         self.changed = time.monotonic()
         self.files: list[Path] = []
 
@@ -119,11 +119,11 @@ class Members(ABC):
         return self.files[-1]
 
     def _set_partitions(self, name: str, partitions: list[int]) -> None:
-        self.held[name] = partitions
+        self.owned_partitions[name] = partitions
         self.changed = time.monotonic()
 
-    def _gone(self, name: str) -> None:
-        del self.held[name]
+    def _remove_member(self, name: str) -> None:
+        del self.owned_partitions[name]
         self.changed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -140,8 +140,8 @@ class JavaGroup(Members):
     """
 
     def __init__(self, protocol: str, servers: str, topic: str, folder: Path, **options: Any) -> None:
-        super().__init__(unique(f"java-{protocol}"), folder)
-        self._topic, self._static = topic, protocol == "static"
+        super().__init__(unique_name(f"java-{protocol}"), folder)
+        self._topic, self._is_static = topic, protocol == "static"
         self._config: dict[str, Any] = {
             "bootstrap.servers": servers,
             "group.id": self.group,
@@ -161,21 +161,21 @@ class JavaGroup(Members):
         jvm = JavaMembers(lambda owned: self._set_partitions(name, owned.get(self._topic, [])))
         self._jvms[name] = jvm
         self._set_partitions(name, [])
-        who = {"client.id": name, **({"group.instance.id": name} if self._static else {})}
-        jvm.start(name, self._config | who, [self._topic], marks=self._file(name))
+        client_ids = {"client.id": name, **({"group.instance.id": name} if self._is_static else {})}
+        jvm.start(name, self._config | client_ids, [self._topic], marks=self._file(name))
 
     def leave(self, name: str) -> None:
         jvm = self._jvms.pop(name)
         jvm.close(name, "DEFAULT")
         assert not jvm.failures, jvm.failures
         jvm.end()
-        self._gone(name)
+        self._remove_member(name)
 
     def kill(self, name: str) -> None:
         jvm = self._jvms.pop(name)
         jvm.kill()
         jvm.end()
-        self._gone(name)
+        self._remove_member(name)
 
     def close(self) -> None:
         for jvm in self._jvms.values():
@@ -188,10 +188,10 @@ class PythonGroup(Members):
     def __init__(
         self, client: str, protocol: str, servers: str, topic: str, folder: Path, *, prefix: str, **options: Any
     ) -> None:
-        super().__init__(unique(f"{client}-{protocol}"), folder)
+        super().__init__(unique_name(f"{client}-{protocol}"), folder)
         self._processes: dict[str, tuple[Popen[bytes], threading.Thread]] = {}
-        config = (_confluent if client == "confluent" else _kafka_python)(protocol, servers, self.group)
-        self._static = protocol == "static"
+        config = (_confluent_config if client == "confluent" else _kafka_python_config)(protocol, servers, self.group)
+        self._is_static = protocol == "static"
         self._options: dict[str, Any] = {
             "client": client,
             "config": config | options,
@@ -203,7 +203,7 @@ class PythonGroup(Members):
 
     def start(self, name: str) -> None:
         options = self._options | {"marks": str(self._file(name))}
-        if self._static:
+        if self._is_static:
             options["config"] = {**self._options["config"], "group.instance.id": name}
         module = "tests.acceptance.situations.timed_consumer"
         process = Popen(command(json.dumps(options), module=module), stdout=PIPE, stderr=DEVNULL)
@@ -232,12 +232,12 @@ class PythonGroup(Members):
     def _end(self, name: str, number: signal.Signals) -> None:
         process, reader = self._processes.pop(name)
         process.send_signal(number)
-        process.wait(PATIENCE)
-        reader.join(PATIENCE)
-        self._gone(name)
+        process.wait(TIMEOUT_SECONDS)
+        reader.join(TIMEOUT_SECONDS)
+        self._remove_member(name)
 
 
-def _confluent(protocol: str, servers: str, group: str) -> dict[str, Any]:
+def _confluent_config(protocol: str, servers: str, group: str) -> dict[str, Any]:
     config: dict[str, Any] = {
         "bootstrap.servers": servers,
         "group.id": group,
@@ -252,7 +252,7 @@ def _confluent(protocol: str, servers: str, group: str) -> dict[str, Any]:
     return config | {"partition.assignment.strategy": assignor, **times}
 
 
-def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
+def _kafka_python_config(_: str, servers: str, group: str) -> dict[str, Any]:
     return {
         "bootstrap_servers": servers,
         "group_id": group,
@@ -265,42 +265,42 @@ def _kafka_python(_: str, servers: str, group: str) -> dict[str, Any]:
 
 
 @dataclass
-class PlayedChanges:
+class AppliedChanges:
     """The changes of a group, and the files in which the group's consumers record their consumption."""
 
     group: str
     files: list[Path]
     changes: list[AppliedChange] = field(default_factory=list)
 
-    def all_marks(self) -> list[Mark]:
+    def read_marks(self) -> list[ConsumptionMark]:
         """Return the marks that consumers wrote for consumed records, ordered by partition and time."""
         marks = [
-            Mark((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
+            ConsumptionMark((topic, int(partition)), int(at), (str(number), times), int(first), int(next_offset))
             for number, file in enumerate(self.files)
             if file.exists()
             for at, topic, partition, times, first, next_offset in map(str.split, file.read_text().splitlines())
         ]
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[ConsumptionMark]:
         """Return the marks that the consumers wrote for records, without those for assignments."""
-        return [mark for mark in self.all_marks() if mark.first >= 0]
+        return [mark for mark in self.read_marks() if mark.first >= 0]
 
-    def gaps(self) -> list[Gap]:
+    def gaps(self) -> list[UnconsumedPeriod]:
         """Return the gaps of each partition: the periods between two of its holders."""
         return [
-            Gap(before.partition, before.at, after.at)
+            UnconsumedPeriod(before.partition, before.at, after.at)
             for before, after in pairwise(self.marks())
             if before.partition == after.partition and before.holder != after.holder and after.at >= self.changes[0].at
         ]
 
 
-def play(members: Members, rounds: int) -> PlayedChanges:
+def play(members: Members, rounds: int) -> AppliedChanges:
     """Start a group of two members and apply each change of ``CHANGES`` after the group has settled."""
-    played = PlayedChanges(members.group, members.files)
+    played = AppliedChanges(members.group, members.files)
     members.start("a")
     members.start("b")
-    _settle(members)
+    _await_stability(members)
     for kind in islice(cycle(CHANGES), rounds):
         played.changes.append(AppliedChange(kind, time.time_ns() // 1_000_000))
         match kind:
@@ -318,21 +318,21 @@ def play(members: Members, rounds: int) -> PlayedChanges:
             case _:
                 members.leave("b")
                 members.start("b")
-        _settle(members)
+        _await_stability(members)
     return played
 
 
-def _settle(members: Members) -> None:
+def _await_stability(members: Members) -> None:
     def quiet() -> bool:
-        held = list(members.held.values())
-        owned = sorted(partition for share in held for partition in share)
+        shares = list(members.owned_partitions.values())
+        owned = sorted(partition for share in shares for partition in share)
         is_unchanged = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
-        return is_unchanged and all(held) and owned == list(range(PARTITIONS))
+        return is_unchanged and all(shares) and owned == list(range(PARTITIONS))
 
     eventually(quiet, every=0.1)
 
 
-def play_all_groups(groups: list[Members], rounds: int) -> list[PlayedChanges]:
+def play_all_groups(groups: list[Members], rounds: int) -> list[AppliedChanges]:
     """Apply the changes to all groups at the same time."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))

@@ -22,7 +22,7 @@ class MemberKind:
     """A kind of member: ``client`` java, confluent or kafka-python; ``protocol`` eager, cooperative or consumer.
 
     ``assignors``: assignors of the classic protocol by preference. ``static``: each member has an instance id.
-    ``listened``: members report themselves (Python clients). ``placed``: each process has a host of its own
+    ``has_listener``: members report themselves (Python clients). ``placed``: each process has a host of its own
     (kafka-python). ``racks``: the rack of each member by name (confluent).
     """
 
@@ -30,7 +30,7 @@ class MemberKind:
     protocol: str
     assignors: tuple[str, ...] = ()
     static: bool = False
-    listened: bool = False
+    has_listener: bool = False
     placed: bool = False
     racks: tuple[tuple[str, str], ...] = ()
     pattern: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from tests.support.members import Share
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 
 class Poller:
@@ -64,7 +64,7 @@ class Poller:
     def owned(self) -> Share:
         return self.lines[-1]["owned"] if self.lines else {}
 
-    def stall(self, ms: int) -> None:
+    def pause_polling(self, ms: int) -> None:
         """Stop polling for this long, and wait until the consumer polls again."""
         self._pause_s = ms / 1000
         self._stop.wait(ms / 1000 + 0.5)
@@ -72,7 +72,7 @@ class Poller:
     def close(self) -> None:
         """Leave the group and end the thread."""
         self._stop.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_SECONDS)
 
     #: Closing replaces a crash, because a thread can't be killed alone.
     crash = close

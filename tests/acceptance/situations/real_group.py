@@ -15,16 +15,16 @@ from typing import Any, Final
 from streaming.records.episodes import Episode, Incident
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.poller import Poller
-from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, Stage
+from tests.acceptance.situations.stage import LISTENER, LOG, OFFSETS, POLLING, SituationStage
 from tests.support.callbacks import distinct
-from tests.support.kafka import eventually, unique
+from tests.support.kafka import eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
 #: kafka-python's leader may request one more generation within a heartbeat (3 s), for metadata that arrives after all
 #: members have their partitions.
-_AFTERTHOUGHT_MS: Final = 5000
-_PYTHON: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUMER}
+_LATE_METADATA_MS: Final = 5000
+_PYTHON_CONFIGS: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUMER}
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Step:
         joined, left, rejoined: client ids that joined, client ids that left or crashed, and client ids that left or
         crashed and then joined again.
         unsure_kinds: kinds, besides ``unknown``, that a view without the coordinator's log may report as not sure.
-        second_kind: the expected kind of a second episode that follows without a quiet time.
-        provable: whether the coordinator's log proves the kind; if not, ``unsure_kinds`` also applies to the view with
-            the log.
+        expected_second_kind: the expected kind of a second episode that follows without a quiet time.
+        is_provable: whether the coordinator's log proves the kind; if not, ``unsure_kinds`` also applies to the view
+            with the log.
         is_measured: whether all members recorded their consumption until the end of the step.
         episodes: reported episodes by view.
     """
@@ -50,8 +50,8 @@ class Step:
     left: frozenset[str]
     rejoined: frozenset[str]
     unsure_kinds: frozenset[str]
-    provable: bool = True
-    second_kind: str = ""
+    is_provable: bool = True
+    expected_second_kind: str = ""
     is_measured: bool = False
     episodes: dict[str, list[Episode]] = field(default_factory=dict)
 
@@ -59,9 +59,9 @@ class Step:
 class RealGroup:
     """A group of real members; each :meth:`step` corresponds to one episode."""
 
-    def __init__(self, stage: Stage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
+    def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         self.stage, self.member_kind = stage, member_kind
-        self.group_id = unique(name)
+        self.group_id = unique_name(name)
         self.topics = {stage.topic(partitions, self.group_id): partitions}
         self.subscribed: dict[str, tuple[str, ...]] = {}
         self.python: dict[str, Member | Poller] = {}
@@ -70,15 +70,15 @@ class RealGroup:
         #: File in which Java consumers record what they consume.
         self.marks: list[Path] = []
         #: Expected kinds of incidents, in addition to storms of killed members.
-        self.alarms: tuple[str, ...] = ()
+        self.expected_incidents: tuple[str, ...] = ()
         self.java: dict[str, str] = {}
         self.steps: list[Step] = []
         #: Times at which members were killed, in seconds.
-        self.kills: list[float] = []
+        self.kill_times: list[float] = []
         self._started = 0
-        self._new: set[str] = set()
-        self._fenced: set[str] = set()
-        self.views = {name: view for name, view in stage.views.items() if name != LISTENER or member_kind.listened}
+        self._new_members: set[str] = set()
+        self._fenced_members: set[str] = set()
+        self.views = {name: view for name, view in stage.views.items() if name != LISTENER or member_kind.has_listener}
 
     # Methods that change the group.
 
@@ -86,7 +86,7 @@ class RealGroup:
         """Start all these members at once."""
         for name in names:
             self._start(name, member_kind or self.member_kind)
-            self._new.add(name)
+            self._new_members.add(name)
 
     def _start(self, name: str, member_kind: MemberKind) -> None:
         topics = self.subscribed.setdefault(name, tuple(self.topics))
@@ -100,7 +100,7 @@ class RealGroup:
         if member_kind.client == "poller":
             self._run(name, Poller(self.stage.servers, self.group_id, name, topics, member_kind.poll_ms))
             return
-        options: dict[str, Any] = dict(_PYTHON[member_kind.protocol])
+        options: dict[str, Any] = dict(_PYTHON_CONFIGS[member_kind.protocol])
         if member_kind.client == "kafka-python":
             options = {"protocol": member_kind.protocol}
         if member_kind.placed:
@@ -108,7 +108,7 @@ class RealGroup:
             options["host"] = f"127.9.{len(self.group_id) % 250}.{self._started}"
         if member_kind.racks:
             options["properties"] = (*options["properties"], f"client.rack={dict(member_kind.racks)[name]}")
-        if member_kind.listened:
+        if member_kind.has_listener:
             options |= {"listener": self.stage.servers, "listener_prefix": self.stage.reports_prefix}
         member = Member(
             self.stage.servers,
@@ -153,15 +153,15 @@ class RealGroup:
         owned = self.stage.java.owned
         eventually(lambda: all(owned[java_id] is None for java_id in ending) or self.failures)
 
-    def stall(self, name: str) -> None:
+    def exceed_poll_interval(self, name: str) -> None:
         """Let a member exceed max.poll.interval.ms, and then poll again."""
         member = self.python.get(name)
         if isinstance(member, Poller):
-            member.stall(2 * self.member_kind.poll_ms)
+            member.pause_polling(2 * self.member_kind.poll_ms)
             return
         java, java_id = self.stage.java, self.java[name]
         before = len(java.callbacks)
-        java.stall(java_id, 2 * self.member_kind.poll_ms)
+        java.pause_polling(java_id, 2 * self.member_kind.poll_ms)
         eventually(lambda: any(callback.name == java_id and not callback.owned for callback in java.callbacks[before:]))
 
     def rejoin(self, name: str, reason: str) -> None:
@@ -179,17 +179,19 @@ class RealGroup:
     def share(self, name: str) -> None:
         """Start another process with the same instance id, upon which the coordinator fences the first process."""
         fenced = self.java[name]
-        seen = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
+        ids_by_view = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
         self._start(name, self.member_kind)
-        self._new.add(name)
+        self._new_members.add(name)
         java = self.stage.java
         eventually(
             lambda: any(callback.name == fenced and callback.event.startswith("failed") for callback in java.callbacks)
         )
-        self._fenced.add(fenced)
+        self._fenced_members.add(fenced)
         self.whole()
         eventually(
-            lambda: all(self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in seen.items())
+            lambda: all(
+                self.views[v].ids(self.group_id).get(name) != earlier_id for v, earlier_id in ids_by_view.items()
+            )
         )
 
     def reset(self) -> None:
@@ -213,7 +215,7 @@ class RealGroup:
         self.topics[name] = partitions
         return name
 
-    def awaited_topic(self) -> str:
+    def subscribe_missing_topic(self) -> str:
         """Return the name of a topic to which all members subscribe and which does not exist yet."""
         name = f"{self.group_id}-later"
         self.topics[name] = 0
@@ -230,7 +232,7 @@ class RealGroup:
         self.stage.grow(name, partitions)
         self.topics[name] = partitions
 
-    def roll(self, *names: str, member_kind: MemberKind | None = None) -> None:
+    def restart_one_by_one(self, *names: str, member_kind: MemberKind | None = None) -> None:
         """Restart the members one by one, each after the group has rebalanced without the previous member."""
         for name in names:
             self.stop(name)
@@ -245,9 +247,9 @@ class RealGroup:
     def failures(self) -> list[str]:
         """Return errors that ended Java consumers, except fencing by a process with the same instance id."""
         failures = [failure for failure in self.stage.java.failures if failure.startswith(f"{self.group_id}/")]
-        return [failure for failure in failures if failure.partition(":")[0] not in self._fenced]
+        return [failure for failure in failures if failure.partition(":")[0] not in self._fenced_members]
 
-    def removed(self, since_ms: int) -> frozenset[str]:
+    def removed_members(self, since_ms: int) -> frozenset[str]:
         """Return Java consumers that got a new member id because the coordinator had removed them."""
         ids: dict[str, list[set[str]]] = defaultdict(lambda: [set(), set()])
         for callback in self.stage.java.callbacks:
@@ -303,15 +305,15 @@ class RealGroup:
             and not episodes[-1].waiting_for
             and episodes[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
-            and not any(ids.get(name) == before.get(name) for name in self._new & ids.keys())
+            and not any(ids.get(name) == before.get(name) for name in self._new_members & ids.keys())
             and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts generations by itself
             and self._has_no_pending_round(view)
         )
 
     def _has_newest(self, view: LiveStream) -> bool:
         """Return true if the stream ``view`` shows the newest generation or epoch that Java consumers received."""
-        seen, received = self._generations(view)
-        return seen is None or seen >= received
+        newest, received = self._generations(view)
+        return newest is None or newest >= received
 
     def _generations(self, view: LiveStream) -> tuple[int | None, int]:
         """Return the newest generation or epoch in a monitor's diffs, and the newest that Java consumers received."""
@@ -321,16 +323,16 @@ class RealGroup:
             if callback.name.startswith(f"{self.group_id}/")
         ]
         rounds = view.rounds(self.group_id)
-        seen = [diff.generation if diff.group_epoch is None else diff.group_epoch for diff in rounds]
-        return max((number for number in seen if number is not None), default=None), max(received, default=-1)
+        numbers = [diff.generation if diff.group_epoch is None else diff.group_epoch for diff in rounds]
+        return max((number for number in numbers if number is not None), default=None), max(received, default=-1)
 
     def _has_no_pending_round(self, view: LiveStream) -> bool:
         """Return true if no member still has a reason to request a rebalance."""
         if self.member_kind.client != "kafka-python":
             return True
-        return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _AFTERTHOUGHT_MS
+        return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _LATE_METADATA_MS
 
-    def _rests(self, view: LiveStream, before: dict[str, str]) -> bool:
+    def _is_settled(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if a monitor shows all members and the quiet time has passed since the last change."""
         return self._shows_all_members(view, before) and view.rest(self.group_id)
 
@@ -339,7 +341,7 @@ class RealGroup:
         self.whole()
         for name, view in self.views.items():
             try:
-                eventually(partial(self._rests, view, before[name]))
+                eventually(partial(self._is_settled, view, before[name]))
             except AssertionError as error:
                 episodes, shares = view.episodes(self.group_id), view.shares(self.group_id)
                 waits = (episodes[-1].status, episodes[-1].waiting_for) if episodes else None
@@ -357,14 +359,14 @@ class RealGroup:
         left: Iterable[str] = (),
         rejoined: Iterable[str] = (),
         unsure_kinds: Iterable[str] = (),
-        provable: bool = True,
-        second_kind: str = "",
+        is_provable: bool = True,
+        expected_second_kind: str = "",
     ) -> Iterator[None]:
         """Expect that the changes in the ``with`` block become one episode of this kind; wait for the quiet group."""
         at = time.time_ns() // 1_000_000
         before = {name: len(view.episodes(self.group_id)) for name, view in self.views.items()}
         ids = {name: view.ids(self.group_id) for name, view in self.views.items()}
-        self._new.clear()
+        self._new_members.clear()
         yield
         try:
             self.settle(ids)
@@ -374,8 +376,8 @@ class RealGroup:
             kind,
             at,
             *map(frozenset, (joined, left, rejoined, unsure_kinds)),
-            provable=provable,
-            second_kind=second_kind,
+            is_provable=is_provable,
+            expected_second_kind=expected_second_kind,
         )
         step.is_measured = bool(self.marks) and not self.processes
         for name, view in self.views.items():

@@ -12,7 +12,7 @@ from typing import Any, Final
 from tests.acceptance.situations.groups import Members
 from tests.integration.streaming.collect.kinds.applications import ConnectWorker
 from tests.support.background import run_in_background
-from tests.support.kafka import unique
+from tests.support.kafka import unique_name
 from tests.support.wait import eventually
 
 #: Seconds that a busy machine takes to start a worker.
@@ -23,10 +23,10 @@ class SinkTasks(Members):
     """The tasks of a sink connector; the context manager runs their workers, which are started by name."""
 
     def __init__(self, servers: str, topic: str, folder: Path, commit_ms: int) -> None:
-        self._connector = unique("sink")
-        super().__init__(f"connect-{self._connector}", folder / self._connector)
+        self._connector_name = unique_name("sink")
+        super().__init__(f"connect-{self._connector_name}", folder / self._connector_name)
         self._folder.mkdir()
-        self._servers, self._workers_group, self._topic = servers, unique("workers"), topic
+        self._servers, self._workers_group, self._topic = servers, unique_name("workers"), topic
         self._commit_ms = commit_ms
         self._workers: dict[str, ConnectWorker] = {}
         self._instances: dict[str, str] = {}
@@ -41,14 +41,14 @@ class SinkTasks(Members):
             "consumer.session.timeout.ms": 6000,
             "consumer.metadata.max.age.ms": 1000,
         }
-        instance = unique(name)  # files of a killed worker remain
+        instance = unique_name(name)  # files of a killed worker remain
         self._instances[name] = instance
         worker = ConnectWorker(instance, self._servers, self._workers_group, self._folder, **config)
         self._workers[name] = self._stack.enter_context(worker)
         if not self._tasks:
-            self.configure(2)
+            self.set_task_count(2)
 
-    def configure(self, tasks: int) -> None:
+    def set_task_count(self, tasks: int) -> None:
         """Set the number of the connector's tasks, and create the connector if it does not exist."""
         config = {
             "connector.class": "TimedSink",
@@ -57,13 +57,13 @@ class SinkTasks(Members):
             "marks": str(self._folder),
         }
         self._tasks = tasks
-        self._ask(f"/connectors/{self._connector}/config", "PUT", config)
+        self._send_request(f"/connectors/{self._connector_name}/config", "PUT", config)
 
     def restart(self) -> None:
         """Restart the connector with its tasks."""
-        self._ask(f"/connectors/{self._connector}/restart?includeTasks=true", "POST")
+        self._send_request(f"/connectors/{self._connector_name}/restart?includeTasks=true", "POST")
 
-    def _ask(self, path: str, method: str, body: Any = None) -> None:
+    def _send_request(self, path: str, method: str, body: Any = None) -> None:
         worker = next(iter(self._workers.values()))
         eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.5)
 
@@ -80,9 +80,9 @@ class SinkTasks(Members):
         """Update the tasks' partitions and files a few times a second."""
         while not stop.wait(0.2):
             self.files[:] = sorted(self._folder.glob("*.marks"))
-            held = {name: self._partitions_of(name) for name in [*self._workers]}
-            if held != self.held:
-                self.held, self.changed = held, time.monotonic()
+            shares_by_worker = {name: self._partitions_of(name) for name in [*self._workers]}
+            if shares_by_worker != self.owned_partitions:
+                self.owned_partitions, self.changed = shares_by_worker, time.monotonic()
 
     def _partitions_of(self, name: str) -> list[int]:
         """Return the partitions of a worker's tasks."""

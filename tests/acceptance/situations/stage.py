@@ -23,28 +23,28 @@ from streaming.settings.config import load
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
-from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
+from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 #: All kinds of evidence, in the order of the table.
 LOG: Final = "offsets and coordinator's log"
 OFFSETS: Final = "offsets"
 POLLING: Final = "polling"
 LISTENER: Final = "listener"
-VIEWS: Final = (LOG, OFFSETS, POLLING, LISTENER)
+DATA_SOURCES: Final = (LOG, OFFSETS, POLLING, LISTENER)
 
 #: Milliseconds between two records of each partition, so that members commit and consumption is visible.
 RECORD_MS: Final = 200
 #: Poll interval of a process, as short as the tests allow.
-_QUICK: Final = {
+_POLL_SETTINGS: Final = {
     "REBALANCE_MONITOR_COLLECT__POLL_INTERVAL_MS": "400",
     "REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100",
     "REBALANCE_MONITOR_COLLECT__POLL_REQUESTS_PER_SECOND": "400",
     "REBALANCE_MONITOR_COLLECT__METADATA_INTERVAL_MS": "300",
 }
 #: Members that start at the same time join the first generation together.
-_OTHERS: Final = {
+_BROKER_PROPERTIES: Final = {
     "group.initial.rebalance.delay.ms": "1000",
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "6000",
@@ -54,7 +54,7 @@ _OTHERS: Final = {
 
 
 @dataclass
-class Stage:
+class SituationStage:
     """The broker, the monitors that follow the broker, and the JVM with Java consumers."""
 
     broker: EmbeddedBroker
@@ -70,39 +70,39 @@ class Stage:
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
         """Create a topic that receives traffic from now on, and return its name."""
-        name = unique(prefix)
+        name = unique_name(prefix)
         self.create(name, partitions)
         return name
 
     def create(self, name: str, partitions: int) -> None:
         """Create a topic of this name that receives traffic from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_SECONDS)
         self.written.append((name, partitions))
 
     def reset(self, group: str, topic: str, partitions: int) -> None:
         """Reset a group's offsets of a topic to 0, as ``kafka-consumer-groups --reset-offsets --to-earliest`` does."""
         places = [TopicPartition(topic, number, 0) for number in range(partitions)]
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(PATIENCE)
+        admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])[group].result(TIMEOUT_SECONDS)
 
     def delete(self, topic: str) -> None:
         self.written[:] = [entry for entry in self.written if entry[0] != topic]
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.delete_topics([topic])[topic].result(PATIENCE)
+        admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(TIMEOUT_SECONDS)
         self.written[:] = [entry for entry in self.written if entry[0] != topic] + [(topic, partitions)]
 
 
 @contextmanager
-def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Stage]:
+def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[SituationStage]:
     """Run a stage with a separate broker, because the stage reads the broker's log."""
     with ExitStack() as stack:
-        broker_properties = PROPERTIES | NEVER_FENCED | _OTHERS | (properties or {})
+        broker_properties = PROPERTIES | LONG_BROKER_SESSION | _BROKER_PROPERTIES | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
         servers, pattern = broker.bootstrap_servers, ".*"
         views: dict[str, LiveStream] = {}
@@ -112,20 +112,22 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[St
             (POLLING, ("--by", "polling")),
         ):
             collecting = CollectorProcess(servers, pattern, *options, log=folder / f"{name}.log")
-            collecting.environment = dict(_QUICK)
+            collecting.environment = dict(_POLL_SETTINGS)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
             views[name] = stack.enter_context(LiveStream(collecting.settings))
-        listened = load(bootstrap_servers=servers, topic_prefix=f"{unique('listener')}.")
+        listened = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")
         ensure_topics(listened)
         views[LISTENER] = stack.enter_context(LiveStream(listened))
-        made = Stage(broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix)
-        stack.enter_context(_written(made))
+        made = SituationStage(
+            broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix
+        )
+        stack.enter_context(_write_records(made))
         yield made
 
 
 @contextmanager
-def _written(stage: Stage) -> Iterator[None]:
+def _write_records(stage: SituationStage) -> Iterator[None]:
     """Write to all partitions of all topics, so that members commit offsets."""
 
     def write(producer: Producer, stop: threading.Event) -> None:

@@ -13,21 +13,23 @@ from benchmarks._document import TRUST_PAGE, describe_machine, write_section
 from streaming.records.episodes import Episode, EpisodeKind
 from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes
 from tests.acceptance.situations.real_group import RealGroup, Step
-from tests.acceptance.situations.stage import VIEWS
-from tests.acceptance.situations.verdicts import wrong, wrong_incidents
+from tests.acceptance.situations.stage import DATA_SOURCES
+from tests.acceptance.situations.verdicts import report_errors, unexpected_incidents
 
 _KINDS: Final = TRUST_PAGE.with_name("episodes.md")
-_ALL: Final = TRUST_PAGE.with_name("situations.csv")
+_SITUATIONS_FILE: Final = TRUST_PAGE.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
     """Write the tables of reported episode kinds into the documentation, and each step of a group into a CSV file."""
     steps = [step for group in groups.values() for step in group.steps]
-    amount = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
-    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {amount}: {describe_machine()}."
+    measured_groups = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
+    note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {measured_groups}: {describe_machine()}."
     write_section("kinds", f"{note}\n\n{kinds(steps)}", _KINDS)
-    write_section("situations", f"{note} [Each step and view]({_ALL.name}).\n\n{summary(groups.values())}", TRUST_PAGE)
-    complete(groups, _ALL)
+    write_section(
+        "situations", f"{note} [Each step and view]({_SITUATIONS_FILE.name}).\n\n{summary(groups.values())}", TRUST_PAGE
+    )
+    complete(groups, _SITUATIONS_FILE)
 
 
 def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
@@ -51,14 +53,16 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
                 for number, step in enumerate(group.steps):
                     figures = DowntimeSummary.of(downtime for downtime in downtimes if downtime.change == number)
                     ratio = "" if figures.ratio is None else f"{figures.ratio:.2f}"
-                    reported = " + ".join(answer(episode, step.kind, yes=step.kind) for episode in step.episodes[view])
+                    reported = " + ".join(
+                        answer(episode, step.kind, proven_text=step.kind) for episode in step.episodes[view]
+                    )
                     down = (figures.partitions, figures.inside, ratio) if step.is_measured else ("", "", "")
                     lines.writerow((name, step.kind, view, reported, verdict(step, view), *down))
 
 
 def verdict(step: Step, view: str) -> str:
     """Return the verdict on a step's report from one source of evidence: ``right``, ``unknown`` or ``wrong``."""
-    if wrong(step, view):
+    if report_errors(step, view):
         return "wrong"
     is_unknown = step.kind != "unknown" and any(episode.kind == "unknown" for episode in step.episodes[view])
     return "unknown" if is_unknown else "right"
@@ -67,41 +71,41 @@ def verdict(step: Step, view: str) -> str:
 def summary(groups: Iterable[RealGroup]) -> str:
     """Return a Markdown table with a row for each view: counts of verdicts, wrong incidents and downtimes."""
     rows = []
-    for view in VIEWS:
-        seen = [group for group in groups if view in group.views]
-        verdicts = Counter(verdict(step, view) for group in seen for step in group.steps)
-        alarms = sum(len(wrong_incidents(group, view)) for group in seen)
-        figures = DowntimeSummary.of(downtime for group in seen for downtime in group_downtimes(group, view))
+    for view in DATA_SOURCES:
+        observed_groups = [group for group in groups if view in group.views]
+        verdicts = Counter(verdict(step, view) for group in observed_groups for step in group.steps)
+        wrong_incident_count = sum(len(unexpected_incidents(group, view)) for group in observed_groups)
+        figures = DowntimeSummary.of(downtime for group in observed_groups for downtime in group_downtimes(group, view))
         ratio = "–" if figures.ratio is None else f"{figures.ratio:.2f}"
         counts = (str(verdicts[verdict_name]) for verdict_name in ("right", "unknown", "wrong"))
         inside = f"{figures.inside} of {figures.partitions}"
-        rows.append((view, str(len(seen)), *counts, str(alarms), inside, ratio))
+        rows.append((view, str(len(observed_groups)), *counts, str(wrong_incident_count), inside, ratio))
     header = (
         *("evidence", "groups", "episodes right", "unknown", "wrong", "wrong incidents"),
         *("downtimes inside their bounds", "lower bound / measured, median"),
     )
-    return _markdown([header, ("---",) * len(header), *rows])
+    return _markdown_table([header, ("---",) * len(header), *rows])
 
 
 def kinds(steps: Iterable[Step]) -> str:
     """Return a Markdown table of reported kinds: a row for each expected kind, a column for each view."""
-    called: dict[str, dict[str, Counter[str]]] = {}
+    kinds_by_scenario: dict[str, dict[str, Counter[str]]] = {}
     for step in steps:
-        row = called.setdefault(step.kind, {view: Counter() for view in VIEWS})
+        row = kinds_by_scenario.setdefault(step.kind, {view: Counter() for view in DATA_SOURCES})
         for view, episodes in step.episodes.items():
             row[view].update(answer(episode, step.kind) for episode in episodes)
-    occurring_kinds = [kind for kind in get_args(EpisodeKind) if kind in called]
-    rows = [(f"`{kind}`", *(cell(called[kind][view]) for view in VIEWS)) for kind in occurring_kinds]
-    return _markdown([("what happened", *VIEWS), ("---",) * (1 + len(VIEWS)), *rows])
+    occurring_kinds = [kind for kind in get_args(EpisodeKind) if kind in kinds_by_scenario]
+    rows = [(f"`{kind}`", *(cell(kinds_by_scenario[kind][view]) for view in DATA_SOURCES)) for kind in occurring_kinds]
+    return _markdown_table([("what happened", *DATA_SOURCES), ("---",) * (1 + len(DATA_SOURCES)), *rows])
 
 
-def _markdown(lines: Iterable[Iterable[str]]) -> str:
+def _markdown_table(lines: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def answer(episode: Episode, kind: str, yes: str = "yes") -> str:
-    """Return ``yes`` if the episode has the expected kind, otherwise its kind; ``?`` is appended if it is not sure."""
-    reported = yes if episode.kind == kind else episode.kind
+def answer(episode: Episode, kind: str, proven_text: str = "yes") -> str:
+    """Return ``proven_text`` if the kind is as expected, otherwise the kind; ``?`` is appended if it is not sure."""
+    reported = proven_text if episode.kind == kind else episode.kind
     return reported if episode.sure or reported == "unknown" else f"{reported}?"
 
 

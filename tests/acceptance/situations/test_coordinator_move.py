@@ -36,26 +36,26 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
 
         def begin_to_join(group: RealGroup) -> None:
             """Start a member that joins, waits for another member that does not poll, and ends."""
-            made.java.stall(group.java["b"], STALL_MS)
+            made.java.pause_polling(group.java["b"], STALL_MS)
             group.start("c")
-            preparing = re.compile(rf"Preparing to rebalance group {group.group_id} .*Adding new member c-")
-            eventually(lambda: preparing.search(made.broker.log_path.read_text()))
+            prepare_line = re.compile(rf"Preparing to rebalance group {group.group_id} .*Adding new member c-")
+            eventually(lambda: prepare_line.search(made.broker.log_path.read_text()))
             group.crash("c")
 
-        def go_on(group: RealGroup) -> None:
-            seen = {name: len(view.rounds(group.group_id)) for name, view in group.views.items()}
+        def await_next_rounds(group: RealGroup) -> None:
+            round_counts = {name: len(view.rounds(group.group_id)) for name, view in group.views.items()}
             with group.step("coordinator-move"):
                 moved.wait()
-                eventually(lambda: all(len(v.rounds(group.group_id)) > seen[n] for n, v in group.views.items()))
+                eventually(lambda: all(len(v.rounds(group.group_id)) > round_counts[n] for n, v in group.views.items()))
 
         moved = threading.Event()
         try:
             list(pool.map(begin, groups))
             list(pool.map(begin_to_join, groups))
-            going = pool.map(go_on, groups)
+            awaited_groups = pool.map(await_next_rounds, groups)
             made.broker.restart()
             moved.set()
-            list(going)
+            list(awaited_groups)
         finally:
             moved.set()
             for group in groups:
@@ -75,14 +75,14 @@ def test_stable_groups_do_not_rebalance_when_coordinator_moves(tmp_path: Path) -
             with group.step("first-start", joined=("a", "b")):
                 group.start("a", "b")
 
-        def go_on(group: RealGroup) -> None:
+        def await_next_rounds(group: RealGroup) -> None:
             with group.step("scale-out", joined=("c",)):
                 group.start("c")
 
         try:
             list(pool.map(begin, groups))
             made.broker.restart()
-            list(pool.map(go_on, groups))
+            list(pool.map(await_next_rounds, groups))
         finally:
             for group in groups:
                 group.close()

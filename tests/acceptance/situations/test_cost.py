@@ -23,13 +23,13 @@ from streaming.records.events import Event
 from tests.acceptance.situations import cost_table
 from tests.acceptance.situations.comparison import EVIDENCE
 from tests.acceptance.situations.cost_comparison import ComparedCost, compared, summary
-from tests.acceptance.situations.cost_groups import CLIENTS, play_all
+from tests.acceptance.situations.cost_groups import CLIENTS, change_all_groups
 from tests.acceptance.situations.true_costs import sent_times
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.kafka import NEVER_FENCED, PROPERTIES, unique
+from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.processes import process_lock
-from tests.support.wait import PATIENCE, eventually
+from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 _log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1200)]
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1200)]
 #: Auto-commit intervals, ms: a short one, and the clients' default.
 INTERVALS = (500, 5000)
 #: Least number of changes at each interval.
-LEAST = 100
+MIN_CHANGES = 100
 #: Retention deletes old segments soon, not only after five minutes.
 RETENTION = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
 HOUR_MS = 3_600_000
@@ -46,12 +46,12 @@ GROUPS = [(client, protocol) for client, protocols in CLIENTS.items() for protoc
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedBroker]:
-    with process_lock("crowd"), EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | RETENTION) as broker:
+    with process_lock("crowd"), EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION | RETENTION) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
+def costs_by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
     """Yield a dict that collects the comparisons by commit interval; the tables are written at the end."""
     costs: dict[int, list[ComparedCost]] = {}
     yield costs
@@ -61,14 +61,14 @@ def by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
 
 @pytest.mark.parametrize("commit_ms", INTERVALS)
 def test_true_cost_lies_inside_the_bounds(
-    cluster: EmbeddedBroker, by_interval: dict[int, list[ComparedCost]], commit_ms: int, tmp_path: Path
+    cluster: EmbeddedBroker, costs_by_interval: dict[int, list[ComparedCost]], commit_ms: int, tmp_path: Path
 ) -> None:
     servers = cluster.bootstrap_servers
     with CollectorProcess(
         servers, "(java|confluent|kafka-python|connect)-.*", log=tmp_path / "collect.log"
     ) as collecting:
         prefix = collecting.settings.topics.prefix
-        played = play_all(servers, tmp_path, commit_ms, GROUPS, prefix=prefix)
+        played = change_all_groups(servers, tmp_path, commit_ms, GROUPS, prefix=prefix)
         assert collecting.stop() == 0, collecting.output()
     events: dict[str, list[Event]] = defaultdict(list)
     for event in filter(EVIDENCE["commits"], collecting.events()):
@@ -79,37 +79,37 @@ def test_true_cost_lies_inside_the_bounds(
         for topic, changes in [future.result()]
         for item in compared(client, protocol, changes, events[changes.group], sent_times(servers, topic))
     ]
-    by_interval[commit_ms] = costs
-    outside, numbers = [item for item in costs if not (item.inside and item.inside_per_partition)], summary(costs)
+    costs_by_interval[commit_ms] = costs
+    outside, numbers = [item for item in costs if not (item.inside and item.is_inside_per_partition)], summary(costs)
     _log.info("%s; outside: %s", numbers, outside)
-    assert numbers.changes >= LEAST, numbers
-    assert min(numbers.by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
+    assert numbers.changes >= MIN_CHANGES, numbers
+    assert min(numbers.counts_by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
     assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
 
 
 def test_records_deleted_by_retention_are_counted(cluster: EmbeddedBroker, tmp_path: Path) -> None:
-    servers, topic, group = cluster.bootstrap_servers, unique("retained"), unique("stopped")
+    servers, topic, group = cluster.bootstrap_servers, unique_name("retained"), unique_name("stopped")
     admin, producer = AdminClient({"bootstrap.servers": servers}), Producer({"bootstrap.servers": servers})
     config = {"retention.ms": "-1", "segment.ms": "60000"}
-    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(PATIENCE)
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(TIMEOUT_SECONDS)
     now = time.time_ns() // 1_000_000
     for records, at in ((400, now - 2 * HOUR_MS), (100, now)):  # two segments, as their times are far apart
         for _ in range(records):
             producer.produce(topic, b"v", partition=0, timestamp=at)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT_SECONDS) == 0
     collecting = CollectorProcess(servers, group, log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)
     with collecting, LiveStream(collecting.settings) as stream:
         settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer({"bootstrap.servers": servers} | settings)
         consumer.subscribe([topic])
-        assert sum(message.error() is None for message in consumer.consume(90, PATIENCE)) == 90
+        assert sum(message.error() is None for message in consumer.consume(90, TIMEOUT_SECONDS)) == 90
         consumer.commit(offsets=[TopicPartition(topic, 0, 90)], asynchronous=False)
         eventually(lambda: stream.ids(group))
         consumer.close()
         retention = ConfigEntry("retention.ms", str(HOUR_MS), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[retention])
-        admin.incremental_alter_configs([resource])[resource].result(PATIENCE)
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_SECONDS)
         eventually(lambda: stream.incidents(group))
         [incident] = stream.incidents(group)
     assert (incident.kind, incident.partitions) == ("data-loss", {topic: [0]})

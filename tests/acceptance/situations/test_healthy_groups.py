@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.situations import operations
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER, STATIC, Scenario, playing
+from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER, STATIC, Scenario, run_scenarios
 from tests.acceptance.situations.stage import LOG
 from tests.acceptance.situations.verdicts import faults
 
@@ -29,7 +29,7 @@ _POLL_MS = 60_000
 Record = Callable[[str, object], None]
 
 
-def ordinary_rebalances(group: RealGroup) -> None:
+def repeat_scaling(group: RealGroup) -> None:
     """Scale out and in again and again while a member is busy, so that the rebalances take different times."""
     random = Random(33)
     operations.begin(group, "a", "b")
@@ -38,18 +38,18 @@ def ordinary_rebalances(group: RealGroup) -> None:
         joins = number % 2 == 0
         change = {"joined" if joins else "left": ("c",)}
         with group.step("scale-out" if joins else "scale-in", **change):
-            group.stage.java.stall(group.java["a"], busy_ms)
+            group.stage.java.pause_polling(group.java["a"], busy_ms)
             (group.start if joins else group.leave)("c")
     operations.end(group)
 
 
 PROTOCOLS = {"eager": EAGER, "cooperative": COOPERATIVE, "static": STATIC, "kip-848": CONSUMER}
 CHANGES: dict[str, Callable[[RealGroup], None]] = {
-    "ordinary rebalances": ordinary_rebalances,
-    "rolling restarts": partial(operations.rollouts, count=ROLLOUTS),
-    "surges": partial(operations.surge, count=ROLLOUTS),
-    "blue-green": partial(operations.fleet_replaced, count=ROLLOUTS),
-    "recreations": partial(operations.recreated_elsewhere, count=ROLLOUTS),
+    "ordinary rebalances": repeat_scaling,
+    "rolling restarts": partial(operations.run_rollouts, count=ROLLOUTS),
+    "surges": partial(operations.roll_out_with_surge, count=ROLLOUTS),
+    "blue-green": partial(operations.replace_all_members, count=ROLLOUTS),
+    "recreations": partial(operations.replace_on_other_hosts, count=ROLLOUTS),
 }
 SCENARIOS = {
     f"{change} {protocol}": Scenario(replace(kind, poll_ms=_POLL_MS), apply)
@@ -65,7 +65,7 @@ def played(
     items = [item for item in request.session.items if item.path == request.path]
     wanted = {item.callspec.params["name"] for item in items if hasattr(item, "callspec")}
     scenarios = {name: scenario for name, scenario in SCENARIOS.items() if name in wanted}
-    with playing(scenarios, tmp_path_factory.mktemp("healthy")) as groups:
+    with run_scenarios(scenarios, tmp_path_factory.mktemp("healthy")) as groups:
         yield groups
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.situations import table
 from tests.acceptance.situations.downtimes import DowntimeSummary, group_downtimes, is_inside
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.scenarios import SCENARIOS, long_storm, one_join, playing
+from tests.acceptance.situations.scenarios import SCENARIOS, join_one_member, run_long_storm, run_scenarios
 from tests.acceptance.situations.stage import LOG, OFFSETS
 from tests.acceptance.situations.verdicts import faults
 
@@ -23,7 +23,7 @@ from tests.acceptance.situations.verdicts import faults
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
 #: Least number of partitions for which the share of correct bounds is meaningful.
-ENOUGH = 100
+MIN_PARTITIONS = 100
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,9 @@ def played(
     items = [item for item in request.session.items if item.path == request.path]
     named = [item.callspec.params.get("name") for item in items if hasattr(item, "callspec")]
     wanted = [name for name in named if name is not None]
-    first = sorted(dict.fromkeys(wanted), key=lambda name: SCENARIOS[name].apply is not long_storm)
+    first = sorted(dict.fromkeys(wanted), key=lambda name: SCENARIOS[name].apply is not run_long_storm)
     scenarios = {name: SCENARIOS[name] for name in first}
-    with playing(scenarios, tmp_path_factory.mktemp("stage")) as groups:
+    with run_scenarios(scenarios, tmp_path_factory.mktemp("stage")) as groups:
         yield groups
         if os.environ.get("WRITE_SITUATIONS"):
             table.write({name: group.result() for name, group in groups.items() if group.exception() is None})
@@ -47,14 +47,16 @@ def test_no_source_reports_anything_false(played: dict[str, Future[RealGroup]], 
     assert not wrong_reports, "\n".join(wrong_reports)
 
 
-@pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.apply is one_join])
+@pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.apply is join_one_member])
 def test_a_join_under_kip_848_is_one_rebalance(played: dict[str, Future[RealGroup]], name: str) -> None:
     group = played[name].result()
     for view in (LOG, OFFSETS):
         [joined] = group.steps[1].episodes[view]
         rounds = group.views[view].rounds(group.group_id)
-        with_both = [diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2]
-        epoch = max(diff.group_epoch or 0 for diff in with_both)
+        rounds_with_both_members = [
+            diff for diff in rounds if [member.present for member in diff.members.values()] == [True] * 2
+        ]
+        epoch = max(diff.group_epoch or 0 for diff in rounds_with_both_members)
         assert (joined.rebalances, joined.round_count) == (1, 3), view
         assert [(diff.round, diff.cause.kind) for diff in rounds if diff.group_epoch == epoch] == [
             (number, "member.joined") for number in (1, 2, 3)
@@ -66,14 +68,16 @@ def test_measured_downtime_lies_inside_its_bounds(played: dict[str, Future[RealG
     groups = [future.result() for future in played.values() if future.exception() is None]
     downtimes = [(group.group_id, downtime) for group in groups for downtime in group_downtimes(group, view)]
     figures = DowntimeSummary.of(downtime for _, downtime in downtimes)
-    outside = [entry for entry in downtimes if not is_inside(entry[1])]
-    assert figures.inside >= floor(0.95 * figures.partitions), (figures, outside)
-    if figures.partitions >= ENOUGH:
-        proved = [downtime for group in groups if _is_proved(group, view) for downtime in group_downtimes(group, view)]
-        assert (DowntimeSummary.of(proved).ratio or 0) >= 0.3, DowntimeSummary.of(proved)
+    downtimes_outside_bounds = [entry for entry in downtimes if not is_inside(entry[1])]
+    assert figures.inside >= floor(0.95 * figures.partitions), (figures, downtimes_outside_bounds)
+    if figures.partitions >= MIN_PARTITIONS:
+        proven_downtimes = [
+            downtime for group in groups if _has_stop_evidence(group, view) for downtime in group_downtimes(group, view)
+        ]
+        assert (DowntimeSummary.of(proven_downtimes).ratio or 0) >= 0.3, DowntimeSummary.of(proven_downtimes)
 
 
-def _is_proved(group: RealGroup, view: str) -> bool:
+def _has_stop_evidence(group: RealGroup, view: str) -> bool:
     """Return true if the coordinator's log or KIP-848 records show when members gave partitions up.
 
     An eager member that stays in the group stops with its JoinGroup request, which the coordinator does not log. The

@@ -27,42 +27,47 @@ from streaming.process.service import stop_on_signals
 _ClassDecorator = Callable[[type[Any]], type[Any]]
 
 
-class Marks:
+class MarkWriter:
     """Writes the member's partitions after each callback, and a mark for each record that the member consumed."""
 
     def __init__(self, path: str, *, incremental: bool) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._incremental = incremental
-        self._held: set[int] = set()
-        self._times: Counter[int] = Counter()
+        self._owned_partitions: set[int] = set()
+        self._assignment_counts: Counter[int] = Counter()
 
     def assigned(self, partitions: Iterable[Any]) -> None:
         partitions = [*partitions]
         numbers = {partition.partition for partition in partitions}
-        self._times.update(numbers)
+        self._assignment_counts.update(numbers)
         for partition in partitions:
-            self._mark(partition.topic, partition.partition, -1, -1)
-        self._held = self._held | numbers if self._incremental else numbers
+            self._write_mark(partition.topic, partition.partition, -1, -1)
+        self._owned_partitions = self._owned_partitions | numbers if self._incremental else numbers
         self._write_partitions()
 
-    def taken(self, partitions: Iterable[Any]) -> None:
-        self._held -= {partition.partition for partition in partitions}
+    def record_assignment(self, partitions: Iterable[Any]) -> None:
+        self._owned_partitions -= {partition.partition for partition in partitions}
         self._write_partitions()
 
-    def consumed(self, topic: str, partition: int, offset: int) -> None:
-        self._mark(topic, partition, offset, offset + 1)
+    def record_consumption(self, topic: str, partition: int, offset: int) -> None:
+        self._write_mark(topic, partition, offset, offset + 1)
 
-    def _mark(self, topic: str, partition: int, first: int, next_offset: int) -> None:
+    def _write_mark(self, topic: str, partition: int, first: int, next_offset: int) -> None:
         """Write a line about consumed offsets, unbuffered, so that no line is lost if the process is killed."""
         at = time.time_ns() // 1_000_000
-        os.write(self._file, f"{at} {topic} {partition} {self._times[partition]} {first} {next_offset}\n".encode())
+        os.write(
+            self._file,
+            f"{at} {topic} {partition} {self._assignment_counts[partition]} {first} {next_offset}\n".encode(),
+        )
 
     def _write_partitions(self) -> None:
-        sys.stdout.write(json.dumps(sorted(self._held)) + "\n")
+        sys.stdout.write(json.dumps(sorted(self._owned_partitions)) + "\n")
         sys.stdout.flush()
 
 
-def confluent(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def consume_with_confluent(
+    wrap: _ClassDecorator, options: dict[str, Any], marks: MarkWriter, stop: threading.Event
+) -> None:
     """Consume with confluent-kafka until SIGTERM."""
     from confluent_kafka import Consumer
 
@@ -70,19 +75,19 @@ def confluent(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, stop
     consumer.subscribe(
         [options["topic"]],
         on_assign=lambda _, partitions: marks.assigned(partitions),
-        on_revoke=lambda _, partitions: marks.taken(partitions),
-        on_lost=lambda _, partitions: marks.taken(partitions),
+        on_revoke=lambda _, partitions: marks.record_assignment(partitions),
+        on_lost=lambda _, partitions: marks.record_assignment(partitions),
     )
     try:
         while not stop.is_set():
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
-                marks.consumed(message.topic(), message.partition(), message.offset())
+                marks.record_consumption(message.topic(), message.partition(), message.offset())
     finally:
         consumer.close()
 
 
-def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, stop: threading.Event) -> None:
+def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: MarkWriter, stop: threading.Event) -> None:
     """Consume with kafka-python until SIGTERM."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -93,10 +98,10 @@ def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, s
             marks.assigned(assigned)
 
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-            marks.taken(revoked)
+            marks.record_assignment(revoked)
 
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-            marks.taken(lost)
+            marks.record_assignment(lost)
 
     assignor = CooperativeStickyAssignor if options["cooperative"] else RangePartitionAssignor
     consumer = wrap(KafkaConsumer)(**options["config"], partition_assignment_strategy=[assignor])
@@ -107,7 +112,7 @@ def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: Marks, s
         while not stop.is_set():
             for place, records in consumer.poll(timeout_ms=100).items():
                 for record in records:
-                    marks.consumed(place.topic, place.partition, record.offset)
+                    marks.record_consumption(place.topic, place.partition, record.offset)
     finally:
         consumer.close()
 
@@ -119,8 +124,8 @@ def main() -> None:
     stop = stop_on_signals()
     servers, prefix = options["listener"]
     listener = Listener(servers, topic_prefix=prefix)
-    run = confluent if options["client"] == "confluent" else kafka_python
-    run(listener.wrap, options, Marks(options["marks"], incremental=options["incremental"]), stop)
+    run = consume_with_confluent if options["client"] == "confluent" else kafka_python
+    run(listener.wrap, options, MarkWriter(options["marks"], incremental=options["incremental"]), stop)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.acceptance.situations.groups import AppliedChange, Mark, Place
+from tests.acceptance.situations.groups import AppliedChange, ConsumptionMark, Place
 from tests.support.kafka import read
 
 #: Partition → when each of its records was sent (ms), by offset.
@@ -31,7 +31,7 @@ class TrueCost:
     worst_ms: int = 0
     resumed_at: int = 0
     done_at: int = 0
-    unconsumed: int = 0
+    unconsumed_records: int = 0
 
     @property
     def catch_up_ms(self) -> int:
@@ -47,16 +47,16 @@ def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
 
 
 def true_costs(
-    marks: Iterable[Mark], sent: SentTimes, changes: Sequence[AppliedChange]
+    marks: Iterable[ConsumptionMark], sent: SentTimes, changes: Sequence[AppliedChange]
 ) -> dict[int, dict[Place, TrueCost]]:
     """Return the true cost by change (its index) and partition, for partitions that changed hands after the change."""
-    by_place: dict[Place, list[Mark]] = defaultdict(list)
+    by_place: dict[Place, list[ConsumptionMark]] = defaultdict(list)
     for mark in marks:
         by_place[mark.partition].append(mark)
     costs: dict[int, dict[Place, TrueCost]] = defaultdict(dict)
-    for place, of_place in by_place.items():
-        consumed = _first_consumed(of_place, len(sent.get(place, ())))
-        assignments = sorted(mark.at for mark in of_place if mark.first < 0)
+    for place, place_marks in by_place.items():
+        consumption_times = _first_consumption_times(place_marks, len(sent.get(place, ())))
+        assignments = sorted(mark.at for mark in place_marks if mark.first < 0)
         counted: set[int] = set()
         for at in assignments[1:]:  # nobody consumed the partition before the first one
             number = sum(change.at <= at for change in changes) - 1
@@ -65,26 +65,26 @@ def true_costs(
             cost = costs[number].setdefault(place, TrueCost())
             cost.resumed_at = max(cost.resumed_at, at)
             for offset, sent_at in enumerate(sent.get(place, ())):
-                first = consumed[offset]
+                first = consumption_times[offset]
                 if sent_at >= at or offset in counted or (first is not None and first < at):
                     continue
                 counted.add(offset)
                 cost.delayed += 1
                 if first is None:
-                    cost.unconsumed += 1
+                    cost.unconsumed_records += 1
                 else:
                     cost.worst_ms, cost.done_at = max(cost.worst_ms, first - sent_at), max(cost.done_at, first)
     return costs
 
 
-def _first_consumed(marks: Iterable[Mark], records: int) -> list[int | None]:
+def _first_consumption_times(marks: Iterable[ConsumptionMark], records: int) -> list[int | None]:
     """Return when each record was first consumed, by offset."""
-    consumed: list[int | None] = [None] * records
+    consumption_times: list[int | None] = [None] * records
     for mark in marks:
         for offset in range(max(0, mark.first), min(mark.next_offset, records)):
-            first = consumed[offset]
-            consumed[offset] = mark.at if first is None else min(first, mark.at)
-    return consumed
+            first = consumption_times[offset]
+            consumption_times[offset] = mark.at if first is None else min(first, mark.at)
+    return consumption_times
 
 
 def total(costs: Iterable[TrueCost]) -> TrueCost:
@@ -95,5 +95,5 @@ def total(costs: Iterable[TrueCost]) -> TrueCost:
         worst_ms=max((cost.worst_ms for cost in costs), default=0),
         resumed_at=max((cost.resumed_at for cost in costs), default=0),
         done_at=max((cost.done_at for cost in costs), default=0),
-        unconsumed=sum(cost.unconsumed for cost in costs),
+        unconsumed_records=sum(cost.unconsumed_records for cost in costs),
     )

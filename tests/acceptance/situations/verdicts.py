@@ -13,8 +13,8 @@ from tests.support.callbacks import missing_callbacks
 
 def faults(group: RealGroup) -> list[str]:
     """Return a line for each wrong report of the view."""
-    lines = [fault for step in group.steps for view in group.views for fault in wrong(step, view)]
-    lines += [fault for view in group.views for fault in wrong_incidents(group, view)]
+    lines = [fault for step in group.steps for view in group.views for fault in report_errors(step, view)]
+    lines += [fault for view in group.views for fault in unexpected_incidents(group, view)]
     return lines + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(group, view)]
 
 
@@ -33,13 +33,13 @@ def named(episode: Episode) -> dict[str, set[str]]:
     }
 
 
-def wrong(step: Step, view: str) -> list[str]:
+def report_errors(step: Step, view: str) -> list[str]:
     """Return a line for each error in what the data source ``view``, such as polling, reports about one step."""
     episodes = step.episodes[view]
     if view == POLLING and not episodes and not step.joined | step.left | step.rejoined:
         return []  # joined and left between two polls, and nothing else changed
-    if step.second_kind and len(episodes) == 2:
-        second = (step.second_kind,) if view == LOG else (step.second_kind, "unknown")
+    if step.expected_second_kind and len(episodes) == 2:
+        second = (step.expected_second_kind,) if view == LOG else (step.expected_second_kind, "unknown")
         if episodes[0].kind == step.kind and episodes[1].kind in second:
             return []
     if len(episodes) != 1:
@@ -50,12 +50,12 @@ def wrong(step: Step, view: str) -> list[str]:
         f" {named(episode)}: {episode.story} {[(evidence.kind, evidence.reason[:90]) for evidence in episode.evidence]}"
     )
     lines = []
-    right = episode.kind == step.kind or (
-        (view != LOG or not step.provable)
+    is_right = episode.kind == step.kind or (
+        (view != LOG or not step.is_provable)
         and (episode.kind == "unknown" or (episode.kind in step.unsure_kinds and not episode.sure))
     )
     wanted = {"joined": step.joined, "left": step.left, "rejoined": step.rejoined}
-    if not right or episode.status != "settled":
+    if not is_right or episode.status != "settled":
         lines.append(description)
     elif episode.kind != "unknown" and named(episode) != wanted:
         lines.append(f"{description}; wanted {wanted}")
@@ -68,29 +68,29 @@ def missing_assignments(group: RealGroup, view: str) -> list[str]:
     return [f"{view}: {callback}" for callback in missing]
 
 
-def wrong_incidents(group: RealGroup, view: str) -> list[str]:
+def unexpected_incidents(group: RealGroup, view: str) -> list[str]:
     """Return descriptions of wrong incidents; ``view``: source of the reports. Storms must be closed at the end."""
-    if not group.kills:
-        kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.alarms]
+    if not group.kill_times:
+        kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.expected_incidents]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.
-        right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
+        is_right = kinds == wanted if view == LOG else not {*kinds} - {*wanted}
         stories = [f"{incident.kind}: {incident.story}" for incident in group.incidents(view)]
-        return [] if right else [f"{view}: incidents {stories}; wanted {wanted}"]
-    storms = [step for step in group.steps if step.kind == "storm"]
+        return [] if is_right else [f"{view}: incidents {stories}; wanted {wanted}"]
+    storm_steps = [step for step in group.steps if step.kind == "storm"]
     incidents = group.incidents(view)
     if [incident.kind for incident in incidents] != ["storm"]:
         return [f"{view}: a storm is {[incident.story for incident in incidents]}"]
-    [incident], [episode] = incidents, storms[0].episodes[view]
-    gaps = [1000 * (after - before) for before, after in pairwise(group.kills)]
+    [incident], [episode] = incidents, storm_steps[0].episodes[view]
+    gaps = [1000 * (after - before) for before, after in pairwise(group.kill_times)]
     again = episode.repeated
     names = {episode.members.names[member_id].client_id for member_id in incident.member_ids}
     # Between two polls a member may be killed and replaced.
-    missed = 1 if view == POLLING else 0
-    right = (
+    allowed_misses = 1 if view == POLLING else 0
+    is_right = (
         (incident.status, incident.times, names) == ("closed", 1, {"b"})
         and again is not None
-        and len(group.kills) - missed <= again.times <= len(group.kills)
+        and len(group.kill_times) - allowed_misses <= again.times <= len(group.kill_times)
         and again.period_ms is not None
         and min(gaps) - SESSION_MS < again.period_ms < max(gaps) + SESSION_MS
     )
-    return [] if right else [f"{view}: {incident}, {again}, kills {gaps} ms apart"]
+    return [] if is_right else [f"{view}: {incident}, {again}, kills {gaps} ms apart"]

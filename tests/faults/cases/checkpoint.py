@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.cases.disks import flip_bits
-from tests.faults.site import SPARK_SECONDS, Report, Site
+from tests.faults.site import SPARK_SECONDS, Report, TestedMonitor
 
 #: Kinds of checkpoint files; a case damages the newest file of a kind.
 OFFSETS, COMMITS, SOURCE, METADATA = "offsets/[0-9]*", "commits/[0-9]*", "sources/0/0", "metadata"
-CARD, STATE = "rebalance-monitor.json", "state/0/0/*.delta"
-SCHEMA, OPERATOR = "state/0/0/_metadata/schema", "state/0/_metadata/metadata"
+METADATA_FILE, STATE = "rebalance-monitor.json", "state/0/0/*.delta"
+SCHEMA, OPERATOR_METADATA = "state/0/0/_metadata/schema", "state/0/_metadata/metadata"
 
 
 class LoggedReport(NamedTuple):
@@ -25,18 +25,20 @@ class LoggedReport(NamedTuple):
 
 
 #: Reports of lost files. Without its metadata, a checkpoint may belong to any job.
-LOST: Mapping[str, LoggedReport] = {
+REPORTS_OF_LOST_FILES: Mapping[str, LoggedReport] = {
     OFFSETS: LoggedReport("Restore the folder"),
     STATE: LoggedReport("a file of its state is damaged or missing"),
-    CARD: LoggedReport("a Spark checkpoint without rebalance-monitor.json", status=2),
+    METADATA_FILE: LoggedReport("a Spark checkpoint without rebalance-monitor.json", status=2),
 }
 #: Files that Spark creates again: the last batch's commit (the batch is repeated), the start offsets of a source that
 #: has been read since, the query's id, and the state's schema.
-RECREATED_BY_SPARK = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR)
+RECREATED_BY_SPARK = (COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR_METADATA)
 #: Reports of damaged files: Spark's own message, and the remedy.
-DAMAGED: Mapping[str, LoggedReport] = {
-    **dict.fromkeys((OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR), LoggedReport("Restore the folder")),
-    CARD: LoggedReport(f"{CARD} is damaged"),
+REPORTS_OF_DAMAGED_FILES: Mapping[str, LoggedReport] = {
+    **dict.fromkeys(
+        (OFFSETS, COMMITS, SOURCE, METADATA, SCHEMA, OPERATOR_METADATA), LoggedReport("Restore the folder")
+    ),
+    METADATA_FILE: LoggedReport(f"{METADATA_FILE} is damaged"),
     STATE: LoggedReport("a file of its state is damaged or missing"),
 }
 
@@ -52,75 +54,81 @@ def _display_name(kind: str) -> str:
 
 @contextmanager
 def files(
-    site: Site, fault: str, damage: Callable[[Path], object], reports: Mapping[str, LoggedReport]
+    tested_monitor: TestedMonitor, fault: str, damage: Callable[[Path], object], reports: Mapping[str, LoggedReport]
 ) -> Iterator[list[Report]]:
     """Damage the checkpoint's files one by one while the job is stopped, and restore them from a copy each time."""
-    site.end("stream")
-    kept = site.folder / "checkpoint.copy"
-    shutil.copytree(site.checkpoint, kept)
-    seen: list[Report] = []
+    tested_monitor.end("stream")
+    kept = tested_monitor.folder / "checkpoint.copy"
+    shutil.copytree(tested_monitor.checkpoint, kept)
+    reports_in_time: list[Report] = []
     try:
         for kind, report in reports.items():
-            builder = site.ends(
-                "stream", str(site.checkpoint), report.words, within=SPARK_SECONDS, status=report.status
+            builder = tested_monitor.ends(
+                "stream", str(tested_monitor.checkpoint), report.words, within=SPARK_SECONDS, status=report.status
             )
-            damage(_newest(site.checkpoint, kind))
-            site.begin("stream")
-            seen.append(site.seen(builder, f"{fault}: `{_display_name(kind)}`"))
-            _restore(site, kept)
+            damage(_newest(tested_monitor.checkpoint, kind))
+            tested_monitor.begin("stream")
+            reports_in_time.append(tested_monitor.await_report(builder, f"{fault}: `{_display_name(kind)}`"))
+            _restore(tested_monitor, kept)
     finally:
-        if site.stream.process is not None and site.stream.process.poll() is None:
-            site.stream.kill()
-        _restore(site, kept)
+        if tested_monitor.stream.process is not None and tested_monitor.stream.process.poll() is None:
+            tested_monitor.stream.kill()
+        _restore(tested_monitor, kept)
         shutil.rmtree(kept)
-    site.begin("stream")
-    yield seen
+    tested_monitor.begin("stream")
+    yield reports_in_time
 
 
-def _restore(site: Site, kept: Path) -> None:
-    shutil.rmtree(site.checkpoint)
-    shutil.copytree(kept, site.checkpoint)
+def _restore(tested_monitor: TestedMonitor, kept: Path) -> None:
+    shutil.rmtree(tested_monitor.checkpoint)
+    shutil.copytree(kept, tested_monitor.checkpoint)
 
 
 @contextmanager
-def recreatable_files_lost(site: Site) -> Iterator[list[Report]]:
+def recreatable_files_lost(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete all files that Spark creates again, together, while the job is stopped."""
-    site.end("stream")
+    tested_monitor.end("stream")
     for kind in RECREATED_BY_SPARK:
-        _newest(site.checkpoint, kind).unlink()
-    site.begin("stream")
+        _newest(tested_monitor.checkpoint, kind).unlink()
+    tested_monitor.begin("stream")
     names = ", ".join(f"`{_display_name(kind)}`" for kind in RECREATED_BY_SPARK)
-    yield [site.nothing("stream", fault=f"lost files: {names}")]
+    yield [tested_monitor.nothing("stream", fault=f"lost files: {names}")]
 
 
 @contextmanager
-def folder_lost_while_running(site: Site) -> Iterator[list[Report]]:
+def folder_lost_while_running(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the whole checkpoint folder while the job runs."""
-    report = site.ends("stream", str(site.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS)
-    shutil.rmtree(site.checkpoint, ignore_errors=True)  # the job may write meanwhile
+    report = tested_monitor.ends(
+        "stream", str(tested_monitor.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS
+    )
+    shutil.rmtree(tested_monitor.checkpoint, ignore_errors=True)  # the job may write meanwhile
     yield [report]
-    shutil.rmtree(site.checkpoint, ignore_errors=True)  # as the message advises: remove it, and read everything again
-    site.begin("stream")
+    shutil.rmtree(
+        tested_monitor.checkpoint, ignore_errors=True
+    )  # as the message advises: remove it, and read everything again
+    tested_monitor.begin("stream")
 
 
 @contextmanager
-def folder_lost_while_stopped(site: Site) -> Iterator[list[Report]]:
+def folder_lost_while_stopped(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the whole checkpoint folder while the job is stopped."""
-    site.end("stream")
-    shutil.rmtree(site.checkpoint)
-    site.begin("stream")
-    yield [site.nothing("stream", "it reads all again, and writes the same ids")]
+    tested_monitor.end("stream")
+    shutil.rmtree(tested_monitor.checkpoint)
+    tested_monitor.begin("stream")
+    yield [tested_monitor.nothing("stream", "it reads all again, and writes the same ids")]
 
 
 @contextmanager
-def all_damaged(site: Site) -> Iterator[list[Report]]:
+def damage_all_files(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Damage every file of the checkpoint while the job is stopped; then remove the folder, as the message advises."""
-    site.end("stream")
-    report = site.ends("stream", str(site.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS)
-    for file in site.checkpoint.rglob("*"):
+    tested_monitor.end("stream")
+    report = tested_monitor.ends(
+        "stream", str(tested_monitor.checkpoint), "is damaged", "move it away", within=SPARK_SECONDS
+    )
+    for file in tested_monitor.checkpoint.rglob("*"):
         if file.is_file():
             flip_bits(file)
-    site.begin("stream")
+    tested_monitor.begin("stream")
     yield [report]
-    shutil.rmtree(site.checkpoint)
-    site.begin("stream")
+    shutil.rmtree(tested_monitor.checkpoint)
+    tested_monitor.begin("stream")

@@ -10,14 +10,14 @@ from tests.faults.case import Case
 from tests.faults.cases import checkpoint, clocks, disks, processes, topics
 from tests.support.disks import full, read_only
 
-_ALL = ("collect", "stream", "serve", "broker")
-_PARTS = _ALL[:3]
-_LOST, _GARBLED = partial(Path.unlink), disks.flip_bits
+_ALL_COMPONENTS = ("collect", "stream", "serve", "broker")
+_PARTS = _ALL_COMPONENTS[:3]
+_DELETE_FILE, _FLIP_BITS = partial(Path.unlink), disks.flip_bits
 
 
-def _processes() -> Iterable[Case]:
+def _process_cases() -> Iterable[Case]:
     for name in _PARTS:
-        yield Case(name, "SIGKILL", partial(processes.killed, name=name))
+        yield Case(name, "SIGKILL", partial(processes.kill_process, name=name))
     yield Case("stream", "SIGKILL of the JVM", processes.jvm_killed)
     for name in _PARTS:
         yield Case(name, "SIGSTOP, SIGCONT", partial(processes.stopped, name=name))
@@ -29,31 +29,33 @@ def _processes() -> Iterable[Case]:
 def _disks_and_files() -> Iterable[Case]:
     yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
     yield Case("collect", "lost place", disks.offsets_lost)
-    yield Case("serve", "full disk", disks.serve_full, active=False)
-    refused = partial(disks.disk, name="serve", damage=read_only, words="the disk is read-only")
+    yield Case("serve", "full disk", disks.fill_history_disk, active=False)
+    refused = partial(disks.break_disk, name="serve", damage=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)
     yield Case("serve", "lost files", disks.history_lost)
     yield Case("serve", "damaged files", disks.history_damaged)
-    yield Case("stream", "full disk", partial(disks.disk, name="stream", damage=full, words="No space left"))
-    refused = partial(disks.disk, name="stream", damage=read_only, words="Read-only file system")
+    yield Case("stream", "full disk", partial(disks.break_disk, name="stream", damage=full, words="No space left"))
+    refused = partial(disks.break_disk, name="stream", damage=read_only, words="Read-only file system")
     yield Case("stream", "read-only disk", refused)
-    for name in _ALL:
+    for name in _ALL_COMPONENTS:
         yield Case(name, "slow disk", partial(disks.slow, name=name))
 
 
 def _checkpoint() -> Iterable[Case]:
-    lost = partial(checkpoint.files, fault="lost file", damage=_LOST, reports=checkpoint.LOST)
+    lost = partial(checkpoint.files, fault="lost file", damage=_DELETE_FILE, reports=checkpoint.REPORTS_OF_LOST_FILES)
     yield Case("stream", "lost files", lost)
-    damaged = partial(checkpoint.files, fault="damaged file", damage=_GARBLED, reports=checkpoint.DAMAGED)
+    damaged = partial(
+        checkpoint.files, fault="damaged file", damage=_FLIP_BITS, reports=checkpoint.REPORTS_OF_DAMAGED_FILES
+    )
     yield Case("stream", "damaged files", damaged)
     yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
     yield Case("stream", "checkpoint lost at work", checkpoint.folder_lost_while_running)
     yield Case("stream", "checkpoint lost at rest", checkpoint.folder_lost_while_stopped)
-    yield Case("stream", "checkpoint damaged", checkpoint.all_damaged)
+    yield Case("stream", "checkpoint damaged", checkpoint.damage_all_files)
 
 
-def _clocks() -> Iterable[Case]:
-    for name in _ALL:
+def _clock_cases() -> Iterable[Case]:
+    for name in _ALL_COMPONENTS:
         yield Case(name, "clock set an hour on, and back", partial(clocks.clock_an_hour_off, name=name))
     for name in ("collect", "stream"):
         yield Case(name, "clock set a day on", partial(clocks.clock_a_day_ahead, name=name))
@@ -62,15 +64,17 @@ def _clocks() -> Iterable[Case]:
 def _broker() -> Iterable[Case]:
     yield Case("broker", "full disk", partial(disks.broker_disk, damage=full), active=False)
     yield Case("broker", "read-only disk", partial(disks.broker_disk, damage=read_only), active=False)
-    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, damage=_LOST))
-    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, damage=_GARBLED))
-    yield Case("broker", "membership topic's files lost", partial(disks.membership_damaged, damage=_LOST), active=False)
+    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, damage=_DELETE_FILE))
+    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, damage=_FLIP_BITS))
     yield Case(
-        "broker", "membership topic's files damaged", partial(disks.membership_damaged, damage=_GARBLED), active=False
+        "broker", "membership topic's files lost", partial(disks.membership_damaged, damage=_DELETE_FILE), active=False
+    )
+    yield Case(
+        "broker", "membership topic's files damaged", partial(disks.membership_damaged, damage=_FLIP_BITS), active=False
     )
     yield Case("broker", "diff topic deleted", topics.diffs_deleted)
     yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)
     yield Case("broker", "membership topic deleted, and made again", topics.membership_deleted)
 
 
-CASES = (*_processes(), *_disks_and_files(), *_checkpoint(), *_clocks(), *_broker())
+CASES = (*_process_cases(), *_disks_and_files(), *_checkpoint(), *_clock_cases(), *_broker())

@@ -7,33 +7,33 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.site import SPARK_SECONDS, Report, Site
+from tests.faults.site import SPARK_SECONDS, Report, TestedMonitor
 from tests.support.stream_job import processes_of
 
 
 @contextmanager
-def killed(site: Site, name: str) -> Iterator[list[Report]]:
+def kill_process(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
     """Send SIGKILL to the component's process and its children."""
-    site.parts[name].kill()
-    yield [site.metrics_unavailable(name)]
-    site.begin(name)
+    tested_monitor.parts[name].kill()
+    yield [tested_monitor.metrics_unavailable(name)]
+    tested_monitor.begin(name)
 
 
 @contextmanager
-def jvm_killed(site: Site) -> Iterator[list[Report]]:
+def jvm_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Send SIGKILL to Spark's JVM alone."""
-    report = site.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
-    for pid in processes_of(site.stream.pid)["jvm"]:
+    report = tested_monitor.ends("stream", "Spark's JVM is gone", within=SPARK_SECONDS)
+    for pid in processes_of(tested_monitor.stream.pid)["jvm"]:
         os.kill(pid, signal.SIGKILL)
     yield [report]
-    site.begin("stream")
+    tested_monitor.begin("stream")
 
 
 @contextmanager
-def stopped(site: Site, name: str) -> Iterator[list[Report]]:
+def stopped(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
     """Stop all processes of a component with SIGSTOP until the end of the block; yield the expected reports."""
-    pids = site.pids(name)
-    reports = site.silence() if name == "broker" else [site.metrics_unavailable(name)]
+    pids = tested_monitor.pids(name)
+    reports = tested_monitor.silence() if name == "broker" else [tested_monitor.metrics_unavailable(name)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -44,16 +44,16 @@ def stopped(site: Site, name: str) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def broker_killed(site: Site) -> Iterator[list[Report]]:
+def broker_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Send SIGKILL to the broker, and start it again after the monitor has reported it as unavailable."""
-    report = site.silence()
-    site.broker.kill()
+    report = tested_monitor.silence()
+    tested_monitor.broker.kill()
     yield report
-    site.begin("broker")
+    tested_monitor.begin("broker")
 
 
 @contextmanager
-def broker_restarted(site: Site) -> Iterator[list[Report]]:
+def broker_restarted(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Stop the broker cleanly and start it again."""
-    site.broker.restart()
-    yield [site.nothing(name) for name in site.parts]
+    tested_monitor.broker.restart()
+    yield [tested_monitor.nothing(name) for name in tested_monitor.parts]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tests.fuzz.case import Target
+from tests.fuzz.case import FuzzTarget
 
 NAMES = {
     **dict.fromkeys(("offsets-topic", "coordinator-log"), "offsets"),
@@ -17,7 +17,9 @@ NAMES = {
 }
 
 
-def get(name: str) -> Target:
+def get(name: str) -> FuzzTarget:
     """Return the fuzz target with this name; its module is imported only now, so that coverage includes the import."""
-    targets: dict[str, Target] = {target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS}
+    targets: dict[str, FuzzTarget] = {
+        target.name: target for target in import_module(f"{__name__}.{NAMES[name]}").TARGETS
+    }
     return targets[name]

@@ -16,14 +16,14 @@ from streaming.collect.coordinator.classic import GENERATION
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import MAX_TIMESTAMP
-from tests.fuzz.case import Case, Target
-from tests.fuzz.mutate import EDGES
+from tests.fuzz.case import Case, FuzzTarget
+from tests.fuzz.mutate import EDGE_NUMBERS
 from tests.support import offsets_topic
 from tests.support.offsets_topic import prefixed, string
 
 T = TypeVar("T")
 
-numbers = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31])
+numbers = st.sampled_from([edge for edge in EDGE_NUMBERS if -(2**31) <= edge < 2**31])
 _shares = st.dictionaries(st.sampled_from(["t", "u", "é", ""]), st.lists(numbers, max_size=4), max_size=3)
 subscriptions = st.builds(
     offsets_topic.subscription,
@@ -36,12 +36,12 @@ subscriptions = st.builds(
 assignments = st.builds(offsets_topic.assignment, _shares)
 
 
-def _embedded(case: Case) -> None:
+def _check_member_bytes(case: Case) -> None:
     """Check the decoders with a member's embedded bytes: its subscription and its assignment."""
     subscription, assignment = ((part or b"") for part in [*case, None, None][:2])
     _consumer(subscription, assignment)
     _connect(subscription, assignment)
-    _streams(subscription, assignment)
+    _check_streams_bytes(subscription, assignment)
 
 
 def _consumer(subscription: bytes, assignment: bytes) -> None:
@@ -55,8 +55,8 @@ def _consumer(subscription: bytes, assignment: bytes) -> None:
         again = offsets_topic.subscription(
             decoded["topics"], owned or {}, generation=-1 if generation is None else generation, rack=rack
         )
-        decoded_again = read_subscription(again, None)
-        assert decoded_again == decoded_again | decoded
+        second_result = read_subscription(again, None)
+        assert second_result == second_result | decoded
         assert _topics_by_kafka_python(subscription) in (None, tuple(decoded["topics"]))
     try:
         decoded = read_assignment(assignment, None)
@@ -122,7 +122,7 @@ def _connect_seeds() -> Iterator[Case]:
     yield [offsets_topic.worker({"a": [2, 3], "b": [-1]}), offsets_topic.work({"b": [0]}, {"a": [2]})]
 
 
-def _streams(subscription: bytes, assignment: bytes) -> None:
+def _check_streams_bytes(subscription: bytes, assignment: bytes) -> None:
     """Assert that the bytes of Streams are rejected, ignored, or unchanged after decoding and encoding."""
     instance = _read(embedded.read_instance, subscription)
     if instance:
@@ -173,11 +173,15 @@ def _seeds() -> Iterator[Case]:
     yield from _streams_seeds()
 
 
-_WORDS = (
+_FUZZ_WORDS = (
     *(pack(">h", number) for number in range(-1, 27)),
     *(pack(">i", number) for number in (-1, 0, 1, 2, 7, 10, 11, 12, 2**31 - 1)),
     string("a"),
     string(None),
     b"\xd8\x00",
 )
-TARGETS = (Target("embedded", _embedded, _seeds, 2, st.tuples(subscriptions, assignments).map(list), _WORDS),)
+TARGETS = (
+    FuzzTarget(
+        "embedded", _check_member_bytes, _seeds, 2, st.tuples(subscriptions, assignments).map(list), _FUZZ_WORDS
+    ),
+)

@@ -30,7 +30,7 @@ from streaming.settings.config import as_toml, load
 from streaming.spark import checkpoint, resize
 from streaming.spark.checkpoint import last_batch
 from streaming.spark.state import InspectedGroup
-from tests.fuzz.case import Case, Target
+from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
@@ -53,7 +53,7 @@ def assert_one_line(error: MonitorError) -> None:
 def _events(group_id: str) -> Iterator[Record]:
     """Yield events that change a group after its state was decoded."""
     log = Log(group_id)
-    happened = (
+    settings_error = (
         log.topics(t0=3, t=5),
         log.join("new", "t0", "t", session_timeout_ms=10_000),
         log.beat("new"),
@@ -61,12 +61,12 @@ def _events(group_id: str) -> Iterator[Record]:
         log.observe(1_000, {"a": {"t": [0, 1]}, "b": {}}),
         log.delete(),
     )
-    for offset, event in enumerate(happened):
+    for offset, event in enumerate(settings_error):
         key, value, headers = codec.encode_event(event)
         yield Record.of(0, offset, key, value, headers)
 
 
-def _blob(case: Case) -> None:
+def _check_blob(case: Case) -> None:
     """Assert that a bucket is rejected, or decoded completely and able to process events without dead letters."""
     data = (case[0] if case else None) or b""
     try:
@@ -131,20 +131,20 @@ def _checkpoint(case: Case) -> None:
             if not file.is_dir():  # state/0/0
                 file.write_bytes(b"")
     try:
-        _claimed(folder)
-        _resized(folder)
+        _claim_checkpoint(folder)
+        _check_resize(folder)
     except MonitorError as error:
         assert_one_line(error)
         return
-    assert _claimed(folder) == _claimed(folder)
+    assert _claim_checkpoint(folder) == _claim_checkpoint(folder)
 
 
-def _claimed(folder: Path) -> checkpoint.Metadata:
+def _claim_checkpoint(folder: Path) -> checkpoint.Metadata:
     with checkpoint.LocalCheckpoint(str(folder)) as place:
         return checkpoint.claim(str(folder), place, _METADATA, "stop")
 
 
-def _resized(folder: Path) -> None:
+def _check_resize(folder: Path) -> None:
     """Read a checkpoint as ``stream resize`` and ``doctor`` do before they start Spark."""
     resize.resize_advice(folder)
     done = resize.resize(str(folder), None, None, dry_run=False)
@@ -222,8 +222,8 @@ def _read_history(archive: Archive, board: Board, names: list[str]) -> None:
 
 def _history_bytes(case: Case) -> None:
     """Overwrite some bytes of the file: each part is an offset (four bytes) and the new bytes."""
-    _, real = _real_history()
-    data = bytearray(real)
+    _, real_history = _real_history()
+    data = bytearray(real_history)
     for part in case:
         place, new = int.from_bytes((part or b"")[:4]) % (len(data) + 1), (part or b"")[4:]
         data[place : place + len(new)] = new
@@ -248,7 +248,7 @@ def _history_byte_seeds() -> Iterator[Case]:
 
 
 #: SQL that replaces values in each table's rows; the parts of a case are the new values.
-_STORED = (
+_STORED_VALUE_UPDATES = (
     ("UPDATE meta SET value = ? WHERE key = 'epoch'", "text"),
     ("UPDATE meta SET value = ? WHERE key = 'trimmed'", "text"),
     ("UPDATE meta SET value = ? WHERE key = 'cluster_id'", "text"),
@@ -264,11 +264,11 @@ _STORED = (
 
 def _history_rows(case: Case) -> None:
     """Replace values in the rows of a history file, and open it."""
-    _, real = _real_history()
+    _, real_history = _real_history()
     with _fresh_history() as path:
-        path.write_bytes(real)
+        path.write_bytes(real_history)
         with closing(sqlite3.connect(path)) as connection:
-            for (statement, kind), part in zip(_STORED, case, strict=False):
+            for (statement, kind), part in zip(_STORED_VALUE_UPDATES, case, strict=False):
                 if part is not None:
                     value = zlib.compress(part) if kind == "deflated" else part
                     as_text = part.decode(errors="replace").replace("\0", "0")
@@ -283,13 +283,13 @@ def _history_row_seeds() -> Iterator[Case]:
         summary, assignment = connection.execute("SELECT summary, assignment FROM groups WHERE id = 1").fetchone()
         row = connection.execute("SELECT summary, body FROM rounds WHERE seq = 4").fetchone()
     whole = [b"abcd1234", b"0", b"c", summary, assignment, b"orders", row[0], zlib.decompress(row[1]), row[1], b"9"]
-    yield [None] * len(_STORED)
+    yield [None] * len(_STORED_VALUE_UPDATES)
     for at, value in enumerate(whole):
-        yield [*[None] * at, value, *[None] * (len(_STORED) - at - 1)]
+        yield [*[None] * at, value, *[None] * (len(_STORED_VALUE_UPDATES) - at - 1)]
 
 
 #: Environment variables whose values are the parts of a case after the file.
-_VARIABLES = (
+_ENVIRONMENT_VARIABLES = (
     "REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS",
     "REBALANCE_MONITOR_COLLECT__INCLUDE_GROUPS",
     "REBALANCE_MONITOR_TOPICS",
@@ -303,7 +303,7 @@ def _settings(case: Case) -> None:
     config.write_bytes(toml or b"")
     set_variables = {
         name: os.fsdecode(value)
-        for name, value in zip(_VARIABLES, variables, strict=True)
+        for name, value in zip(_ENVIRONMENT_VARIABLES, variables, strict=True)
         if value is not None and b"\0" not in value and len(value) < 100_000
     }
     with mock.patch.dict(os.environ, set_variables):
@@ -338,9 +338,9 @@ def _settings_seeds() -> Iterator[Case]:
 
 _TOML = (b"\n[kafka]\n", b"\n[collect.x]\n", b"= 1\n", b"'''", b"[[a]]", b"= {a = 1}\n", b"\\uD800", b"1979-05-27")
 TARGETS = (
-    Target("state", _blob, _blob_seeds, shape=of(GroupState).map(_state)),
-    Target("checkpoint", _checkpoint, _checkpoint_seeds, 8),
-    Target("history-file", _history_bytes, _history_byte_seeds),
-    Target("history-rows", _history_rows, _history_row_seeds, len(_STORED)),
-    Target("settings", _settings, _settings_seeds, 4, words=_TOML),
+    FuzzTarget("state", _check_blob, _blob_seeds, shape=of(GroupState).map(_state)),
+    FuzzTarget("checkpoint", _checkpoint, _checkpoint_seeds, 8),
+    FuzzTarget("history-file", _history_bytes, _history_byte_seeds),
+    FuzzTarget("history-rows", _history_rows, _history_row_seeds, len(_STORED_VALUE_UPDATES)),
+    FuzzTarget("settings", _settings, _settings_seeds, 4, words=_TOML),
 )

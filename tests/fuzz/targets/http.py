@@ -26,10 +26,10 @@ from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
 from streaming.serve.security import POLICY, Access, Proxies
 from streaming.serve.server import FeedServer
-from tests.fuzz.case import Case, Target
-from tests.support.compacted import checkout
+from tests.fuzz.case import Case, FuzzTarget
+from tests.support.compacted import checkout_group
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, records, service, stories, story
-from tests.support.feed_server import served
+from tests.support.feed_server import served_cluster
 from tests.support.histories import Group
 from tests.support.incidents import incident
 
@@ -59,11 +59,11 @@ def _rounds() -> list[TopicRecord]:
         latest = encode(group.latest())
         stored.append(TopicRecord(ASSIGNMENTS, 0, number, name.encode(), latest, None))
     stored += records(Group("team/checkout", {"t0": 6}, 9).diffs(2), start=len(stored))
-    return [*stored, *stories(checkout()), story(incident("orders")), story(incident("é\n"), offset=1)]
+    return [*stored, *stories(checkout_group()), story(incident("orders")), story(incident("é\n"), offset=1)]
 
 
 @cache
-def _apps() -> tuple[ASGIApp, ...]:
+def _make_applications() -> tuple[ASGIApp, ...]:
     """Return the web service three times: without access control, with a token, and behind an authenticating proxy."""
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
@@ -101,7 +101,7 @@ def _asgi(case: Case) -> None:
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8686),
     }
-    for app in _apps():
+    for app in _make_applications():
         sent = _loop().run_until_complete(_request(app, dict(scope, state={"abort": lambda: None})))
         _check_answer(scope, sent)
 
@@ -175,17 +175,17 @@ def _server() -> tuple[int, _LoggedErrors]:
     source = MemorySource()
     source.put(*_rounds())
     options = ServeOptions(Path(tempfile.mkdtemp()) / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
-    server = FeedServer([served(source, options)], options)
+    server = FeedServer([served_cluster(source, options)], options)
     threading.Thread(target=server.run, daemon=True).start()
     logging.disable(logging.NOTSET)
-    complaints = _LoggedErrors()
-    logging.getLogger().addHandler(complaints)
+    logged_errors = _LoggedErrors()
+    logging.getLogger().addHandler(logged_errors)
     port = int(server.address.rsplit(":", 1)[1])
     ends = time.monotonic() + 20
     while _status(port) != http.HTTPStatus.OK:
         assert time.monotonic() < ends, "the server does not get ready"
         time.sleep(0.01)
-    return port, complaints
+    return port, logged_errors
 
 
 def _status(port: int) -> int:
@@ -201,21 +201,21 @@ def _status(port: int) -> int:
 
 def _bytes(case: Case) -> None:
     """Send bytes to the real server in parts; the server must respond in HTTP or close, and continue to serve."""
-    port, complaints = _server()
+    port, logged_errors = _server()
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for part in case:
             try:
                 client.sendall(part or b"")
             except ConnectionError:
                 break  # it has received enough
-        answer = _taken(client)
+        answer = _read_response(client)
     assert not answer or answer.startswith(b"HTTP/1.1 "), answer[:100]
     if answer:
         assert int(answer[9:12]) < 500, answer[:300]
-    assert not complaints.messages, complaints.messages.pop()
+    assert not logged_errors.messages, logged_errors.messages.pop()
 
 
-def _taken(client: socket.socket) -> bytes:
+def _read_response(client: socket.socket) -> bytes:
     """Return all bytes until the server closes the connection; disconnect from a feed after its first events."""
     answer = b""
     with suppress(OSError):
@@ -240,7 +240,7 @@ def _byte_seeds() -> Iterator[Case]:
     yield [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 
 
-_WORDS = (
+_FUZZ_WORDS = (
     *(
         b"/api/v1/groups/",
         b"/rounds",
@@ -260,6 +260,6 @@ _WORDS = (
     *(b"\r\n", b"\r\n\r\n", b"HTTP/1.0", b"HTTP/1.1", b"Host: ", b"Expect: 100-continue\r\n", b"chunked", b"HEAD"),
 )
 TARGETS = (
-    Target("http", _asgi, _asgi_seeds, 10, words=_WORDS),
-    Target("http-bytes", _bytes, _byte_seeds, words=_WORDS),
+    FuzzTarget("http", _asgi, _asgi_seeds, 10, words=_FUZZ_WORDS),
+    FuzzTarget("http-bytes", _bytes, _byte_seeds, words=_FUZZ_WORDS),
 )

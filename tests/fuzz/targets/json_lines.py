@@ -25,16 +25,16 @@ from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulations_document
 from streaming.simulation.scenario import Scenario
-from tests.fuzz.case import Case, Target
+from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
 
-_GOLDEN = Path(__file__).parents[2] / "golden/assignors"
+_GOLDEN_FOLDER = Path(__file__).parents[2] / "golden/assignors"
 #: Larger inputs take long without being a finding: the commands accept the size of the largest clusters.
 _MOST_PARTITIONS = 5_000
 _MOST_MEMBERS = 200
 
 
-_FILE = b"""topics: {t0: 6, t1: {partitions: 2, racks: [[r1], []]}}
+_SCENARIO_FILE = b"""topics: {t0: 6, t1: {partitions: 2, racks: [[r1], []]}}
 session_timeout_ms: 45000
 events:
   - {at: 0, join: c1, topics: [t0, t1], group_protocol: classic}
@@ -59,7 +59,7 @@ def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -
     return answers
 
 
-def _takes_long(case: Case) -> bool:
+def _exceeds_time_limit(case: Case) -> bool:
     """Return true if a line requests more work than the time limit for one input allows."""
     line = (case[0] if case else None) or b""
     try:
@@ -73,7 +73,7 @@ def _takes_long(case: Case) -> bool:
 
 def _assign(case: Case) -> None:
     line = (case[0] if case else None) or b""
-    if _takes_long(case):
+    if _exceeds_time_limit(case):
         return
     for answer in (partial(assignment.assignment_answer, explained=True), assignment.comparison_answer):
         _assert_one_answer_per_line(line, answer)
@@ -98,7 +98,7 @@ def _check_accepts_assign(line: bytes, assignment: dict[str, Any]) -> None:
 
 
 def _check(case: Case) -> None:
-    if not _takes_long(case):
+    if not _exceeds_time_limit(case):
         _assert_one_answer_per_line(
             (case[0] if case else None) or b"", lambda line: checking.check_answer(line, exact=True)
         )
@@ -106,7 +106,7 @@ def _check(case: Case) -> None:
 
 
 def _group_seeds() -> Iterator[Case]:
-    for path in sorted(_GOLDEN.glob("*/*.jsonl")):
+    for path in sorted(_GOLDEN_FOLDER.glob("*/*.jsonl")):
         for line in path.read_text().splitlines()[:12]:
             document = json.loads(line)
             request = document.get("question") or document.get("case") or document
@@ -245,22 +245,22 @@ def _scenario_takes_long(plan: Scenario) -> bool:
 def _scenario_seeds() -> Iterator[Case]:
     for name in builtin_scenarios.BUILTIN_SCENARIOS:
         document = builtin_scenarios.builtin_document(name, None, None)
-        small = document | {"events": document["events"][:8], "topics": dict.fromkeys(document["topics"], 4)}
-        yield [json.dumps(small, indent=1).encode()]
-    yield [_FILE]
+        small_document = document | {"events": document["events"][:8], "topics": dict.fromkeys(document["topics"], 4)}
+        yield [json.dumps(small_document, indent=1).encode()]
+    yield [_SCENARIO_FILE]
 
 
 TARGETS = (
-    Target("assign", _assign, _group_seeds, shape=of(GroupLine).map(lambda line: [msgspec.json.encode(line)])),
-    Target(
+    FuzzTarget("assign", _assign, _group_seeds, shape=of(GroupLine).map(lambda line: [msgspec.json.encode(line)])),
+    FuzzTarget(
         "check",
         _check,
         _check_seeds,
         shape=st.one_of(of(GroupLine), of(checking.PlacementLine)).map(lambda line: [msgspec.json.encode(line)]),
     ),
-    Target("partition", _partition, _partition_seeds, 2),
-    Target("place", _place, _place_seeds, 7),
-    Target(
+    FuzzTarget("partition", _partition, _partition_seeds, 2),
+    FuzzTarget("place", _place, _place_seeds, 7),
+    FuzzTarget(
         "scenario",
         _scenario,
         _scenario_seeds,

@@ -18,13 +18,13 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.events import Event, GroupObserved
-from tests.fuzz.case import Case, Target
+from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.targets.embedded import assignments, numbers, subscriptions
 from tests.fuzz.targets.split_groups import split_group_records
 from tests.fuzz.targets.topics import SINKS, check_written
 from tests.support import offsets_topic
 
-_WORDS = (
+_FUZZ_WORDS = (
     *(pack(">h", number) for number in range(-1, 27)),
     *(pack(">i", number) for number in (-1, 0, 1, 2, 2**31 - 1)),
     offsets_topic.string("consumer"),
@@ -57,7 +57,7 @@ def _records(case: Case) -> None:
 
 
 def _record_seeds() -> Iterator[Case]:
-    for rows in offsets_topic.captured().values():
+    for rows in offsets_topic.captured_records().values():
         yield [part for row in rows[:24] for part in (pack(">q", row.timestamp), row.key, row.value)]
         for row in rows:
             yield [pack(">q", row.timestamp), row.key, row.value]
@@ -117,6 +117,6 @@ _LOG_WORDS = (
     *(b"Preparing to rebalance group ", b" in state Stable with old generation ", b"with group instance id a "),
 )
 TARGETS = (
-    Target("offsets-topic", _records, _record_seeds, 3, _generations() | split_group_records(), _WORDS),
-    Target("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
+    FuzzTarget("offsets-topic", _records, _record_seeds, 3, _generations() | split_group_records(), _FUZZ_WORDS),
+    FuzzTarget("coordinator-log", _log, _log_seeds, words=_LOG_WORDS),
 )

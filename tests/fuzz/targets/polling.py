@@ -26,7 +26,7 @@ from streaming.records.codec import Record
 from streaming.records.events import Event
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from tests.fuzz.case import Case, Target
+from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS, check_written, membership_shape
 from tests.support.memory_kafka import MemoryKafka
@@ -80,7 +80,7 @@ def _assignment(places: Sequence[_Place]) -> admin.MemberAssignment:
     return admin.MemberAssignment([TopicPartition(*place) for place in places])
 
 
-_described = msgspec.json.Decoder(_GroupDescription)
+_description_decoder = msgspec.json.Decoder(_GroupDescription)
 
 
 def _polling(case: Case) -> None:
@@ -88,7 +88,7 @@ def _polling(case: Case) -> None:
     polled, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:
-            description = answer(_described.decode(part or b"").partition_as_in_the_client())
+            description = answer(_description_decoder.decode(part or b"").partition_as_in_the_client())
         except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the description is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
@@ -102,12 +102,12 @@ def _polling(case: Case) -> None:
         assert event.id not in ids
         ids.add(event.id)
         assert polled is UNKNOWN or polled.number >= before
-        _taken(bucket, number, event)
+        _check_accepted(bucket, number, event)
         again = resumed(event)
         assert (again.view, again.id, again.number) == (polled.view, polled.id, polled.number)
 
 
-def _taken(bucket: Bucket, offset: int, event: Event) -> None:
+def _check_accepted(bucket: Bucket, offset: int, event: Event) -> None:
     """Assert that the stream and all readers of the stream's output accept the event."""
     key, value, headers = codec.encode_event(event)
     assert codec.decode_event(key, value, codec.ce_attributes(headers)) == event
@@ -145,8 +145,8 @@ _PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": 
 @contextmanager
 def _cluster(case: Case) -> Iterator[MemoryKafka]:
     """Return an in-memory cluster whose topics contain these records; a record's last part selects its topic."""
-    with pytest.MonkeyPatch.context() as patch:
-        kafka = MemoryKafka(patch)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        kafka = MemoryKafka(monkeypatch)
         for name in SETTINGS.topics.names:
             kafka.create(name)
         for key, value, kind, id_, source, place in zip(*[iter(case)] * 6, strict=False):
@@ -178,8 +178,8 @@ def _can_continue(group_id: str, polled: PolledGroup) -> None:
     """Assert that the collector can publish the next change of the group."""
     assert polled.view is None or polled.view.group_id == group_id
     for state in ("STABLE", "UNKNOWN", "EMPTY", "DEAD"):
-        described = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
-        description = msgspec.structs.replace(answer(described.partition_as_in_the_client()), group_id=group_id)
+        kafka_description = _GroupDescription("CONSUMER", state, "x", [_Member("m", [("t", 0)])])  # type: ignore[arg-type]
+        description = msgspec.structs.replace(answer(kafka_description.partition_as_in_the_client()), group_id=group_id)
         event = poll(polled, description, 1_700_000_000_000, _SOURCE)[1]
         if event is not None:
             key, value, headers = codec.encode_event(event)
@@ -202,8 +202,8 @@ def _topic_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target(
+    FuzzTarget(
         "polling", _polling, _polling_seeds, shape=st.lists(of(_GroupDescription).map(msgspec.json.encode), max_size=8)
     ),
-    Target("replay", _replay, _topic_seeds, 6, membership_shape),
+    FuzzTarget("replay", _replay, _topic_seeds, 6, membership_shape),
 )

@@ -7,19 +7,19 @@ from struct import pack
 from hypothesis import strategies as st
 
 from tests.fuzz.case import Case
-from tests.fuzz.mutate import EDGES
-from tests.support.offsets_topic import compact, elements, string
+from tests.fuzz.mutate import EDGE_NUMBERS
+from tests.support.offsets_topic import compact_bytes, elements, string
 
 #: Maximum length of an array: far more than a JVM writes, and few enough for small cases.
-_MOST_RECORDS = 20
+_MAX_ARRAY_LENGTH = 20
 
-_int32 = st.sampled_from([edge for edge in EDGES if -(2**31) <= edge < 2**31] + [1, 2, 3, 3, 3])
+_int32 = st.sampled_from([edge for edge in EDGE_NUMBERS if -(2**31) <= edge < 2**31] + [1, 2, 3, 3, 3])
 _partition = st.sampled_from([0, 1, 2, 3, 2**31 - 1])
 _name = st.sampled_from(["t", "u", "0", "é", ""])
-_text = st.one_of(st.none(), _name).map(compact)
+_text = st.one_of(st.none(), _name).map(compact_bytes)
 
 
-def _joined(*parts: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+def _concatenated(*parts: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     return st.tuples(*parts).map(b"".join)
 
 
@@ -29,22 +29,22 @@ def _numbers(numbers: list[int]) -> bytes:
 
 def _shares(name: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     """Return a strategy for an array of structs, each of which has a name and partitions."""
-    share = _joined(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
+    share = _concatenated(name, st.lists(_partition, max_size=4).map(_numbers), st.just(b"\0"))
     return st.lists(share, max_size=3).map(lambda parts: elements(*parts))
 
 
 _number = _int32.map(lambda number: pack(">i", number))
-_texts = st.lists(_name.map(compact), max_size=3).map(lambda parts: elements(*parts))
+_texts = st.lists(_name.map(compact_bytes), max_size=3).map(lambda parts: elements(*parts))
 _by_topic = _shares(st.sampled_from([b"A" * 16, b"B" * 16, bytes(16)]))
-_tasks = _shares(_name.map(compact))
-_progress = _joined(_number, _number, st.integers(-1, 4).map(lambda state: pack(">b", state)))
-_client = _joined(_name.map(compact), _name.map(compact))
-_topic_info = _joined(_name.map(compact), _number, st.just(pack(">h", 1) + elements() + b"\0"))
+_tasks = _shares(_name.map(compact_bytes))
+_progress = _concatenated(_number, _number, st.integers(-1, 4).map(lambda state: pack(">b", state)))
+_client = _concatenated(_name.map(compact_bytes), _name.map(compact_bytes))
+_topic_info = _concatenated(_name.map(compact_bytes), _number, st.just(pack(">h", 1) + elements() + b"\0"))
 _topic_infos = st.lists(_topic_info, max_size=2).map(lambda parts: elements(*parts))
-_subtopology = _joined(
-    *(_name.map(compact), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
+_subtopology = _concatenated(
+    *(_name.map(compact_bytes), _texts, _texts, _topic_infos, _texts, _topic_infos), st.just(elements() + b"\0")
 )
-_endpoint = st.sampled_from([b"\xff", b"\x01" + compact("h") + pack(">h", -1) + b"\0"])
+_endpoint = st.sampled_from([b"\xff", b"\x01" + compact_bytes("h") + pack(">h", -1) + b"\0"])
 #: Bytes after a value's fields: no tagged fields, a known tagged field, or an unknown tagged field.
 _tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\x01" + pack(">i", 9), b"\x01\x07\x00"])
 
@@ -52,26 +52,26 @@ _tags = st.sampled_from([b"\0", b"\x01\x00\x04" + pack(">i", 3), b"\x01\x00\x05\
 _VALUES: dict[str, dict[int, st.SearchStrategy[bytes]]] = {
     "consumer": {
         3: _number,
-        5: _joined(_text, _text, _client, _texts, _text, _number, _text),
+        5: _concatenated(_text, _text, _client, _texts, _text, _number, _text),
         6: _number,
         7: _by_topic,
-        8: _joined(_progress, _by_topic, _by_topic),
+        8: _concatenated(_progress, _by_topic, _by_topic),
         16: _texts,
     },
     "share": {
-        10: _joined(_text, _client, _texts),
+        10: _concatenated(_text, _client, _texts),
         11: _number,
         12: _number,
         13: _by_topic,
-        14: _joined(_progress, _by_topic),
+        14: _concatenated(_progress, _by_topic),
     },
     "streams": {
-        17: _joined(_number, st.just(pack(">q", 1))),
-        19: _joined(_text, _text, _client, _number, _number, _name.map(compact), _endpoint),
+        17: _concatenated(_number, st.just(pack(">q", 1))),
+        19: _concatenated(_text, _text, _client, _number, _number, _name.map(compact_bytes), _endpoint),
         20: _number,
-        21: _joined(_tasks, _tasks, _tasks),
-        22: _joined(_progress, _tasks, _tasks, _tasks, _tasks),
-        23: _joined(_number, st.lists(_subtopology, max_size=2).map(lambda parts: elements(*parts))),
+        21: _concatenated(_tasks, _tasks, _tasks),
+        22: _concatenated(_progress, _tasks, _tasks, _tasks, _tasks),
+        23: _concatenated(_number, st.lists(_subtopology, max_size=2).map(lambda parts: elements(*parts))),
     },
 }
 _KEYED = {5, 7, 8, 10, 13, 14, 16, 19, 21, 22}
@@ -83,7 +83,7 @@ def split_group_records(draw: st.DrawFn) -> Case:
     values = _VALUES[draw(st.sampled_from(sorted(_VALUES)))]
     case: Case = []
     at = 1_700_000_000_000
-    for _ in range(draw(st.integers(1, _MOST_RECORDS))):
+    for _ in range(draw(st.integers(1, _MAX_ARRAY_LENGTH))):
         at += draw(st.sampled_from([0, 0, 0, 1, 10_000]))
         number = draw(st.sampled_from(sorted(values)))
         key = pack(">h", number) + string("g")

@@ -25,7 +25,7 @@ from streaming.records.codec import Record
 from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
 from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
-from tests.fuzz.case import Case, Target
+from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
 from tests.support.histories import check_algebra
 from tests.support.recorded import SORTS
@@ -33,7 +33,7 @@ from tests.support.recorded import records as recorded
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
 #: Parts of membership events.
-_WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
+_FUZZ_WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
 
 
 def _kinds(error: type[MonitorError]) -> Iterator[str]:
@@ -44,19 +44,21 @@ def _kinds(error: type[MonitorError]) -> Iterator[str]:
 
 def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> dlt.DeadLetter:
     """Assert that a dead letter has a reason in this project's words."""
-    letter = _listed(key, value, list(headers))
+    letter = _read_dead_letter(key, value, list(headers))
     assert letter.exception in set(_kinds(MonitorError)), letter
     assert letter.message
     return letter
 
 
-def _listed(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> dlt.DeadLetter:
+def _read_dead_letter(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> dlt.DeadLetter:
     letter = dlt._letter(_message(key, value, headers))
     msgspec.json.encode(letter)
     return letter
 
 
-def _shown(letter: dlt.DeadLetter) -> None:
+def _check_dead_letter_shown(letter: dlt.DeadLetter) -> None:
     Console(file=io.StringIO(), width=100).print(dead_letter_table([letter]))
 
 
@@ -128,13 +130,16 @@ def _membership_seeds() -> Iterator[Case]:
             ]
 
 
-def _event_case(event: events.EventData, kind: str) -> Case:
+def _make_event_case(event: events.EventData, kind: str) -> Case:
     return [event.group_id.encode(errors="replace"), codec.encode(event), kind.encode(), b"1", b"/s", None]
 
 
 membership_shape = st.lists(
     st.one_of(
-        [of(type_).map(lambda event, kind=kind: _event_case(event, kind)) for kind, type_ in events.EVENT_TYPES.items()]
+        [
+            of(type_).map(lambda event, kind=kind: _make_event_case(event, kind))
+            for kind, type_ in events.EVENT_TYPES.items()
+        ]
     ),
     max_size=8,
 ).map(
@@ -142,16 +147,16 @@ membership_shape = st.lists(
         # One group, every record with its own id.
         part
         for number, record in enumerate(made)
-        for part in (b"g", _named(record[1] or b""), record[2], b"%d" % number, record[4], record[5])
+        for part in (b"g", _with_member_names(record[1] or b""), record[2], b"%d" % number, record[4], record[5])
     ]
 )
 
 
-def _named(value: bytes) -> bytes:
+def _with_member_names(value: bytes) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(value) | {"groupId": "g"})
 
 
-def _outputs(kind: str) -> Iterator[Case]:
+def _output_seeds(kind: str) -> Iterator[Case]:
     """Return real diffs, or latest assignments, of all kinds of groups."""
     for sort in SORTS:
         bucket, case = Bucket(), []
@@ -204,12 +209,12 @@ def _dead_letters(case: Case) -> None:
     key, value, *headers = case or [None, None]
     names = itertools.cycle(("dlt_exception", "dlt_message", "dlt_topic", "dlt_partition", "dlt_offset", "a"))
     pairs = list(zip(names, headers, strict=False))
-    _shown(_listed(key, value, pairs))
+    _check_dead_letter_shown(_read_dead_letter(key, value, pairs))
     made = dead_letter_headers(pairs, codec.MalformedEvent("x"), topic="t", partition=0, offset=0)
     for limit in (600, 5_000):
-        fitted = shorten_dead_letter(key, value, made, limit)
-        assert codec.record_bytes(*fitted) <= max(limit, codec.record_bytes(None, None, fitted[2]))
-        _check_dead_letter(*fitted)
+        shortened_letter = shorten_dead_letter(key, value, made, limit)
+        assert codec.record_bytes(*shortened_letter) <= max(limit, codec.record_bytes(None, None, shortened_letter[2]))
+        _check_dead_letter(*shortened_letter)
 
 
 def _dead_letter_seeds() -> Iterator[Case]:
@@ -222,22 +227,22 @@ def _dead_letter_seeds() -> Iterator[Case]:
 
 
 TARGETS = (
-    Target("membership", _membership, _membership_seeds, 6, membership_shape, _WORDS),
-    Target(
+    FuzzTarget("membership", _membership, _membership_seeds, 6, membership_shape, _FUZZ_WORDS),
+    FuzzTarget(
         "diffs",
         _diffs,
-        lambda: _outputs(DIFF_TYPE),
+        lambda: _output_seeds(DIFF_TYPE),
         3,
         of(diffs.Diff).map(lambda diff: [diff.group_id.encode(errors="replace"), codec.encode(diff), b"1"]),
     ),
-    Target(
+    FuzzTarget(
         "assignments",
         _assignments,
-        lambda: _outputs(ASSIGNMENT_TYPE),
+        lambda: _output_seeds(ASSIGNMENT_TYPE),
         3,
         of(diffs.LatestAssignment).map(
             lambda snapshot: [snapshot.group_id.encode(errors="replace"), codec.encode(snapshot), None]
         ),
     ),
-    Target("dead-letters", _dead_letters, _dead_letter_seeds, 8),
+    FuzzTarget("dead-letters", _dead_letters, _dead_letter_seeds, 8),
 )

@@ -8,7 +8,7 @@ from streaming.collect.broker_reasons import add_reasons, stop_event
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.records import codec
 from tests.support.broker_logs import read_lines
-from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.offsets_topic import GOLDEN, captured_records
 
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
@@ -18,7 +18,7 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | None) -> None:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     events = []
-    for partition, rows in sorted(captured().items()):
+    for partition, rows in sorted(captured_records().items()):
         fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms)
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
@@ -38,5 +38,7 @@ def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | No
                     }
                 )
 
-    recorded = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
-    assert events == [case for case in recorded if (case["logged"], case["surelyAliveMs"]) == (logged, surely_alive_ms)]
+    recorded_events = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
+    assert events == [
+        case for case in recorded_events if (case["logged"], case["surelyAliveMs"]) == (logged, surely_alive_ms)
+    ]

@@ -30,9 +30,9 @@ def summary_of(diff: Diff) -> list[object]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_rounds_of_a_recorded_group(kind: str) -> None:
-    recorded = rounds(kind)
+def test_rounds_of_a_recorded_group_equal_the_golden_file(kind: str) -> None:
+    recorded_rounds = rounds(kind)
 
-    assert {diff.kind for diff in recorded} == {kind.removesuffix("-classic")}
-    assert not [diff.violations for diff in recorded if diff.violations]
-    assert [summary_of(diff) for diff in recorded] == json.loads(ROUNDS.read_text())[kind]
+    assert {diff.kind for diff in recorded_rounds} == {kind.removesuffix("-classic")}
+    assert not [diff.violations for diff in recorded_rounds if diff.violations]
+    assert [summary_of(diff) for diff in recorded_rounds] == json.loads(ROUNDS.read_text())[kind]

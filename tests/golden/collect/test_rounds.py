@@ -7,13 +7,13 @@ from streaming.collect.fold import CollectedEvent, Fold
 from streaming.records.diffs import Diff
 from tests.support.broker_logs import read_lines
 from tests.support.histories import diffs, play
-from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.offsets_topic import GOLDEN, captured_records
 
 
 def _diffs(group_id: str, *, logged: bool) -> list[Diff]:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     rounds = []
-    for number, rows in captured().items():
+    for number, rows in captured_records().items():
         fold = Fold("test", number, lambda topic_id: topic_id)
         items = [item for row in rows for item in fold.add(row)] + fold.settle()
         events = [

@@ -54,22 +54,22 @@ def test_log_shows_its_rounds_and_episodes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_chunks_of_any_size_show_the_same(name: str) -> None:
+def test_chunk_size_does_not_change_explain(name: str) -> None:
     assert explained(LOGS / f"{name}.log", chunk=37) == explained(LOGS / f"{name}.log")
 
 
-def test_order_of_files_changes_nothing() -> None:
+def test_order_of_log_files_does_not_change_explain() -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     assert explained(*paths) == explained(*reversed(paths))
 
 
 @pytest.mark.parametrize("name", ["broker-k8s-json", "broker-journald"])
-def test_layouts_show_the_same_crash(name: str) -> None:
+def test_explain_reads_the_same_crash_from_each_layout(name: str) -> None:
     kinds = [document["kind"] for document in explained(LOGS / f"{name}.log")]
     assert kinds == [document["kind"] for document in explained(LOGS / "broker-crash.log")]
 
 
-def test_sorting_on_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_events_on_disk_does_not_change_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     whole = explained(*paths)
     monkeypatch.setattr("streaming.explain.story._EVENTS_PER_RUN", 7)
@@ -83,7 +83,7 @@ def test_broker_and_client_name_the_same_poll_timeout() -> None:
     assert (broker["kind"], client["kind"]) == ("poll-timeout", "poll-timeout")
 
 
-def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
+def test_offsets_topic_dump_adds_member_names_to_the_log() -> None:
     paths = [LOGS / f"{name}.log" for name in ("broker-848-embedded", "tool-dump-log-848")]
     rounds = [document for document in explained(*paths) if document["type"] == "round"]
     assert rounds == [document for document in explained(paths[0]) if document["type"] == "round"]
@@ -91,7 +91,7 @@ def test_dump_of_the_offsets_topic_names_the_logs_members() -> None:
 
 
 @pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
-def test_clients_show_the_rounds_that_their_broker_logged(name: str) -> None:
+def test_client_logs_give_the_rounds_of_the_broker_log(name: str) -> None:
     """Clients of one library log the rounds that the broker logged, except the last: no remaining member logs it."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:

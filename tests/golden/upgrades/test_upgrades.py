@@ -21,7 +21,7 @@ from streaming.serve.stories import story_key
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.recorded import membership_log
 
-RECORDING = Path(__file__).with_name("recording.json.xz")
+RECORDING_FILE = Path(__file__).with_name("recording.json.xz")
 GROUPS = 11
 
 
@@ -43,7 +43,7 @@ class Recording(msgspec.Struct):
 
 def recording() -> Recording:
     """Return the recorded data of the earlier release: a bucket's state, and the records before and after it."""
-    return msgspec.json.decode(lzma.decompress(RECORDING.read_bytes()), type=Recording)
+    return msgspec.json.decode(lzma.decompress(RECORDING_FILE.read_bytes()), type=Recording)
 
 
 def record() -> Recording:
@@ -56,22 +56,22 @@ def record() -> Recording:
     return Recording(before, bucket.pack(), written, list(log))
 
 
-def test_earlier_state_is_continued() -> None:
+def test_state_of_an_earlier_release_gives_the_same_output() -> None:
     """The earlier release's state and the log's later records give the same output as the whole log."""
-    recorded = recording()
-    bucket = Bucket(recorded.state)
+    earlier_recording = recording()
+    bucket = Bucket(earlier_recording.state)
     assert len(bucket) == GROUPS
-    whole = by_key(process(Bucket(), [*recorded.before, *recorded.later], 0, SINKS))
-    later = by_key(process(bucket, recorded.later, 0, SINKS))
+    whole = by_key(process(Bucket(), [*earlier_recording.before, *earlier_recording.later], 0, SINKS))
+    later = by_key(process(bucket, earlier_recording.later, 0, SINKS))
     assert sum(topic == SINKS.diffs for topic, _ in later) == GROUPS
     assert {place: whole[place][-len(rows) :] for place, rows in later.items()} == later
 
 
 def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
     """Diff ids and their order stay the same in a new release, because readers skip records with ids that they know."""
-    recorded = recording()
-    again = process(Bucket(), recorded.before, 0, SINKS)
-    assert diff_ids(again) == diff_ids(recorded.written)
+    earlier_recording = recording()
+    again = process(Bucket(), earlier_recording.before, 0, SINKS)
+    assert diff_ids(again) == diff_ids(earlier_recording.written)
 
 
 def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
@@ -79,7 +79,7 @@ def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 
 
-def test_topics_of_the_earlier_release_are_read() -> None:
+def test_records_of_an_earlier_release_can_be_decoded() -> None:
     for offset, write in enumerate(recording().written):
         ce_id = ce_attributes(write.headers).get("id")
         row = TopicRecord(write.topic, write.partition, offset, write.key, write.value, ce_id)
@@ -93,4 +93,4 @@ def test_topics_of_the_earlier_release_are_read() -> None:
 
 
 if __name__ == "__main__":
-    RECORDING.write_bytes(lzma.compress(msgspec.json.encode(record()), preset=9 | lzma.PRESET_EXTREME))
+    RECORDING_FILE.write_bytes(lzma.compress(msgspec.json.encode(record()), preset=9 | lzma.PRESET_EXTREME))

@@ -21,14 +21,14 @@ from assignors.java import (
     uuid_hash,
 )
 from tests.oracle.driver import Oracle
-from tests.oracle.generator import COLLIDING, ODD_IDS
+from tests.oracle.generator import COLLIDING_STRINGS, ODD_IDS
 
 
 def strings(rng: random.Random, count: int) -> list[str]:
     kind = rng.choice(["plain", "colliding", "mixed", "odd"])
     if kind == "odd":
         return rng.sample(sorted({a + b + c for a in ODD_IDS for b in ODD_IDS for c in ODD_IDS}), count)
-    colliding = rng.sample(COLLIDING, min(count // (1 if kind == "colliding" else 3), 256))
+    colliding = rng.sample(COLLIDING_STRINGS, min(count // (1 if kind == "colliding" else 3), 256))
     names = [] if kind == "plain" else colliding
     names += [f"c{number}" for number in rng.sample(range(10 * count), count - len(names))]
     rng.shuffle(names)
@@ -36,11 +36,11 @@ def strings(rng: random.Random, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_string_keys(oracle: Callable[[str], Oracle], seed: int) -> None:
+def test_string_hash_order_equals_javas(oracle: Callable[[str], Oracle], seed: int) -> None:
     rng = random.Random(seed)
     groups = [strings(rng, rng.choice([1, 5, 12, 13, 60, 100, 300])) for _ in range(100)]
     answers = oracle("current").ask({"family": "probe", "kind": "string", "keys": keys} for keys in groups)
-    ours = [
+    python_answers = [
         {
             "hashes": [string_hash(key) for key in keys],
             "order": hash_order([string_hash(key) for key in keys], keys=keys),
@@ -48,61 +48,61 @@ def test_string_keys(oracle: Callable[[str], Oracle], seed: int) -> None:
         }
         for keys in groups
     ]
-    assert ours == answers
+    assert python_answers == answers
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_partitions_in_a_hash_set_with_removals(oracle: Callable[[str], Oracle], seed: int) -> None:
+def test_partition_hash_set_keeps_javas_order_after_removals(oracle: Callable[[str], Oracle], seed: int) -> None:
     rng = random.Random(seed)
     requests: list[dict[str, Any]] = []
-    ours = []
+    python_answers = []
     for _ in range(100):
         step = rng.choice([1, 16, 64, 128, 1024, 1 << 16])  # the larger ones fill single bins: trees
         count = rng.choice([3, 13, 60, 150])
         keys = [["t", number] for number in rng.sample(range(0, 2 * step * count, step), count)]
-        removed = rng.sample(range(count), rng.randrange(count + 1))
-        requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed})
+        removed_keys = rng.sample(range(count), rng.randrange(count + 1))
+        requests.append({"family": "probe", "kind": "topicPartition", "keys": keys, "removed": removed_keys})
         table = HashTable()
         hashes = [topic_partition_hash(topic, partition) for topic, partition in keys]
         for position, code in enumerate(hashes):
             table.add(position, code)
-        for position in removed:
+        for position in removed_keys:
             table.remove(position)
-        ours.append({"hashes": hashes, "order": list(table)})
-    assert ours == oracle("current").ask(requests)
+        python_answers.append({"hashes": hashes, "order": list(table)})
+    assert python_answers == oracle("current").ask(requests)
 
 
-def test_string_keys_in_a_tree_with_removals(oracle: Callable[[str], Oracle]) -> None:
+def test_tree_of_strings_keeps_javas_order_after_removals(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(5)
     requests: list[dict[str, Any]] = []
-    ours = []
+    python_answers = []
     for _ in range(100):
         keys = strings(rng, rng.choice([20, 100]))
-        removed = rng.sample(range(len(keys)), rng.randrange(len(keys)))
-        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed})
+        removed_keys = rng.sample(range(len(keys)), rng.randrange(len(keys)))
+        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed_keys})
         table = HashTable(compared=[string_key(key) for key in keys])
         for position, key in enumerate(keys):
             table.add(position, string_hash(key))
-        for position in removed:
+        for position in removed_keys:
             table.remove(position)
-        ours.append(list(table))
-    assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
+        python_answers.append(list(table))
+    assert python_answers == [answer["order"] for answer in oracle("current").ask(requests)]
 
 
-def test_hash_table_of_members_with_removals(oracle: Callable[[str], Oracle]) -> None:
+def test_timeline_table_keeps_javas_order_after_removals(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(6)
     requests: list[dict[str, Any]] = []
-    ours = []
+    python_answers = []
     for _ in range(200):
         keys = strings(rng, rng.choice([1, 2, 3, 5, 12, 60, 100]))
-        removed = rng.sample(range(len(keys)), rng.randrange(len(keys)))
-        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed, "timeline": True})
-        left = [key for position, key in enumerate(keys) if position not in removed]
-        ours.append([keys.index(key) for key in in_timeline_order(left, most=len(keys))])
-    assert ours == [answer["order"] for answer in oracle("current").ask(requests)]
+        removed_keys = rng.sample(range(len(keys)), rng.randrange(len(keys)))
+        requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed_keys, "timeline": True})
+        left = [key for position, key in enumerate(keys) if position not in removed_keys]
+        python_answers.append([keys.index(key) for key in in_timeline_order(left, most=len(keys))])
+    assert python_answers == [answer["order"] for answer in oracle("current").ask(requests)]
 
 
-def test_uuids(oracle: Callable[[str], Oracle]) -> None:
+def test_uuid_hash_and_sort_order_equal_javas(oracle: Callable[[str], Oracle]) -> None:
     rng = random.Random(7)
     keys = [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(200)]
     answer = oracle("current").ask([{"family": "probe", "kind": "uuid", "keys": keys}])[0]

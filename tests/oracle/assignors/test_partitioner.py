@@ -35,15 +35,15 @@ def test_partitions_of_keys_equal_javas(oracle: Callable[[str], Oracle], oracle_
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_built_in_partitioner(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_built_in_partitioner_equals_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
-    cases = [_built_in(rng) for _ in range(oracle_cases)]
+    cases = [_keyless_records(rng) for _ in range(oracle_cases)]
     for case, answer in zip(cases, oracle("current").ask(cases), strict=True):
         sticky = BuiltInPartitioner(case["partitions"], case["batchSize"], iter(case["draws"]).__next__)
         assert {"partitions": [sticky.append(step["size"]) for step in case["steps"]]} == answer, case
 
 
-def _built_in(rng: random.Random) -> dict[str, Any]:
+def _keyless_records(rng: random.Random) -> dict[str, Any]:
     """Return a random case of records without a key."""
     steps = [{"size": rng.choice([1, 40, 60, 100, 250]), "switch": True} for _ in range(rng.randint(1, 12))]
     return {
@@ -62,7 +62,7 @@ def _topic(rng: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_round_robin_partitioner(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_round_robin_partitioner_equals_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     cases = [
         {"family": "partitioner", "ask": "roundRobin", "records": rng.randint(1, 30), **_topic(rng)}

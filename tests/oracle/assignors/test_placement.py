@@ -21,12 +21,12 @@ def compare(java: Oracle, cases: list[dict[str, Any]], ours: Callable[[dict[str,
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_admin_utils(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_admin_utils_placement_equals_kafkas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     compare(oracle("admin"), [admin_case(rng) for _ in range(oracle_cases)], admin_answer)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_striped_replica_placer(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_striped_placement_equals_kafkas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     compare(oracle("current"), [striped_case(rng) for _ in range(oracle_cases)], striped_answer)

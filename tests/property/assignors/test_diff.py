@@ -9,23 +9,25 @@ from assignors.model import TopicPartitions
 SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map(sorted), max_size=4)
 
 
-def compacted(share: TopicPartitions) -> TopicPartitions:
+def with_ranges(share: TopicPartitions) -> TopicPartitions:
     """Return the assignment with a range for each topic whose partitions have no gaps, as assignors do."""
     return {
-        topic: range(held[0], held[-1] + 1) if held[-1] - held[0] + 1 == len(held) else held
-        for topic, held in share.items()
-        if held
+        topic: range(topic_share[0], topic_share[-1] + 1)
+        if topic_share[-1] - topic_share[0] + 1 == len(topic_share)
+        else topic_share
+        for topic, topic_share in share.items()
+        if topic_share
     }
 
 
 @settings(max_examples=40)
 @given(SHARES, SHARES, st.booleans(), st.booleans())
-def test_kept_revoked_and_assigned_add_up(
+def test_diff_splits_a_share_into_kept_revoked_and_assigned(
     owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool
 ) -> None:
-    change = diff(compacted(owned) if a else owned, compacted(after) if b else after)
-    before, now = _pairs(owned), _pairs(after)
-    revoked, assigned, kept = map(_pairs, change)
+    change = diff(with_ranges(owned) if a else owned, with_ranges(after) if b else after)
+    before, now = _topic_partitions(owned), _topic_partitions(after)
+    revoked, assigned, kept = map(_topic_partitions, change)
     assert kept == before - revoked
     assert now == kept | assigned
     assert not revoked & assigned
@@ -37,21 +39,21 @@ def test_kept_revoked_and_assigned_add_up(
 @settings(max_examples=40)
 @given(SHARES)
 def test_equal_assignments_have_no_diff(share: dict[str, list[int]]) -> None:
-    assert diff(share, compacted(share)) == ({}, {}, as_lists(share))
+    assert diff(share, with_ranges(share)) == ({}, {}, as_lists(share))
 
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES), st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_moved_counts_changes_of_owner(
+def test_moved_count_is_the_number_of_changed_owners(
     before: dict[str, dict[str, list[int]]], after: dict[str, dict[str, list[int]]]
 ) -> None:
     changes = diff_members(before, after)
     assert list(changes) == list(dict.fromkeys([*before, *after]))
-    last = {pair: member for member, share in before.items() for pair in _pairs(share)}
+    last = {pair: member for member, share in before.items() for pair in _topic_partitions(share)}
     assert count_moved(before, after) == sum(
-        last.get(pair, member) != member for member, share in after.items() for pair in _pairs(share)
+        last.get(pair, member) != member for member, share in after.items() for pair in _topic_partitions(share)
     )
 
 
-def _pairs(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+def _topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in share.items() for partition in partitions}

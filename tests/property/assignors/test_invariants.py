@@ -13,14 +13,14 @@ from assignors.explain import explain
 from assignors.invariants import RULES, check
 from assignors.model import Assignment
 from streaming.cli.assignment import GroupQuery, parse_group
-from tests.oracle.generator import Groups
+from tests.oracle.generator import RandomGroups
 
 ASSIGNORS = [(protocol, name) for protocol in ("classic", "consumer") for name in registry.names(protocol)]
 
 
-def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
+def rebalance_sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assignment]]:
     """Return up to five rebalances of one group; in each, members own what the previous rebalance assigned."""
-    groups = Groups(seed, topic_ids=protocol == "consumer")
+    groups = RandomGroups(seed, topic_ids=protocol == "consumer")
     case: dict[str, Any] = groups.fresh()
     cases = []
     for _ in range(5):
@@ -35,19 +35,19 @@ def sequence(protocol: str, name: str, seed: int) -> list[tuple[GroupQuery, Assi
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
-def test_every_invariant_holds(protocol: str, name: str) -> None:
+def test_assignments_break_no_rule_in_random_sequences(protocol: str, name: str) -> None:
     for seed in range(30):
-        for question, assignment in sequence(protocol, name, seed):
+        for question, assignment in rebalance_sequence(protocol, name, seed):
             violations = check(protocol, name, question.topics, question.members, assignment)
             # Kafka's sticky assignors give partitions to non-subscribers in two documented corner cases.
-            quirks = [v for v in violations if "sticky" in name and "without subscribing" in v.message]
-            assert violations == quirks, (seed, question)
+            known_violations = [v for v in violations if "sticky" in name and "without subscribing" in v.message]
+            assert violations == known_violations, (seed, question)
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
 def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
     for seed in range(100, 115):
-        for question, assignment in sequence(protocol, name, seed):
+        for question, assignment in rebalance_sequence(protocol, name, seed):
             reasons = explain(protocol, name, question.topics, question.members, assignment)
             assert list(reasons) == [member.member_id for member in question.members]
             for member in question.members:
@@ -57,16 +57,20 @@ def test_every_partition_is_explained_once(protocol: str, name: str) -> None:
                 change = diff(owned, {t: sorted(p) for t, p in share.items()})
                 assert (reason.owned, reason.revoked, reason.assigned, reason.kept) == (owned, *change)
                 explained = sorted((d.topic, p) for d in reason.decisions for p in d.partitions)
-                decided = [(t, p) for part in (share, reason.revoked) for t, ps in part.items() for p in ps]
-                assert explained == sorted(decided)
+                explained_partitions = [
+                    (t, p) for part in (share, reason.revoked) for t, ps in part.items() for p in ps
+                ]
+                assert explained == sorted(explained_partitions)
 
 
 def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, list[int]]]:
     """Return an invalid assignment: partitions are moved, lost, duplicated, nonexistent or given to unknown members."""
-    damaged = {member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()}
+    invalid_assignment = {
+        member: {topic: [*numbers] for topic, numbers in share.items()} for member, share in assignment.items()
+    }
     for _ in range(chance.choice((0, 1, 2, 6))):
-        member, receiver = (chance.choice([*damaged, "stranger"]) for _ in range(2))
-        share = damaged.setdefault(member, {})
+        member, receiver = (chance.choice([*invalid_assignment, "stranger"]) for _ in range(2))
+        share = invalid_assignment.setdefault(member, {})
         topic = chance.choice([*share, "nowhere"])
         numbers = share.setdefault(topic, [])
         if not numbers or chance.random() < 0.3:
@@ -76,22 +80,22 @@ def make_invalid(chance: Random, assignment: Assignment) -> dict[str, dict[str, 
         if chance.random() < 0.6:
             share[topic] = [number for number in numbers if number not in moved]
         if chance.random() < 0.8:
-            damaged.setdefault(receiver, {}).setdefault(topic, []).extend(moved)
-    return damaged
+            invalid_assignment.setdefault(receiver, {}).setdefault(topic, []).extend(moved)
+    return invalid_assignment
 
 
 @pytest.mark.parametrize(("protocol", "name"), ASSIGNORS)
 def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: str) -> None:
     chance = Random(f"{protocol} {name}")
     for seed in range(200, 208):
-        for question, assignment in sequence(protocol, name, seed):
+        for question, assignment in rebalance_sequence(protocol, name, seed):
             group = (protocol, name, question.topics, question.members)
-            damaged = make_invalid(chance, assignment)
+            invalid_assignment = make_invalid(chance, assignment)
             shuffled = {
                 member: {topic: chance.sample(share[topic], len(share[topic])) for topic in reversed(share)}
-                for member, share in damaged.items()
+                for member, share in invalid_assignment.items()
             }
-            violations = check(*group, damaged, rules=list(RULES))
+            violations = check(*group, invalid_assignment, rules=list(RULES))
             assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(map(str, violations))
             for violation in violations:
                 assert violation.partitions == tuple(sorted(set(violation.partitions)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.support.memory_kafka.cluster import MemoryKafka
 
 
-Groups = Mapping[str, admin.ConsumerGroupDescription]
+GroupDescriptions = Mapping[str, admin.ConsumerGroupDescription]
 
 
 def answered(make: Callable[[], Any], future: Future[Any] | None = None) -> Future[Any]:
@@ -83,14 +83,14 @@ class MemoryAdmin:
 
         def describe(name: str) -> SimpleNamespace:
             self._kafka.receive("describe_topics")
-            denied = self._kafka.denied.get(name, set())
-            if "DESCRIBE" in denied:
+            denied_operations = self._kafka.denied_operations.get(name, set())
+            if "DESCRIBE" in denied_operations:
                 raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
             if name not in self._kafka.topics:
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
             topic = self._kafka.topics[name]
             racks = topic.racks or [[] for _ in topic.logs]
-            operations = [operation for operation in admin.AclOperation if operation.name not in denied]
+            operations = [operation for operation in admin.AclOperation if operation.name not in denied_operations]
             return SimpleNamespace(
                 topic_id=topic.id,
                 partitions=[
@@ -110,41 +110,41 @@ class MemoryAdmin:
         self, names: Sequence[str], *, include_authorized_operations: bool = False, request_timeout: float
     ) -> dict[str, Future[Any]]:
         del include_authorized_operations, request_timeout
-        if self._kafka.silent or self in self._kafka.stale:
+        if self._kafka.is_silent or self in self._kafka.stale:
             return {name: Future() for name in names}
 
-        def describe(name: str, groups: Groups) -> admin.ConsumerGroupDescription:
+        def describe(name: str, groups: GroupDescriptions) -> admin.ConsumerGroupDescription:
             self._kafka.receive(f"describe {name}")
-            denied = self._kafka.denied.get(name, set())
-            if "DESCRIBE" in denied:
+            denied_operations = self._kafka.denied_operations.get(name, set())
+            if "DESCRIBE" in denied_operations:
                 raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
             description = groups.get(name) or group(name, ConsumerGroupState.DEAD)
             description.authorized_operations = [
-                operation for operation in admin.AclOperation if operation.name not in denied
+                operation for operation in admin.AclOperation if operation.name not in denied_operations
             ]
             return description
 
-        return {name: self._about_groups(f"describe {name}", partial(describe, name)) for name in names}
+        return {name: self._complete_group_request(f"describe {name}", partial(describe, name)) for name in names}
 
     def list_consumer_groups(self, *, request_timeout: float) -> Future[admin.ListConsumerGroupsResult]:
         del request_timeout
-        if self._kafka.silent:
+        if self._kafka.is_silent:
             return Future()
 
-        def listed(groups: Groups) -> admin.ListConsumerGroupsResult:
+        def listed(groups: GroupDescriptions) -> admin.ListConsumerGroupsResult:
             self._kafka.receive("list_consumer_groups")
             listings = [
                 admin.ConsumerGroupListing(
                     name, description.is_simple_consumer_group, description.state, description.type
                 )
                 for name, description in groups.items()
-                if name not in self._kafka.unlisted
+                if name not in self._kafka.unlisted_groups
             ]
             return admin.ListConsumerGroupsResult(listings, list(self._kafka.list_errors))
 
-        return self._about_groups("list_consumer_groups", listed)
+        return self._complete_group_request("list_consumer_groups", listed)
 
-    def _about_groups(self, request: str, make: Callable[[Groups], Any]) -> Future[Any]:
+    def _complete_group_request(self, request: str, make: Callable[[GroupDescriptions], Any]) -> Future[Any]:
         """Complete a request about groups at once, or in :meth:`MemoryKafka.answer` if its name is in ``slow``."""
         if request not in self._kafka.slow:
             return answered(partial(make, self._kafka.groups))
@@ -160,7 +160,7 @@ class MemoryAdmin:
 
         def describe(resource: Any) -> dict[str, Any]:
             self._kafka.receive("describe_configs")
-            if "DESCRIBE_CONFIGS" in self._kafka.denied.get(resource.name, set()):
+            if "DESCRIBE_CONFIGS" in self._kafka.denied_operations.get(resource.name, set()):
                 raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed"))
             if resource.restype == admin.ConfigResource.Type.BROKER:
                 config = self._kafka.brokers[int(resource.name)]

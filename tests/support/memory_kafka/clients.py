@@ -24,22 +24,24 @@ class MemoryConsumer:
         self.config = config
         self.events: deque[Message] = deque()
         self.closed = False
-        self._next: dict[tuple[str, int], int] = {}
+        self._next_offsets: dict[tuple[str, int], int] = {}
         self._ids: dict[tuple[str, int], str] = {}
         self.reported_ends: dict[tuple[str, int], int] = {}
         kafka.consumers.append(self)
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
-        self._next, self._ids, self.reported_ends = {}, {}, {}
+        self._next_offsets, self._ids, self.reported_ends = {}, {}, {}
         self.incremental_assign(places)
 
     def incremental_assign(self, places: Sequence[TopicPartition]) -> None:
-        for requested in places:
-            topic = self._kafka.topics[requested.topic]
-            log = topic.logs[requested.partition]
+        for requested_partition in places:
+            topic = self._kafka.topics[requested_partition.topic]
+            log = topic.logs[requested_partition.partition]
             named = {OFFSET_BEGINNING: log.begins, OFFSET_END: log.end}
-            place = (requested.topic, requested.partition)
-            self._next[place] = max(named.get(requested.offset, requested.offset), log.begins)
+            place = (requested_partition.topic, requested_partition.partition)
+            self._next_offsets[place] = max(
+                named.get(requested_partition.offset, requested_partition.offset), log.begins
+            )
             self._ids[place] = topic.id
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
@@ -62,7 +64,7 @@ class MemoryConsumer:
     ) -> tuple[int, int]:
         assert cached is (timeout is None), "a request needs a timeout"
         topic = self._kafka.topics.get(place.topic)
-        if topic is None or (cached and (place.topic, place.partition) not in self._next):
+        if topic is None or (cached and (place.topic, place.partition) not in self._next_offsets):
             return -1001, -1001
         log = topic.logs[place.partition]
         return log.begins, log.end
@@ -87,29 +89,29 @@ class MemoryConsumer:
             return self.events.popleft()
         if self._kafka.away:
             return None
-        for place in self._next:
+        for place in self._next_offsets:
             name, number = place
             topic = self._kafka.topics.get(name)
             if topic is None or topic.id != self._ids[place]:
                 continue
-            log, offset = topic.logs[number], self._next[place]
+            log, offset = topic.logs[number], self._next_offsets[place]
             while offset < log.end and log.entries[offset] is None:
                 offset += 1
-            self._next[place] = offset
+            self._next_offsets[place] = offset
             if offset < log.end:
-                self._next[place] = offset + 1
+                self._next_offsets[place] = offset + 1
                 return log.entries[offset]
             if self.config.get("enable.partition.eof") and self.reported_ends.get(place) != offset:
                 self.reported_ends[place] = offset
-                eof = KafkaError(KafkaError._PARTITION_EOF)
-                return Message(name, number, offset, error=eof)
+                end_error = KafkaError(KafkaError._PARTITION_EOF)
+                return Message(name, number, offset, error=end_error)
         return None
 
     def restart_beyond_end(self, topic: str, partition: int, end: int) -> None:
         """Reset the position to the beginning if the position is beyond the end of the partition."""
         place = (topic, partition)
-        if self._next.get(place, 0) > end:
-            self._next[place] = self._kafka.topics[topic].logs[partition].begins
+        if self._next_offsets.get(place, 0) > end:
+            self._next_offsets[place] = self._kafka.topics[topic].logs[partition].begins
 
     def close(self) -> None:
         self.closed = True
@@ -122,9 +124,9 @@ class MemoryProducer:
         self._kafka = kafka
         self.config = config
         self._waiting: list[tuple[str, dict[str, Any], Any]] = []
-        self._done: deque[tuple[Any, KafkaError | None, Message]] = deque()
+        self._delivered_messages: deque[tuple[Any, KafkaError | None, Message]] = deque()
         self._offsets: dict[tuple[str, str, int], int] = {}
-        self._open = False
+        self._has_transaction = False
         self._epoch = 0
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
@@ -138,11 +140,11 @@ class MemoryProducer:
             if error.args[0].code() == KafkaError._QUEUE_FULL:
                 raise BufferError from error
             failed = Message(topic, record.get("partition"), None, key=record.get("key"), error=error.args[0])
-            self._done.append((on_delivery, error.args[0], failed))
+            self._delivered_messages.append((on_delivery, error.args[0], failed))
             return
         if topic not in self._kafka.topics:
             late = KafkaError(KafkaError._MSG_TIMED_OUT, "no such topic")
-            self._done.append((on_delivery, late, Message(topic, None, None, error=late)))
+            self._delivered_messages.append((on_delivery, late, Message(topic, None, None, error=late)))
             return
         self._waiting.append((topic, record, on_delivery))
         if "transactional.id" not in self.config:
@@ -153,7 +155,9 @@ class MemoryProducer:
         for topic, fields, on_delivery in self._waiting:
             record = {"partition": 0, **fields}
             self._kafka.append(topic, record.pop("value"), **record)
-            self._done.append((on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1]))
+            self._delivered_messages.append(
+                (on_delivery, None, self._kafka.topics[topic].logs[record["partition"]].entries[-1])
+            )
             written.add((topic, record["partition"]))
         self._waiting.clear()
         if "transactional.id" in self.config:
@@ -165,9 +169,9 @@ class MemoryProducer:
 
     def poll(self, timeout: float) -> int:
         assert timeout >= 0, "librdkafka would wait for ever"
-        count = len(self._done)
-        while self._done:
-            on_delivery, error, message = self._done.popleft()
+        count = len(self._delivered_messages)
+        while self._delivered_messages:
+            on_delivery, error, message = self._delivered_messages.popleft()
             if on_delivery is not None:
                 on_delivery(error, message)
         return count
@@ -183,8 +187,8 @@ class MemoryProducer:
         self._epoch = self._kafka.epochs[self.config["transactional.id"]]
 
     def begin_transaction(self) -> None:
-        assert not self._open
-        self._open = True
+        assert not self._has_transaction
+        self._has_transaction = True
 
     def send_offsets_to_transaction(self, places: Sequence[TopicPartition], group: str, timeout: float) -> None:
         del timeout
@@ -196,13 +200,13 @@ class MemoryProducer:
         if self._epoch != self._kafka.epochs[self.config["transactional.id"]]:
             raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
         self._kafka.receive("commit")
-        assert self._open
+        assert self._has_transaction
         self._write()
         self._kafka.committed |= self._offsets
-        self._offsets, self._open = {}, False
+        self._offsets, self._has_transaction = {}, False
 
     def abort_transaction(self, timeout: float) -> None:
         del timeout
         self._kafka.receive("abort")
         self._waiting.clear()
-        self._offsets, self._open = {}, False
+        self._offsets, self._has_transaction = {}, False

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, admin
 
 from streaming.records.codec import encode_event
 from streaming.records.events import Event
-from tests.support.memory_kafka.admin import Groups, MemoryAdmin, answered
+from tests.support.memory_kafka.admin import GroupDescriptions, MemoryAdmin, answered
 from tests.support.memory_kafka.clients import MemoryConsumer, MemoryProducer
 from tests.support.memory_kafka.log import DEFAULTS, Log, Message, Topic
 
@@ -34,23 +34,23 @@ class MemoryKafka:
         #: Timestamp of records that are written without one.
         self.clock_ms: Callable[[], int] = lambda: 0
         self.brokers: dict[int, dict[str, str]] = {1: {}}
-        self.denied: dict[str, set[str]] = {}
+        self.denied_operations: dict[str, set[str]] = {}
         self.epochs: dict[str, int] = defaultdict(int)
         #: Groups as DescribeGroups returns them; groups that ListGroups omits; errors of brokers whose ListGroups
         #: fails.
         self.groups: dict[str, admin.ConsumerGroupDescription] = {}
-        self.unlisted: set[str] = set()
+        self.unlisted_groups: set[str] = set()
         self.list_errors: list[KafkaError] = []
         #: All admin clients, and the admin clients that still send requests to coordinators that have moved.
         self.admins: list[MemoryAdmin] = []
         self.stale: set[MemoryAdmin] = set()
         #: True if requests about groups get no response.
-        self.silent = False
+        self.is_silent = False
         #: Names of requests about groups that wait for :meth:`answer`, and their pending futures.
         self.slow: set[str] = set()
-        self.late: list[tuple[Future[Any], Callable[[Groups], Any]]] = []
-        self._failing: dict[str, deque[KafkaError]] = defaultdict(deque)
-        self._made = 0
+        self.late: list[tuple[Future[Any], Callable[[GroupDescriptions], Any]]] = []
+        self._errors_by_request: dict[str, deque[KafkaError]] = defaultdict(deque)
+        self._topic_count = 0
         if monkeypatch is not None:
             monkeypatch.setattr(confluent_kafka, "Consumer", partial(MemoryConsumer, self))
             monkeypatch.setattr(confluent_kafka, "Producer", partial(MemoryProducer, self))
@@ -59,9 +59,9 @@ class MemoryKafka:
     # Methods by which a test changes the cluster.
 
     def create(self, name: str, partitions: int = 1, **config: str) -> Topic:
-        self._made += 1
+        self._topic_count += 1
         overrides = {key.replace("_", "."): value for key, value in config.items()}
-        topic = Topic(f"id-{self._made}", [Log() for _ in range(partitions)], DEFAULTS | overrides)
+        topic = Topic(f"id-{self._topic_count}", [Log() for _ in range(partitions)], DEFAULTS | overrides)
         self.topics[name] = topic
         return topic
 
@@ -91,7 +91,7 @@ class MemoryKafka:
             key, value, headers = encode_event(event)
             self.append(topic, value, key=key, partition=partition, headers=headers)
 
-    def cut(self, topic: str, partition: int, end: int) -> None:
+    def truncate(self, topic: str, partition: int, end: int) -> None:
         """Remove a partition's newest records; consumers beyond the new end restart at the beginning."""
         del self.topics[topic].logs[partition].entries[end:]
         for consumer in self.consumers:
@@ -106,17 +106,17 @@ class MemoryKafka:
 
     def fail(self, request: str, *errors: KafkaError) -> None:
         """Let the next requests of the type ``request`` fail, one request with each of ``errors``."""
-        self._failing[request].extend(errors)
+        self._errors_by_request[request].extend(errors)
 
     def deny(self, topic: str, *operations: str) -> None:
         """Deny the user these operations (names of :class:`AclOperation`) on a topic."""
-        self.denied[topic] = set(operations)
+        self.denied_operations[topic] = set(operations)
 
     def move_coordinators(self) -> None:
         """Move coordinators; existing clients keep using the old ones, as librdkafka may do after broker restarts."""
         self.stale = set(self.admins)
 
-    def answer(self, groups: Groups) -> None:
+    def answer(self, groups: GroupDescriptions) -> None:
         """Complete the pending requests with these groups; later requests get a response at once."""
         self.slow.clear()
         late, self.late = self.late, []
@@ -133,8 +133,8 @@ class MemoryKafka:
     def receive(self, request: str) -> None:
         """Record a request; raise the error that a test set for this request or for the whole cluster."""
         self.requests.append(request)
-        if self._failing[request]:
-            raise KafkaException(self._failing[request].popleft())
+        if self._errors_by_request[request]:
+            raise KafkaException(self._errors_by_request[request].popleft())
         if self.away:
             # As in librdkafka, transactional calls are retriable and all others are not.
             is_retriable = request in ("init_transactions", "send_offsets", "commit", "abort")

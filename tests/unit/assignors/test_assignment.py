@@ -29,7 +29,7 @@ def _share(numbers: dict[str, set[int]]) -> TopicPartitions:
 SHARES = st.dictionaries(st.sampled_from(TOPICS), st.sets(st.integers(0, 5), min_size=1)).map(_share)
 
 
-def _flat(share: TopicPartitions) -> set[tuple[str, int]]:
+def _topic_partitions(share: TopicPartitions) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
 
 
@@ -48,7 +48,7 @@ def test_operations_on_shares_equal_set_operations(
 ) -> None:
     before = assignment.normalize(left), assignment.normalize(right)
     result = operation(left, right)
-    assert _flat(result) == expected(_flat(left), _flat(right))
+    assert _topic_partitions(result) == expected(_topic_partitions(left), _topic_partitions(right))
     assert all(list(partitions) == sorted(set(partitions)) and partitions for partitions in result.values())
     assert (assignment.normalize(left), assignment.normalize(right)) == before
 
@@ -61,10 +61,10 @@ def test_select_topics_returns_only_the_given_topics(share: TopicPartitions, top
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_taken_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
+def test_collect_sets_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
     sets = assignment.collect_sets(shares)
     assert {(topic, p) for topic, partitions in sets.items() for p in partitions} == set().union(
-        *map(_flat, shares.values())
+        *map(_topic_partitions, shares.values())
     )
 
 
@@ -86,25 +86,31 @@ def test_normalized_share_has_sorted_lists(share: TopicPartitions, expected: dic
 
 @settings(max_examples=40)
 @given(claim=SHARES, shares=st.dictionaries(st.sampled_from("abc"), SHARES))
-def test_claim_counts_where_no_other_member_owns_partitions(
+def test_claim_loses_partitions_that_other_members_own(
     claim: TopicPartitions, shares: dict[str, TopicPartitions]
 ) -> None:
     others = {name: share for name, share in shares.items() if name != "a"}
-    expected = {(topic, p) for topic, p in _flat(claim) if p not in assignment.collect_sets(others).get(topic, set())}
-    backwards = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
-    remaining = assignment.minus_others(backwards, "a", shares)
-    assert _flat(remaining) == expected
-    assert all(partitions == sorted(set(partitions)) for partitions in remaining.values())
+    expected = {
+        (topic, p)
+        for topic, p in _topic_partitions(claim)
+        if p not in assignment.collect_sets(others).get(topic, set())
+    }
+    reversed_claims = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
+    unclaimed_share = assignment.minus_others(reversed_claims, "a", shares)
+    assert _topic_partitions(unclaimed_share) == expected
+    assert all(partitions == sorted(set(partitions)) for partitions in unclaimed_share.values())
 
 
 @settings(max_examples=40)
 @given(shares=st.dictionaries(st.sampled_from("abc"), SHARES), wanted=st.sets(st.sampled_from(TOPICS)))
-def test_owned_and_unowned_partitions(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
+def test_wanted_partitions_without_owner_are_unassigned(shares: dict[str, TopicPartitions], wanted: set[str]) -> None:
     owned = assignment.collect_lists(shares.values())
-    assert sum(map(len, owned.values())) == sum(len(_flat(share)) for share in shares.values())
+    assert sum(map(len, owned.values())) == sum(len(_topic_partitions(share)) for share in shares.values())
     counts = dict.fromkeys(TOPICS[:2], 6)
     free = assignment.unassigned(wanted, counts, owned)
-    assert _flat(free) == {(t, p) for t in wanted & counts.keys() for p in range(6)} - _flat(owned)
+    assert _topic_partitions(free) == {(t, p) for t in wanted & counts.keys() for p in range(6)} - _topic_partitions(
+        owned
+    )
     assert list(free) == sorted(free)
 
 

@@ -12,14 +12,14 @@ def decisions(protocol: str, name: str, topics: dict[str, Topic], *members: Memb
     return {m: list(e.decisions) for m, e in explain(protocol, name, topics, members, assignment).items()}
 
 
-def test_cooperative_round_one() -> None:
+def test_first_cooperative_round_is_explained() -> None:
     members = (
         Member("c1", ("p",), owned={"p": [0, 1, 2]}, generation=1),
         Member("c2", ("p",), owned={"p": [3, 4, 5]}, generation=1),
         Member("c3", ("p",)),
     )
     assignment = registry.find("classic", "cooperative-sticky").assign(P, members)
-    withheld = "over the member's share: its new owner gets it in the next round, once revoked"
+    withheld_reason = "over the member's share: its new owner gets it in the next round, once revoked"
     kept = "owned before, within the member's share"
     assert explain("classic", "cooperative-sticky", P, members, assignment) == {
         "c1": Explanation(
@@ -27,14 +27,14 @@ def test_cooperative_round_one() -> None:
             revoked={"p": [2]},
             assigned={},
             kept={"p": [0, 1]},
-            decisions=(Decision("kept", "p", (0, 1), kept), Decision("withheld", "p", (2,), withheld)),
+            decisions=(Decision("kept", "p", (0, 1), kept), Decision("withheld", "p", (2,), withheld_reason)),
         ),
         "c2": Explanation(
             owned={"p": [3, 4, 5]},
             revoked={"p": [5]},
             assigned={},
             kept={"p": [3, 4]},
-            decisions=(Decision("kept", "p", (3, 4), kept), Decision("withheld", "p", (5,), withheld)),
+            decisions=(Decision("kept", "p", (3, 4), kept), Decision("withheld", "p", (5,), withheld_reason)),
         ),
         "c3": Explanation({}, {}, {}, {}, ()),
     }
@@ -47,21 +47,23 @@ def test_explanation_of_range_has_the_members_position() -> None:
     }
 
 
-def test_range_by_racks() -> None:
+def test_rack_aware_range_is_explained() -> None:
     topics = {"t": Topic("t", 2, (("y",), ("x",)))}
-    by_member = decisions(
+    decisions_by_member = decisions(
         "classic", "range", topics, Member("a", ("t",), rack_id="x"), Member("b", ("t",), rack_id="y")
     )
-    assert by_member == {
+    assert decisions_by_member == {
         "a": [Decision("range-rack", "t", (1,), "rack x holds a replica; up to 1 partitions a subscriber")],
         "b": [Decision("range-rack", "t", (0,), "rack y holds a replica; up to 1 partitions a subscriber")],
     }
 
 
 def test_explanation_of_round_robin_has_the_members_turn() -> None:
-    by_member = decisions("classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",)))
+    decisions_by_member = decisions(
+        "classic", "roundrobin", {"t": Topic("t", 2)}, Member("b", ("t",)), Member("a", ("t",))
+    )
     order = "partitions in topic and partition order"
-    assert by_member == {
+    assert decisions_by_member == {
         "b": [Decision("circle", "t", (1,), f"turn of member 2 of 2, {order}")],
         "a": [Decision("circle", "t", (0,), f"turn of member 1 of 2, {order}")],
     }
@@ -73,14 +75,14 @@ def test_lost_partitions_are_explained() -> None:
         Member("a", ("t", "gone"), owned={"t": [0], "u": [0], "gone": [3]}, generation=1),
         Member("b", ("t", "u"), owned={"t": [0]}, generation=2),
     )
-    by_member = decisions("classic", "sticky", topics, *members)
-    rules = {(d.rule, d.topic, d.partitions) for d in by_member["a"]}
+    decisions_by_member = decisions("classic", "sticky", topics, *members)
+    rules = {(d.rule, d.topic, d.partitions) for d in decisions_by_member["a"]}
     assert {("stale-claim", "t", (0,)), ("unsubscribed", "u", (0,)), ("no-metadata", "gone", (3,))} <= rules
 
 
-def test_zookeeper_threads() -> None:
-    by_member = decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2}))
-    assert by_member == {
+def test_zookeeper_threads_are_explained_as_members() -> None:
+    decisions_by_member = decisions("zookeeper", "range", {"t": Topic("t", 3)}, Member("c", streams={"t": 2}))
+    assert decisions_by_member == {
         "c-0": [Decision("range", "t", (0, 1), "subscriber 1 of 2: 1 each, the first 1 one more")],
         "c-1": [Decision("range", "t", (2,), "subscriber 2 of 2: 1 each, the first 1 one more")],
     }

@@ -13,7 +13,7 @@ def rule(name: str, members: list[Member], assignment: Assignment, assignor: str
     return [str(v) for v in RULES[name](make_group("classic", assignor, T, members, assignment))]
 
 
-def test_a_valid_assignment() -> None:
+def test_valid_assignment_breaks_no_rule() -> None:
     assert rule("valid", [A, B], {"a": {"t": range(4)}, "b": {"u": [0, 1]}}) == []
 
 
@@ -37,7 +37,7 @@ def test_a_valid_assignment() -> None:
         ),
     ],
 )
-def test_invalid_assignments(assignment: Assignment, expected: list[str]) -> None:
+def test_invalid_assignment_names_the_partition(assignment: Assignment, expected: list[str]) -> None:
     assert rule("valid", [A, B], assignment) == expected
 
 
@@ -55,7 +55,7 @@ def test_only_owned_partitions_may_be_withheld() -> None:
     assert rule("balanced", members, after, "cooperative-sticky") == []
 
 
-def test_balanced_across_topics() -> None:
+def test_uneven_shares_across_topics_are_not_balanced() -> None:
     after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
     assert rule("balanced", [A, B], after) == ["balanced: a owns 4 partitions, b 2; a partition of t could move"]
 
@@ -70,19 +70,19 @@ def test_violations_are_in_order_of_members_topics() -> None:
     assert [violation.topic for violation in check("classic", "range", topics, members, {}, rules=["valid"])] == names
 
 
-def test_balanced_as_far_as_subscriptions_allow() -> None:
+def test_uneven_shares_forced_by_subscriptions_are_balanced() -> None:
     after: Assignment = {"a": {"t": range(4)}, "b": {"u": range(2)}}
     assert rule("balanced", [Member("a", ("t", "u")), Member("b", ("u",))], after) == []
 
 
-def test_range_is_balanced_by_topic() -> None:
+def test_range_shares_must_be_even_in_each_topic() -> None:
     after: Assignment = {"a": {"t": [0, 1], "u": [0, 1]}, "b": {"t": [2, 3]}}
     assert rule("balanced", [A, B], after, "range") == [
         "balanced: a owns 2 partitions of u, b 0; a partition of u could move"
     ]
 
 
-def test_sticky() -> None:
+def test_moved_partition_of_an_owner_is_not_sticky() -> None:
     owner = Member("a", ("t",), owned={"t": [0, 1]}, generation=3)
     stale = Member("b", ("t",), owned={"t": [1, 2]}, generation=2)
     assert rule("sticky", [owner, stale], {"a": {"t": [0]}, "b": {"t": [1, 2, 3]}}) == [
@@ -91,7 +91,7 @@ def test_sticky() -> None:
     assert rule("sticky", [owner, stale], {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}) == []
 
 
-def test_cooperative_safe() -> None:
+def test_partition_given_before_revocation_is_not_cooperative() -> None:
     members = [Member("a", ("t",), owned={"t": [0, 1]}), Member("b", ("t",))]
     assert rule("cooperative-safe", members, {"a": {"t": [0]}, "b": {"t": [1, 2]}}) == [
         "cooperative-safe: t-1 given to b while a still owns it"
@@ -99,7 +99,7 @@ def test_cooperative_safe() -> None:
     assert rule("cooperative-safe", members, {"a": {"t": [0]}, "b": {"t": [2]}}) == []
 
 
-def test_zookeeper_members_are_threads() -> None:
+def test_zookeeper_threads_are_checked_as_members() -> None:
     members = [Member("c", streams={"t": 2, "u": 1})]
     after: Assignment = {"c-0": {"t": [0, 1], "u": [0, 1]}, "c-1": {"t": [2, 3]}}
     assert check("zookeeper", "range", T, members, after) == []
@@ -110,15 +110,15 @@ def test_zookeeper_members_are_threads() -> None:
 
 
 def test_invariants_checked_for_each_assignor() -> None:
-    def promised_rules(protocol: str, assignor: str, members: list[Member]) -> list[str]:
+    def checked_rules(protocol: str, assignor: str, members: list[Member]) -> list[str]:
         return rules_for(protocol, assignor, make_group(protocol, assignor, T, members, {}))
 
-    unequal = [A, Member("c", ("t",))]
-    assert promised_rules("classic", "range", unequal) == ["valid", "balanced"]
-    assert promised_rules("classic", "roundrobin", unequal) == ["valid"]
-    assert promised_rules("classic", "roundrobin", [A, B]) == ["valid", "balanced"]
-    assert promised_rules("classic", "sticky", unequal) == ["valid", "balanced"]
-    assert promised_rules("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
-    assert promised_rules("classic", "cooperative-sticky", unequal) == ["valid", "balanced", "cooperative-safe"]
-    assert promised_rules("consumer", "uniform", [A, B]) == ["valid", "balanced"]
-    assert promised_rules("x", "unknown", [A, B]) == ["valid"]
+    unequal_members = [A, Member("c", ("t",))]
+    assert checked_rules("classic", "range", unequal_members) == ["valid", "balanced"]
+    assert checked_rules("classic", "roundrobin", unequal_members) == ["valid"]
+    assert checked_rules("classic", "roundrobin", [A, B]) == ["valid", "balanced"]
+    assert checked_rules("classic", "sticky", unequal_members) == ["valid", "balanced"]
+    assert checked_rules("classic", "sticky", [A, B]) == ["valid", "balanced", "sticky"]
+    assert checked_rules("classic", "cooperative-sticky", unequal_members) == ["valid", "balanced", "cooperative-safe"]
+    assert checked_rules("consumer", "uniform", [A, B]) == ["valid", "balanced"]
+    assert checked_rules("x", "unknown", [A, B]) == ["valid"]

@@ -9,7 +9,7 @@ from assignors.errors import BadInput
 from assignors.java import hash_order, in_string_order, string_hash
 
 
-def iterated(*keys: str) -> list[str]:
+def iteration_order(*keys: str) -> list[str]:
     return [keys[at] for at in hash_order([string_hash(key) for key in keys], keys=keys)]
 
 
@@ -25,7 +25,7 @@ def test_string_hash_is_over_utf16_units() -> None:
     ]
 
 
-def test_string_hash_of_a_long_text() -> None:
+def test_long_text_has_javas_string_hash() -> None:
     value = 0
     for unit in b"x" * 1000:
         value = (31 * value + unit) % 2**32
@@ -41,20 +41,20 @@ def test_string_hash_of_a_long_text() -> None:
         (("x-9d1", "x-17f", "x-c02", "new"), ["x-c02", "x-9d1", "new", "x-17f"]),
     ],
 )
-def test_iteration_of_a_hash_map(inserted: tuple[str, ...], order: list[str]) -> None:
-    assert iterated(*inserted) == order
+def test_hash_map_iterates_in_javas_order(inserted: tuple[str, ...], order: list[str]) -> None:
+    assert iteration_order(*inserted) == order
 
 
 def test_a_resize_keeps_the_order_inside_a_bin() -> None:
     keys = [f"c{number}" for number in range(13)]
-    assert iterated(*keys) == sorted(keys, key=lambda key: (string_hash(key) ^ string_hash(key) >> 16) & 31)
+    assert iteration_order(*keys) == sorted(keys, key=lambda key: (string_hash(key) ^ string_hash(key) >> 16) & 31)
 
 
 def test_string_order_is_by_utf16_units() -> None:
     assert in_string_order(["～", "😀", "a"]) == ["a", "😀", "～"]
 
 
-def test_partitions_and_uuids() -> None:
+def test_topic_partition_and_uuid_hashes_equal_javas() -> None:
     assert java.topic_partition_hash("t", 0) == 31 * 31 + 116
     assert java.uuid_bits("AAAAAAAAAAAAAAAAAAAAAQ") == (0, 1)
     assert java.uuid_hash(java.uuid_bits("__________8AAAAAAAAAAA")) == 0
@@ -67,7 +67,7 @@ def test_invalid_uuid_is_rejected(text: str) -> None:
         java.uuid_bits(text)
 
 
-def test_capacity_of_a_copied_hash_set() -> None:
+def test_copied_hash_set_has_javas_capacity() -> None:
     assert [java.hash_set_copy_capacity(size) for size in (0, 12, 13, 24)] == [16, 32, 32, 64]
 
 

@@ -20,13 +20,13 @@ def black_height(node: Any) -> int:
         return 1
     for child in node.children:
         assert child is None or (child.parent is node and not (node.is_red and child.is_red))
-    left, right = map(black_height, node.children)
-    assert left == right
+    left, right_height = map(black_height, node.children)
+    assert left == right_height
     return int(left + (not node.is_red))
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_changes_keep_a_red_black_tree_of_its_keys(seed: int) -> None:
+def test_red_black_tree_stays_balanced_after_changes(seed: int) -> None:
     chance, tree = Random(seed), _Tree()
     keys = chance.sample(range(1000), 40)
     changes = [(key, True) for key in keys] + [(key, False) for key in chance.sample(keys, 39)]

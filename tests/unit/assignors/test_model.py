@@ -18,7 +18,7 @@ def test_lists_of_topics_equal_tuples() -> None:
     assert Topic("t", 2, racks) == Topic("t", 2, (("a", "b"), ()))
 
 
-def test_tuples_stay_the_objects_they_were() -> None:
+def test_member_and_topic_keep_the_given_tuples() -> None:
     topics = ("t",)
     racks = (("a",),)
     assert Member("c", topics).topics is topics
@@ -34,7 +34,7 @@ def test_string_is_rejected_as_topic_list() -> None:
 @pytest.mark.parametrize(
     ("protocol", "name"), [(protocol, name) for protocol in protocols() for name in names(protocol)]
 )
-def test_every_assignor_takes_lists(protocol: str, name: str) -> None:
+def test_assignors_accept_lists_in_place_of_tuples(protocol: str, name: str) -> None:
     listed: Any = ["t"]
     racks: Any = [["a"], ["b"], []]
     topics = {"t": Topic("t", 3, racks, "AAAAAAAAAAAAAAAAAAAAAQ")}

@@ -21,8 +21,18 @@ def test_core_imports_no_unneeded_modules() -> None:
         "for found in pkgutil.walk_packages(assignors.__path__, 'assignors.'): __import__(found.name)\n"
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     )
-    unwanted = {"pyspark", "kafka", "confluent_kafka", "numpy", "numba", "pandas", "pyarrow", "msgspec", "streaming"}
-    assert unwanted & set(loaded) == set()
+    unneeded_modules = {
+        "pyspark",
+        "kafka",
+        "confluent_kafka",
+        "numpy",
+        "numba",
+        "pandas",
+        "pyarrow",
+        "msgspec",
+        "streaming",
+    }
+    assert unneeded_modules & set(loaded) == set()
 
 
 def test_every_public_name_exists() -> None:
@@ -38,7 +48,7 @@ def test_every_public_name_exists() -> None:
     assert not hasattr(assignors, "no_such_name")
 
 
-def test_the_example_of_the_docstring() -> None:
+def test_package_docstring_example_gives_this_assignment() -> None:
     from assignors import Member, Topic, find
 
     topics = {"t0": Topic("t0", partitions=6)}

@@ -16,13 +16,13 @@ from streaming.serve.history import Extent
 from streaming.serve.metrics import Metrics
 from streaming.spark.progress import BatchMetrics
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
-DASHBOARD = DEPLOY / "grafana" / "dashboards" / "rebalances.json"
+DEPLOY_FOLDER = Path(__file__).parents[3] / "deploy"
+DASHBOARD = DEPLOY_FOLDER / "grafana" / "dashboards" / "rebalances.json"
 NAME = re.compile(r"\b(?:kafka_consumergroup|rebalance_monitor)_[a-z_]+\b")
 
 
 @pytest.fixture
-def exported(board: Board) -> set[str]:
+def exported_metrics(board: Board) -> set[str]:
     registry, polling = CollectorRegistry(), CollectorRegistry()
     CollectMetrics(registry)
     PollMetrics(polling)
@@ -45,31 +45,33 @@ def expressions(node: Any) -> list[str]:
     return [text for item in node for text in expressions(item)] if isinstance(node, list) else []
 
 
-def test_rules_use_exported_metrics(exported: set[str]) -> None:
-    used = {
-        name for line in (DEPLOY / "prometheus" / "rules.yml").read_text().splitlines() for name in NAME.findall(line)
+def test_rules_use_exported_metrics(exported_metrics: set[str]) -> None:
+    used_metrics = {
+        name
+        for line in (DEPLOY_FOLDER / "prometheus" / "rules.yml").read_text().splitlines()
+        for name in NAME.findall(line)
     }
-    assert used
-    assert used <= exported
+    assert used_metrics
+    assert used_metrics <= exported_metrics
 
 
-def test_dashboard_queries_exported_metrics(exported: set[str]) -> None:
-    used = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
-    assert used
-    assert used <= exported
+def test_dashboard_queries_exported_metrics(exported_metrics: set[str]) -> None:
+    used_metrics = {name for text in expressions(json.loads(DASHBOARD.read_text())) for name in NAME.findall(text)}
+    assert used_metrics
+    assert used_metrics <= exported_metrics
 
 
-def test_shared_annotations_equal_the_dashboards(exported: set[str]) -> None:
-    annotations = json.loads((DEPLOY / "grafana" / "annotations.json").read_text())
+def test_shared_annotations_equal_the_dashboards(exported_metrics: set[str]) -> None:
+    annotations = json.loads((DEPLOY_FOLDER / "grafana" / "annotations.json").read_text())
     # Other dashboards have no variable for the cluster.
     own = re.sub(r'cluster=~\\"\$cluster\\",?', "", DASHBOARD.read_text()).replace("_open{}", "_open")
     assert annotations == json.loads(own)["annotations"]["list"]
-    used = {name for text in expressions(annotations) for name in NAME.findall(text)}
-    assert used
-    assert used <= exported
+    used_metrics = {name for text in expressions(annotations) for name in NAME.findall(text)}
+    assert used_metrics
+    assert used_metrics <= exported_metrics
 
 
-def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
+def test_dashboard_panels_have_unique_ids_and_do_not_overlap() -> None:
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [

@@ -16,15 +16,15 @@ from streaming.settings.config import load
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 #: Matches up to the end of a command in a shell or in Markdown.
-LINE = re.compile(r"(?<![\w./-])rebalance-monitor ((?:'[^']*'|\"[^\"]*\"|[^'\"|&;<>`#\n\\…])+)")
-GENERATED = {"commands.md"}
+COMMAND_LINE = re.compile(r"(?<![\w./-])rebalance-monitor ((?:'[^']*'|\"[^\"]*\"|[^'\"|&;<>`#\n\\…])+)")
+GENERATED_PAGES = {"commands.md"}
 
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
     for page in PAGES:
-        lines = [] if page.name in GENERATED else page.read_text().splitlines()
+        lines = [] if page.name in GENERATED_PAGES else page.read_text().splitlines()
         for line in (line for line in lines if line.startswith(("$ ", "| ", "rebalance-monitor"))):
-            for command_line in LINE.findall(line):
+            for command_line in COMMAND_LINE.findall(line):
                 words = shlex.split(command_line)
                 if (
                     words

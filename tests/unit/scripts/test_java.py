@@ -19,10 +19,10 @@ def home(folder: Path, *programs: tuple[str, str]) -> Path:
     return folder
 
 
-def check(java_home: Path, kit: str = "jre") -> tuple[int, list[str]]:
+def check(java_home: Path, java_kind: str = "jre") -> tuple[int, list[str]]:
     # If JAVA_HOME is set, the script installs nothing, because it would not use another Java.
     done = subprocess.run(
-        ["sh", str(SCRIPT), kit],
+        ["sh", str(SCRIPT), java_kind],
         env={**os.environ, "JAVA_HOME": str(java_home)},
         capture_output=True,
         text=True,
@@ -60,7 +60,7 @@ def test_old_or_missing_java_is_reported_with_the_remedy(tmp_path: Path, line: s
     assert len(lines) == 2
 
 
-def test_a_folder_without_java(tmp_path: Path) -> None:
+def test_java_home_without_java_is_reported(tmp_path: Path) -> None:
     status, lines = check(tmp_path / "nowhere")
     assert (status, lines[0]) == (
         3,
@@ -68,7 +68,7 @@ def test_a_folder_without_java(tmp_path: Path) -> None:
     )
 
 
-def test_the_oracle_needs_a_compiler(tmp_path: Path) -> None:
+def test_java_without_a_compiler_is_reported_for_the_oracle(tmp_path: Path) -> None:
     java = ("java", 'openjdk version "17.0.15" 2025-04-15')
     status, lines = check(home(tmp_path / "jre", java), "jdk")
     assert (status, lines[0]) == (

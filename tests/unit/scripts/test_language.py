@@ -59,12 +59,12 @@ def test_the_first_sentence_has_at_most_25_words() -> None:
     assert rules(f'"""{sentence} More."""') == [(1, "long-docstring", sentence)]
 
 
-def test_modules_are_nouns() -> None:
+def test_module_named_by_a_verb_is_found() -> None:
     assert rules("", "streaming/collect/telling.py") == [(1, "module-name", "telling")]
     assert rules("", "streaming/collect/underway.py") == [(1, "module-name", "underway")]
 
 
-def test_public_classes_have_one_name() -> None:
+def test_repeated_public_class_name_is_found() -> None:
     source = "class Record: ...\nclass _Private: ..."
     paths = ["streaming/a.py", "streaming/b.py", "tests/c.py"]
     assert [finding[1:] for finding in language.repeated_classes(dict.fromkeys(map(Path, paths), source))] == [
@@ -72,7 +72,7 @@ def test_public_classes_have_one_name() -> None:
     ]
 
 
-def test_rules_are_enforced_in_folders_that_keep_them() -> None:
+def test_language_rule_is_enforced_only_in_its_folders() -> None:
     findings = [language.Finding(Path(path), 1, "riddle", "What.") for path in ("scripts/a.py", "kernel/a.py")]
     assert [language.is_enforced(finding) for finding in findings] == [True, False]
     assert not language.is_enforced(findings[0]._replace(rule="history"))
@@ -121,7 +121,7 @@ def test_the_exit_status_is_0_without_findings(tmp_path: Path) -> None:
         command = [sys.executable, "scripts/language.py", path]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
-    clean = run("scripts/language.py")
-    assert (clean.returncode, clean.stdout) == (0, "")
+    clean_run = run("scripts/language.py")
+    assert (clean_run.returncode, clean_run.stdout) == (0, "")
     missing = run("scripts/missing.py")
     assert (missing.returncode, missing.stderr) == (1, f"{ROOT}/scripts/missing.py: no such file or folder\n")

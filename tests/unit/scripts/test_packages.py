@@ -126,7 +126,7 @@ def test_failed_build_is_retried_with_another_cargo(failed: ScriptFolder) -> Non
     assert (failed.native, failed.failed.exists()) == (True, False)
 
 
-def test_runtime_leaves_native_code_out_unless_present(scripts_folder: ScriptFolder) -> None:
+def test_runtime_packages_include_native_code_only_if_built(scripts_folder: ScriptFolder) -> None:
     assert scripts_folder.packages("--no-dev")[0] == ["sync --locked --no-dev --inexact --compile-bytecode"]
     scripts_folder.packages()
     assert scripts_folder.packages("--no-dev")[0] == [
@@ -134,7 +134,7 @@ def test_runtime_leaves_native_code_out_unless_present(scripts_folder: ScriptFol
     ]
 
 
-def test_native_code_of_another_release_does_not_stay(scripts_folder: ScriptFolder) -> None:
+def test_outdated_native_code_is_uninstalled(scripts_folder: ScriptFolder) -> None:
     scripts_folder.packages()
     (scripts_folder.folder / "broken").touch()
     calls, _ = scripts_folder.packages("--no-dev")

@@ -40,12 +40,12 @@ from streaming.records.events import Evidence
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.spark.state import InspectedGroup
-from tests.support.compacted import checkout, episode_records
+from tests.support.compacted import checkout_group, episode_records
 from tests.support.histories import change, sample
 
 ROOT = Path(streaming.__file__).parent
 #: Sets a title, clears the screen, fakes a line, reverses text, and resembles rich's markup and an emoji's name.
-HOSTILE = "a\x1b]0;owned\x07\x1b[2J\nerror: forged\r\x9b31m\u202e\u2028[red]b[/red]:smile:"
+HOSTILE_NAME = "a\x1b]0;owned\x07\x1b[2J\nerror: forged\r\x9b31m\u202e\u2028[red]b[/red]:smile:"
 
 
 def question(name: str, **more: object) -> bytes:
@@ -92,7 +92,7 @@ def hostile_episode(name: str) -> Episode:
         replaced=[Replaced(left=name, joined=f"{name}2", by=name), Replaced(left=f"{name}3", joined="z", by="")],
         names=names,
     )
-    episode = episode_records(checkout())[0].episode
+    episode = episode_records(checkout_group())[0].episode
     evidence = [Evidence(source=name, reason=name, member_ids=[name])]
     return structs.replace(episode, group_id=name, members=members, evidence=evidence, story=name)
 
@@ -169,14 +169,14 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
 ) -> None:
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setenv("COLUMNS", "300")
-    printed = []
-    for name in (HOSTILE, printable(HOSTILE)):
+    printed_outputs = []
+    for name in (HOSTILE_NAME, printable(HOSTILE_NAME)):
         RENDERERS[renderer](name)
-        printed.append("".join(capsys.readouterr()))
-    hostile, escaped = printed
-    assert printable(HOSTILE)[:12] in hostile
-    assert [line for line in hostile.split("\n") if not line.isprintable()] == []
-    assert hostile == escaped
+        printed_outputs.append("".join(capsys.readouterr()))
+    output_with_hostile_name, escaped_output = printed_outputs
+    assert printable(HOSTILE_NAME)[:12] in output_with_hostile_name
+    assert [line for line in output_with_hostile_name.split("\n") if not line.isprintable()] == []
+    assert output_with_hostile_name == escaped_output
 
 
 #: Modules besides ``process/plain.py`` and ``process/terminal.py`` that write to a terminal or a pipe.
@@ -213,7 +213,7 @@ def test_only_the_output_module_prints() -> None:
 
 
 def test_json_output_is_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    value = json.dumps({"groupId": HOSTILE}, ensure_ascii=False).encode()
+    value = json.dumps({"groupId": HOSTILE_NAME}, ensure_ascii=False).encode()
     diff_lines.print_diffs([DiffRecord("1", diff("g"), value, 0, 0)], as_json=True)
     assert capfdbinary.readouterr().out == value + b"\n"
 

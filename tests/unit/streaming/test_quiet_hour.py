@@ -46,7 +46,7 @@ from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.signs
-HOUR, HALF_A_MINUTE = 3600, 30
+HOUR_SECONDS, HALF_MINUTE_SECONDS = 3600, 30
 #: Seconds between two progress reports of an idle Spark query (``spark.sql.streaming.noDataProgressEventInterval``).
 SPARK_CHECK_INTERVAL_SECONDS = 10
 
@@ -55,19 +55,19 @@ class Clock:
     """A fake of the module ``time``, whose clock the test advances."""
 
     def __init__(self) -> None:
-        self.passed = 0
+        self.passed_seconds = 0
 
     def monotonic(self) -> float:
-        return 50_000.0 + self.passed
+        return 50_000.0 + self.passed_seconds
 
     def time(self) -> float:
-        return 1_700_000_000.0 + self.passed
+        return 1_700_000_000.0 + self.passed_seconds
 
     def time_ns(self) -> int:
         return int(self.time()) * 10**9
 
 
-class Stream:
+class QuietStream:
     """The stream component, whose heartbeats are written while Spark finds no new records."""
 
     def __init__(self, clock: Clock) -> None:
@@ -81,7 +81,7 @@ class Stream:
         )
 
     def write(self) -> None:
-        if self._clock.passed % SPARK_CHECK_INTERVAL_SECONDS == 0:
+        if self._clock.passed_seconds % SPARK_CHECK_INTERVAL_SECONDS == 0:
             source = {
                 "description": "KafkaV2[Assign[m]]",
                 "numInputRows": 0,
@@ -105,10 +105,10 @@ class Collector:
         self._heartbeats.write(up_to=self._clock.time(), positions={0: 9})
 
 
-class Scene:
-    def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, printed: Callable[[], str]) -> None:
-        self.kafka, self.clock, self.printed = kafka, clock, printed
-        self.parts: dict[str, Collector | Stream] = {"collector": Collector(clock), "stream": Stream(clock)}
+class MonitorUnderTest:
+    def __init__(self, kafka: MemoryKafka, clock: Clock, history: History, printed_warnings: Callable[[], str]) -> None:
+        self.kafka, self.clock, self.printed_warnings = kafka, clock, printed_warnings
+        self.parts: dict[str, Collector | QuietStream] = {"collector": Collector(clock), "stream": QuietStream(clock)}
         self.tracker = HeartbeatTracker(SETTINGS)
         self.warnings = FreshnessWarnings(self.tracker.freshness)
         self.board = Board(history.extent, history.groups)
@@ -124,15 +124,15 @@ class Scene:
         self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
         feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
         self.app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=10)
-        self._tracked = 0
+        self._tracker_position = 0
 
     def second(self) -> None:
-        self.clock.passed += 1
+        self.clock.passed_seconds += 1
         for part in self.parts.values():
             part.write()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
-        self.tracker._add(left[self._tracked :], behind=False)
-        self._tracked = len(left)
+        self.tracker._add(left[self._tracker_position :], behind=False)
+        self._tracker_position = len(left)
         self.tracker._update_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
@@ -145,18 +145,18 @@ class Scene:
         ready, listed = ask(self.app, "/ready"), ask(self.app, "/api/v1/groups").json
         metrics = ask(self.app, "/metrics").body.decode()
         samples = re.findall(r"^rebalance_monitor_(?:feed_stale|part_alive)\{(.*)\} (.*)$", metrics, re.MULTILINE)
-        page_has = json.loads(self.board.snapshot().event.partition(b"data: ")[2])
+        page_data = json.loads(self.board.snapshot().event.partition(b"data: ")[2])
         return {
             "ready": (ready.status, ready.json.get("stale", {}).get("kind")),
             "groups": (listed["caughtUp"], listed.get("stale", {}).get("kind")),
-            "page": (page_has["caughtUp"], page_has.get("stale", {}).get("kind")),
+            "page": (page_data["caughtUp"], page_data.get("stale", {}).get("kind")),
             "parts": [part["state"] for part in listed["parts"]],
             "metrics": {name for name, value in samples if (float(value) == 1) == ("cause=" in name)},
-            "watch": self.printed(),
+            "watch": self.printed_warnings(),
         }
 
 
-HEALTHY = {
+HEALTHY_STATUS = {
     "ready": (200, None),
     "groups": (True, None),
     "page": (True, None),
@@ -167,13 +167,13 @@ HEALTHY = {
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def monitor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MonitorUnderTest:
     clock = Clock()
     warnings: list[str] = []
     # Standard error is not compared: threads of other tests may write to it.
     monkeypatch.setattr(stories, "warn", warnings.append)
 
-    def printed() -> str:
+    def printed_warnings() -> str:
         text = "\n".join(warnings)
         warnings.clear()
         return text
@@ -185,43 +185,43 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     kafka.create(TOPIC)
     history = History(tmp_path / "h", cluster_id="c", diffs_topic="rebalance.diffs")
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
-    scene = Scene(kafka, clock, history, printed)
-    for _ in range(SPARK_CHECK_INTERVAL_SECONDS + HALF_A_MINUTE):  # all components have begun
-        scene.second()
-    scene.printed()
-    return scene
+    monitor = MonitorUnderTest(kafka, clock, history, printed_warnings)
+    for _ in range(SPARK_CHECK_INTERVAL_SECONDS + HALF_MINUTE_SECONDS):  # all components have begun
+        monitor.second()
+    monitor.printed_warnings()
+    return monitor
 
 
-def test_quiet_hour_is_not_reported_as_outdated(scene: Scene) -> None:
+def test_quiet_hour_is_not_reported_as_outdated(monitor: MonitorUnderTest) -> None:
     shown = []
-    for _ in range(HOUR):
-        scene.second()
+    for _ in range(HOUR_SECONDS):
+        monitor.second()
         if (
-            scene.clock.passed % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
+            monitor.clock.passed_seconds % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
         ):  # the longest time since Spark's last check
-            shown.append(scene.shown())
-    assert shown == [HEALTHY] * (HOUR // SPARK_CHECK_INTERVAL_SECONDS)
-    late = [(part.last_heartbeat - part.up_to) / 1000 for part in scene.board.status.parts]
+            shown.append(monitor.shown())
+    assert shown == [HEALTHY_STATUS] * (HOUR_SECONDS // SPARK_CHECK_INTERVAL_SECONDS)
+    late = [(part.last_heartbeat - part.up_to) / 1000 for part in monitor.board.status.parts]
     assert max(late) < SPARK_CHECK_INTERVAL_SECONDS + 5
 
 
 @pytest.mark.parametrize("part", ["collector", "stream"])
-def test_component_stopped_after_an_hour_is_reported_in_30_s(scene: Scene, part: str) -> None:
-    for _ in range(HOUR):
-        scene.second()
-    assert scene.shown() == HEALTHY
-    del scene.parts[part]
-    for _ in range(HALF_A_MINUTE):
-        scene.second()
-    silent = f"{part}-silent"
-    shown = scene.shown()
+def test_component_stopped_after_an_hour_is_reported_in_30_s(monitor: MonitorUnderTest, part: str) -> None:
+    for _ in range(HOUR_SECONDS):
+        monitor.second()
+    assert monitor.shown() == HEALTHY_STATUS
+    del monitor.parts[part]
+    for _ in range(HALF_MINUTE_SECONDS):
+        monitor.second()
+    silent_reason = f"{part}-silent"
+    shown = monitor.shown()
     assert "groups may have changed since" in shown.pop("watch")
     assert shown == {
-        "ready": (503, silent),
-        "groups": (False, silent),
-        "page": (False, silent),
+        "ready": (503, silent_reason),
+        "groups": (False, silent_reason),
+        "page": (False, silent_reason),
         "parts": ["silent" if name == part else "alive" for name in ("collector", "stream")],
-        "metrics": {f'cause="{silent}"', f'id="{"c" if part == "collector" else STREAM_ID}",part="{part}"'},
+        "metrics": {f'cause="{silent_reason}"', f'id="{"c" if part == "collector" else STREAM_ID}",part="{part}"'},
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from assignors.model import Member, Topic
 from assignors.registry import find
-from tests.support.groups import group_of, readable
+from tests.support.groups import assignment_lists, group_of
 
 PROVENANCE, *LINES = map(json.loads, Path(__file__).with_name("oracle-4.3.1.jsonl").read_text().splitlines())
 
@@ -23,7 +23,7 @@ def test_recorded_cases_are_of_kafka_4_3_1() -> None:
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["assignor"])
 def test_assignments_equal_those_recorded_from_the_jars(line: dict[str, Any]) -> None:
-    assert readable(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
+    assert assignment_lists(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
 
 
 Owned = Mapping[str, Mapping[str, Sequence[int]]]
@@ -37,14 +37,14 @@ def assigned(
         Member(member, tuple(names), owned=dict((owned or {}).get(member, {})), generation=1)
         for member, names in subscriptions.items()
     ]
-    return readable(find("classic", name).assign(topics, members))
+    return assignment_lists(find("classic", name).assign(topics, members))
 
 
 def subscribe_all_to(topics: Sequence[str], *members: str) -> dict[str, Sequence[str]]:
     return dict.fromkeys(members, topics)
 
 
-UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
+UNEQUAL_SUBSCRIPTIONS = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ UNEQUAL = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
         pytest.param(
             "roundrobin",
             {"t0": 1, "t1": 2, "t2": 3},
-            UNEQUAL,
+            UNEQUAL_SUBSCRIPTIONS,
             {"C0": {"t0": [0]}, "C1": {"t1": [0]}, "C2": {"t1": [1], "t2": [0, 1, 2]}},
             id="roundrobin: unequal subscriptions, uneven",
         ),
         pytest.param(
             "sticky",
             {"t0": 1, "t1": 2, "t2": 3},
-            UNEQUAL,
+            UNEQUAL_SUBSCRIPTIONS,
             {"C0": {"t0": [0]}, "C1": {"t1": [0, 1]}, "C2": {"t2": [0, 1, 2]}},
             id="sticky: unequal subscriptions, even",
         ),
@@ -119,7 +119,7 @@ def test_sticky_moves_fewer_partitions_than_round_robin() -> None:
     assert assigned("roundrobin", counts, left) == {"C0": {"T0": [0, 2], "T1": [1]}, "C1": {"T0": [1], "T1": [0, 2]}}
 
 
-def test_cooperative_hands_over_in_two_rounds() -> None:
+def test_cooperative_assigns_a_new_member_in_two_rounds() -> None:
     owned = {"consumer 1": {"p": [0, 1, 2]}, "consumer 2": {"p": [3, 4, 5]}, "consumer 3": {}}
     group = subscribe_all_to(["p"], *owned)
     first = assigned("cooperative-sticky", {"p": 6}, group, owned)
@@ -139,7 +139,7 @@ def test_only_last_owner_in_map_order_loses_a_partition() -> None:
     ("order", "answer"),
     [(("a", "b"), {"a": {"t": [0]}, "b": {"t": [1]}}), (("b", "a"), {"a": {"t": [0]}, "b": {"t": [1]}})],
 )
-def test_first_member_without_topics_gets_partitions(
+def test_sticky_gives_an_unsubscribed_first_member_partitions(
     order: tuple[str, str], answer: dict[str, dict[str, list[int]]]
 ) -> None:
     """Map order decides which member comes first: "a" hashes before "b", whichever of the two joined first."""

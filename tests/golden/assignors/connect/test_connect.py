@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assignors.connect import incremental
 from assignors.connect.incremental import LeaderMemory, Work
-from tests.support.connect_cases import comparable, comparable_oracle
+from tests.support.connect_cases import oracle_round_as_json, round_as_json
 
 
 def test_rounds_equal_those_of_connect_4_3_1() -> None:
@@ -29,5 +29,5 @@ def test_rounds_equal_those_of_connect_4_3_1() -> None:
                 generation=round_["generation"],
                 last_completed_generation=round_["completed"],
             )
-            assert comparable(answer) == comparable_oracle(expected)
+            assert round_as_json(answer) == oracle_round_as_json(expected)
             state = answer.state

@@ -13,11 +13,11 @@ import pytest
 
 from tests.support.placement_cases import admin_answer, striped_answer
 
-RECORDED = [json.loads(line) for line in (Path(__file__).parent / "oracle.jsonl").read_text().splitlines()]
-ANSWER_OF_FAMILY = {"admin": admin_answer, "placer": striped_answer}
+RECORDED_CASES = [json.loads(line) for line in (Path(__file__).parent / "oracle.jsonl").read_text().splitlines()]
+ANSWER_FUNCTIONS = {"admin": admin_answer, "placer": striped_answer}
 
 
-@pytest.mark.parametrize("record", RECORDED, ids=lambda record: record["request"]["family"])
+@pytest.mark.parametrize("record", RECORDED_CASES, ids=lambda record: record["request"]["family"])
 def test_placement_equals_that_of_kafka(record: dict[str, Any]) -> None:
     expected = {"error": True} if "error" in record["answer"] else record["answer"]
-    assert ANSWER_OF_FAMILY[record["request"]["family"]](record["request"]) == expected
+    assert ANSWER_FUNCTIONS[record["request"]["family"]](record["request"]) == expected

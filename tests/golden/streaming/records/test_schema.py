@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def test_the_fields_of_records_are_the_recorded_ones() -> None:
+def test_record_schema_equals_the_golden_file() -> None:
     assert schema() == json.loads(GOLDEN.read_text())
 
 

@@ -16,16 +16,18 @@ GOLDEN = Path(__file__).with_name("schema.json")
 
 def schema() -> Any:
     """Return the schema of all tables of settings, without descriptions."""
-    return _bare(Settings.model_json_schema())
+    return _without_descriptions(Settings.model_json_schema())
 
 
-def _bare(schema: Any) -> Any:
+def _without_descriptions(schema: Any) -> Any:
     if isinstance(schema, dict):
-        return {name: _bare(value) for name, value in schema.items() if name not in ("description", "title")}
-    return [_bare(value) for value in schema] if isinstance(schema, list) else schema
+        return {
+            name: _without_descriptions(value) for name, value in schema.items() if name not in ("description", "title")
+        }
+    return [_without_descriptions(value) for value in schema] if isinstance(schema, list) else schema
 
 
-def test_the_settings_are_the_recorded_ones() -> None:
+def test_settings_schema_equals_the_golden_file() -> None:
     assert schema() == json.loads(GOLDEN.read_text())
 
 

@@ -13,39 +13,39 @@ from streaming.monitor.outputs import DiffOutput
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.simulation.live_group import MembershipLog
-from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
 from tests.support.advice import rules
 from tests.support.diff_episodes import QuietNote, updates
 from tests.support.histories import assignments, diffs, play
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.members import EAGER, Member, spread
+from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.members import EAGER, Member, share_all_partitions
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 PARTITIONS = 6
-OLD = [f"pay-7d9f5b6c8d-bcdf{end}" for end in "245"]
-NEW = [f"pay-86c4d7b9f5-xzvw{end}" for end in "245"]
+OLD_PODS = [f"pay-7d9f5b6c8d-bcdf{end}" for end in "245"]
+NEW_PODS = [f"pay-86c4d7b9f5-xzvw{end}" for end in "245"]
 
 
-def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, killed: bool) -> int:
+def deploy(stack: ExitStack, servers: str, group: str, topic: str, *, is_killed: bool) -> int:
     """Replace three pods one after the other; return the downtime in ms, summed over all partitions."""
     options = EAGER | {"session_timeout_ms": 6000}
     pods: list[Member] = []
     changes: list[tuple[int, str, int]] = []  # time, member, and the number of partitions that it owns from then on
-    for name in OLD:
+    for name in OLD_PODS:
         pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
-        eventually(lambda: spread(pods, PARTITIONS))
+        eventually(lambda: share_all_partitions(pods, PARTITIONS))
     all_pods = list(pods)
-    for name in NEW:
+    for name in NEW_PODS:
         former = pods.pop(0)
-        if killed:
+        if is_killed:
             former.crash()
             changes.append((time.time_ns() // 1_000_000, former.name, 0))
         else:
             former.close()
         pods.append(stack.enter_context(Member(servers, group, name, [topic], **options)))
         all_pods.append(pods[-1])
-        eventually(lambda: spread(pods, PARTITIONS))
+        eventually(lambda: share_all_partitions(pods, PARTITIONS))
     for member in all_pods:
         changes += ((line["at"], member.name, sum(map(len, line["owned"].values()))) for line in member.lines)
     return downtime_ms(sorted(changes))
@@ -56,9 +56,9 @@ def scale_in(stack: ExitStack, servers: str, group: str, topic: str) -> None:
     options = EAGER | {"session_timeout_ms": 6000}
     names = ("stays", "goes")
     pods = [stack.enter_context(Member(servers, group, name, [topic], instance_id=name, **options)) for name in names]
-    eventually(lambda: spread(pods, PARTITIONS))
+    eventually(lambda: share_all_partitions(pods, PARTITIONS))
     pods[1].crash()
-    eventually(lambda: spread(pods[:1], PARTITIONS))
+    eventually(lambda: share_all_partitions(pods[:1], PARTITIONS))
 
 
 def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
@@ -67,9 +67,9 @@ def downtime_ms(changes: list[tuple[int, str, int]]) -> int:
     waits: list[int] = []
     last = 0
     for at, name, partitions in changes:
-        idle = PARTITIONS - sum(owned.values())
-        if waits or not idle:
-            waits.append((at - last) * idle)
+        unowned_count = PARTITIONS - sum(owned.values())
+        if waits or not unowned_count:
+            waits.append((at - last) * unowned_count)
         owned[name], last = partitions, at
         if sum(owned.values()) == PARTITIONS:
             end = len(waits)
@@ -99,30 +99,33 @@ def history(collecting: CollectorProcess, group: str) -> GroupHistory:
 
 
 def replaces(diff: Diff) -> bool:
-    return any(member.client_id in NEW or member.present is False for member in diff.members.values())
+    return any(member.client_id in NEW_PODS or member.present is False for member in diff.members.values())
 
 
-def test_advice_for_killed_members_and_for_leaving_members(broker: Kafka, tmp_path: Path) -> None:
+def test_forecast_savings_hold_for_killed_and_closed_members(broker: Kafka, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
-    killed, closed, held = unique("killed"), unique("closed"), unique("held")
+    killed_group, closed, scaled_group = unique_name("killed"), unique_name("closed"), unique_name("held")
     with ExitStack() as stack:
-        topic = stack.enter_context(written_topic(servers))
-        was = deploy(stack, servers, killed, topic, killed=True)
-        now = deploy(stack, servers, closed, topic, killed=False)
-        scale_in(stack, servers, held, topic)
+        topic = stack.enter_context(topic_with_writer(servers))
+        old_downtime_ms = deploy(stack, servers, killed_group, topic, is_killed=True)
+        new_downtime_ms = deploy(stack, servers, closed, topic, is_killed=False)
+        scale_in(stack, servers, scaled_group, topic)
         (tmp_path / "server.log").write_text(broker.log_text())
         log = ["--coordinator-log", str(tmp_path / "server.log")]
-        collecting = stack.enter_context(CollectorProcess(servers, f"{killed}|{closed}|{held}", *log))
-        for group in (killed, closed):
-            eventually(lambda: sorted(collecting.members(group) or {}) == NEW)  # noqa: B023 - called at once
-        eventually(lambda: list(collecting.members(held) or ()) == ["stays"])
-        faulty, followed = rules(history(collecting, killed)), rules(history(collecting, closed))
-        scaled = rules(history(collecting, held))
+        collecting = stack.enter_context(CollectorProcess(servers, f"{killed_group}|{closed}|{scaled_group}", *log))
+        for group in (killed_group, closed):
+            eventually(lambda: sorted(collecting.members(group) or {}) == NEW_PODS)  # noqa: B023 - called at once
+        eventually(lambda: list(collecting.members(scaled_group) or ()) == ["stays"])
+        advice_for_killed, advice_for_closed = (
+            rules(history(collecting, killed_group)),
+            rules(history(collecting, closed)),
+        )
+        advice_for_scaled = rules(history(collecting, scaled_group))
 
-    assert "missing-leave" not in followed
-    assert "static-slot-held" not in {*faulty, *followed}
-    assert scaled["static-slot-held"].evidence[0].figures["instanceIds"] == ["goes"]
-    advice_item = faulty["missing-leave"]
+    assert "missing-leave" not in advice_for_closed
+    assert "static-slot-held" not in {*advice_for_killed, *advice_for_closed}
+    assert advice_for_scaled["static-slot-held"].evidence[0].figures["instanceIds"] == ["goes"]
+    advice_item = advice_for_killed["missing-leave"]
     assert advice_item.severity == "warning"
     assert advice_item.evidence[0].figures["restarts"] == 3
     assert advice_item.evidence[0].text.startswith("3 restarts without LeaveGroup in episode 2 (pay-86c4d7b9f5-xzvw2, ")
@@ -130,5 +133,5 @@ def test_advice_for_killed_members_and_for_leaving_members(broker: Kafka, tmp_pa
     assert advice_item.saving.downtime_ms is not None
     before, after = advice_item.saving.downtime_ms
     # The forecast has no data on how early successors joined, or on the clients' short heartbeat intervals.
-    assert before <= was
-    assert now <= after
+    assert before <= old_downtime_ms
+    assert new_downtime_ms <= after

@@ -18,11 +18,11 @@ from tests.integration.streaming.brokers.test_three_brokers import start_all_bro
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
-from tests.support.command import Running
-from tests.support.kafka import eventually, unique
+from tests.support.command import RunningCommand
+from tests.support.kafka import eventually, unique_name
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
-from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 from tests.support.serving import Publisher, Serve
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
@@ -42,7 +42,7 @@ class Observed:
     def __init__(self, cluster: KafkaCluster, folder: Path, *ways: str) -> None:
         self.stack = ExitStack()
         self.cluster = cluster
-        self.groups: dict[str, list[Member]] = {unique("classic"): [], unique("consumer"): []}
+        self.groups: dict[str, list[Member]] = {unique_name("classic"): [], unique_name("consumer"): []}
         self.views: dict[str, LiveStream] = {}
         self.collectors: dict[str, CollectorProcess] = {}
         for way in ways or ("offsets",):
@@ -67,7 +67,7 @@ class Observed:
     def settle(self) -> None:
         """Wait until the consumers own all partitions, and each collector's snapshot agrees with the consumers."""
         for group, members in self.groups.items():
-            eventually(partial(spread, members, _PARTITIONS))
+            eventually(partial(share_all_partitions, members, _PARTITIONS))
             for view in self.views.values():
                 eventually(partial(self._shows_all_members, view, group), every=0.1)
 
@@ -111,7 +111,7 @@ def test_rolling_restart_of_all_brokers_loses_no_event(cluster: KafkaCluster, tm
         assert groups.missing() == []
 
 
-def test_reassigned_partitions_lose_nothing(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_reassigned_topic_partitions_lose_no_event(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Move the offsets topic and the membership topic to other brokers, leaders first, while members join."""
     with observed(cluster, tmp_path) as groups:
         for number, topic in enumerate((OFFSETS_TOPIC, *groups.membership)):
@@ -124,10 +124,10 @@ def test_reassigned_partitions_lose_nothing(cluster: KafkaCluster, tmp_path: Pat
 
 def test_polling_and_offsets_agree_after_a_broker_died(cluster: KafkaCluster, tmp_path: Path) -> None:
     with observed(cluster, tmp_path, "offsets", "polling") as groups:
-        down = cluster.expendable_leader(OFFSETS_TOPIC)
+        down = cluster.leader_other_than_controller(OFFSETS_TOPIC)
         groups.join("c")
         cluster.nodes[down].kill()
-        cluster.wait_for_leaders(OFFSETS_TOPIC, other_than=down)
+        cluster.wait_for_leaders(OFFSETS_TOPIC, excluded_broker=down)
         groups.settle()
         start_all_brokers(cluster, *groups.membership)
         assert groups.missing() == []
@@ -153,10 +153,10 @@ def move(cluster: KafkaCluster, topic: str, *brokers: int) -> None:
         admin.alter_partition_reassignments({TopicPartition(topic, number): list(brokers) for number in partitions})
     finally:
         admin.close()
-    eventually(partial(_is_moved, cluster, topic, {*brokers}), every=0.2)
+    eventually(partial(_has_replicas_on, cluster, topic, {*brokers}), every=0.2)
 
 
-def _is_moved(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
+def _has_replicas_on(cluster: KafkaCluster, topic: str, brokers: set[int]) -> bool:
     partitions = cluster.metadata(topic).topics[topic].partitions.values()
     return all(
         {*partition.replicas} == {*partition.isrs} == brokers and partition.leader in brokers
@@ -170,17 +170,17 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     set_config(cluster, topic, min_insync_replicas="1", unclean_leader_election_enable="true")
     move(cluster, topic, 2, 3)
     cluster.nodes[3].kill()
-    cluster.wait_for_leaders(topic, other_than=3)
+    cluster.wait_for_leaders(topic, excluded_broker=3)
     yield
     cluster.nodes[2].kill()
     cluster.nodes[3].start()
-    cluster.wait_for_leaders(topic, other_than=2)
+    cluster.wait_for_leaders(topic, excluded_broker=2)
     cluster.nodes[2].start()
     cluster.wait_for(3)
     cluster.wait_for_isr(topic, 2)
 
 
-def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_groups_recover_from_unclean_offsets_topic_election(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Groups continue from the new leader's state, and the snapshots show that state."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, OFFSETS_TOPIC):
@@ -190,7 +190,7 @@ def test_unclean_election_of_the_offsets_topic(cluster: KafkaCluster, tmp_path: 
         groups.settle()
 
 
-def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_groups_recover_from_unclean_membership_topic_election(cluster: KafkaCluster, tmp_path: Path) -> None:
     """Unclean election loses events; later events show the current state of the groups."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, *groups.membership):
@@ -202,48 +202,48 @@ def test_unclean_election_of_the_membership_topic(cluster: KafkaCluster, tmp_pat
 
 def test_older_history_is_completed_from_the_topic(cluster: KafkaCluster, tmp_path: Path) -> None:
     """A history without its write-ahead log, and an older copy of a history, receive every missing diff again."""
-    with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        rounds_made = made(2, 30)
-        serve.start_with(rounds_made[:20])
+    with Serve(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+        replayed_rounds = made(2, 30)
+        serve.start_with_diffs(replayed_rounds[:20])
         history = tmp_path / "history.sqlite"
         assert serve.stop() == 0
         shutil.copy(history, tmp_path / "older")
         serve.start().await_status("/ready", 200)
-        Publisher(serve).put(rounds_made[20:40])
-        eventually(lambda: sorted(serve.ids()) == ids(rounds_made[:40]))
+        Publisher(serve).put(replayed_rounds[20:40])
+        eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds[:40]))
         serve.kill()
         for name in ("history.sqlite-wal", "history.sqlite-shm"):
             (tmp_path / name).unlink(missing_ok=True)
         serve.start().await_status("/ready", 200)
-        eventually(lambda: sorted(serve.ids()) == ids(rounds_made[:40]))
+        eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds[:40]))
         assert serve.stop() == 0
         shutil.copy(tmp_path / "older", history)
-        Publisher(serve).put(rounds_made[40:])
+        Publisher(serve).put(replayed_rounds[40:])
         serve.start().await_status("/ready", 200)
-        eventually(lambda: sorted(serve.ids()) == ids(rounds_made))
+        eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds))
 
 
-def drained(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
+def drain_stream(cluster: KafkaCluster, prefix: str, folder: Path) -> tuple[int, str]:
     """Run a stream until it has processed all available records; return its exit status and output."""
     place = ("--checkpoint", str(folder / "checkpoint"), "--available-now", "--buckets", "4")
     common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
-    log = folder / unique("stream")
-    with Running("stream", *common, *place, log=log) as stream:
+    log = folder / unique_name("stream")
+    with RunningCommand("stream", *common, *place, log=log) as stream:
         status = stream.start().ended(240)
     return status, log.read_text()
 
 
 @pytest.mark.spark
-def test_an_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_restored_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: Path) -> None:
     with observed(cluster, tmp_path) as groups:
         prefix = groups.collectors["offsets"].settings.topics.prefix
-        assert drained(cluster, prefix, tmp_path)[0] == 0
+        assert drain_stream(cluster, prefix, tmp_path)[0] == 0
         shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
         groups.join("c")
         groups.settle()
         common = ("--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", prefix)
         place = ("--checkpoint", str(tmp_path / "checkpoint"))
-        with Running("stream", *common, *place, log=tmp_path / "stream.log") as stream:
+        with RunningCommand("stream", *common, *place, log=tmp_path / "stream.log") as stream:
             stream.start()
             view = groups.views["offsets"]
             topic = groups.collectors["offsets"].settings.topics.diffs
@@ -251,7 +251,7 @@ def test_an_older_checkpoint_is_reported(cluster: KafkaCluster, tmp_path: Path) 
             assert stream.stop() == 0
         shutil.rmtree(tmp_path / "checkpoint")
         shutil.move(tmp_path / "older", tmp_path / "checkpoint")
-        status, stream_log = drained(cluster, prefix, tmp_path)
+        status, stream_log = drain_stream(cluster, prefix, tmp_path)
         assert (status, "is older than the last heartbeat of the stream" in stream_log) == (0, True), stream_log
         events = {message.value() for message in groups.collectors["offsets"].read(topic)}
         assert len(events) == len(view.diffs)

@@ -37,19 +37,19 @@ _OFFSETS_PARTITIONS = 4
 _EVERY_SECONDS = 0.5
 #: The collector knows the usual interval of a group after half a minute.
 _HISTORY_SECONDS = 40
-_AWAY_SECONDS = 35
-#: Groups that the broker coordinates, see :func:`consuming`.
+_OUTAGE_SECONDS = 35
+#: Groups that the broker coordinates, see :func:`run_committers`.
 _GROUPS = 25
 #: A pause up to this length (ms) may be no longer than a group's usual interval on a busy machine.
-_USUAL_MS = 2000
+_MAX_USUAL_INTERVAL_MS = 2000
 #: Resolution of the consumers' logs on a busy machine.
-_TOLERANCE_MS = 300
+_LOG_RESOLUTION_MS = 300
 
 Record = Callable[[str, object], None]
 Commit = Callable[[int], None]
 
 
-class Attempt(NamedTuple):
+class CommitAttempt(NamedTuple):
     """A commit of a consumer: when it was sent and answered (ms since the epoch), and whether it succeeded."""
 
     sent: int
@@ -61,7 +61,7 @@ class Committer(Protocol):
     """A consumer that commits every half second, and its log of commits and assignments."""
 
     @property
-    def attempts(self) -> Sequence[Attempt]: ...
+    def attempts(self) -> Sequence[CommitAttempt]: ...
 
     @property
     def assignments(self) -> int: ...
@@ -74,7 +74,7 @@ class PythonCommitter:
 
     def __init__(self, group: str, run: Callable[[PythonCommitter], None]) -> None:
         self.group = group
-        self.attempts: list[Attempt] = []
+        self.attempts: list[CommitAttempt] = []
         self.assignments = 0
         self.stop = threading.Event()
         self._thread = threading.Thread(target=run, args=(self,), daemon=True)
@@ -88,7 +88,7 @@ class PythonCommitter:
             is_stored = True
         except errors:
             is_stored = False
-        self.attempts.append(Attempt(sent, time.time_ns() // 1_000_000, is_stored))
+        self.attempts.append(CommitAttempt(sent, time.time_ns() // 1_000_000, is_stored))
 
     def close(self) -> None:
         self.stop.set()
@@ -104,9 +104,9 @@ class JavaCommitter:
         java.start(group, {"group.id": group, "enable.auto.commit": False} | config, [topic], commits=file)
 
     @property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[CommitAttempt]:
         lines = (line.split() for line in self._file.read_text().splitlines())
-        return [Attempt(int(sent), int(answered), stored == "1") for sent, answered, stored in lines]
+        return [CommitAttempt(int(sent), int(answered), stored == "1") for sent, answered, stored in lines]
 
     @property
     def assignments(self) -> int:
@@ -116,7 +116,7 @@ class JavaCommitter:
         self._java.begin_close(self._group, "DEFAULT")
 
 
-def pause_ms(attempts: Sequence[Attempt], begin: int) -> int:
+def pause_ms(attempts: Sequence[CommitAttempt], begin: int) -> int:
     """Return the longest time (ms) without a stored commit, from the first attempt that had to wait or failed."""
     longest, since = 0, None
     for attempt in attempts:
@@ -128,7 +128,7 @@ def pause_ms(attempts: Sequence[Attempt], begin: int) -> int:
     return longest
 
 
-def confluent(servers: str, topic: str, **config: Any) -> Callable[[str], Committer]:
+def confluent_committer(servers: str, topic: str, **config: Any) -> Callable[[str], Committer]:
     """Return a function that starts a consumer of confluent-kafka in a group."""
 
     def run(committer: PythonCommitter) -> None:
@@ -165,12 +165,12 @@ def kafka_python(servers: str, topic: str) -> Callable[[str], Committer]:
         def commit(offset: int) -> None:
             consumer.commit({kafka.TopicPartition(topic, 0): kafka.OffsetAndMetadata(offset, "", -1)}, timeout_ms=5000)
 
-        held: set[Any] = set()
+        assigned_places: set[Any] = set()
         while not committer.stop.is_set():
             consumer.poll(timeout_ms=int(_EVERY_SECONDS * 1000))
-            if held != (held := consumer.assignment()):
+            if assigned_places != (assigned_places := consumer.assignment()):
                 committer.assignments += 1
-            if held:
+            if assigned_places:
                 committer.commit(commit, KafkaError)
         consumer.close(autocommit=False)
 
@@ -198,7 +198,7 @@ def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[Coll
 
 
 @contextmanager
-def consuming(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Iterator[dict[str, Committer]]:
+def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Iterator[dict[str, Committer]]:
     """Run groups of all client libraries that the broker ``down`` coordinates, and groups of another broker."""
     servers = cluster.bootstrap_servers
     neighbour = next(number for number in (1, 2, 3) if number != down)
@@ -211,9 +211,12 @@ def consuming(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Ite
             return JavaCommitter(group, members, folder / group, topic, {"bootstrap.servers": servers} | named)
 
         starts: dict[str, tuple[int, Callable[[str], Committer]]] = {
-            "librdkafka": (5, confluent(servers, topic)),
-            "consumer": (3, confluent(servers, topic, **{"group.protocol": "consumer"})),
-            "rejoining": (3, confluent(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000})),
+            "librdkafka": (5, confluent_committer(servers, topic)),
+            "consumer": (3, confluent_committer(servers, topic, **{"group.protocol": "consumer"})),
+            "rejoining": (
+                3,
+                confluent_committer(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}),
+            ),
             "python": (6, kafka_python(servers, topic)),
             "java": (5, java),
             "java-consumer": (3, partial(java, group_protocol="consumer")),
@@ -227,12 +230,12 @@ def consuming(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Ite
         yield committers
 
 
-def covers(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
+def contains_pause(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
     """Return true if the bounds contain the true pause."""
     return least - tolerance_ms <= true_ms <= most + tolerance_ms
 
 
-def paused(view: LiveStream, kind: str, subject: str) -> Incident | None:
+def incident_with_pauses(view: LiveStream, kind: str, subject: str) -> Incident | None:
     """Return the incident of a change of the cluster once it has the groups' pauses."""
     for incident in view.incidents(CLUSTER):
         if incident.kind == kind and subject in incident.story and incident.pauses is not UNSET:
@@ -261,51 +264,59 @@ def test_a_broker_away_is_one_incident_with_pauses(
         with (
             LiveStream(collecting.settings) as view,
             collecting,
-            consuming(cluster, topic, down, tmp_path) as committers,
+            run_committers(cluster, topic, down, tmp_path) as committers,
         ):
             time.sleep(_HISTORY_SECONDS)
-            led = {name for name in committers if coordinator_of(cluster, name) == down}
-            held = {name: committer.assignments for name, committer in committers.items()}
+            groups_of_stopped_broker = {name for name in committers if coordinator_of(cluster, name) == down}
+            assignments_before = {name: committer.assignments for name, committer in committers.items()}
             before = {name: len(view.episodes(name)) for name in committers}
             begin = time.time_ns() // 1_000_000
             getattr(cluster.nodes[down], fault)()
-            time.sleep(_AWAY_SECONDS)
+            time.sleep(_OUTAGE_SECONDS)
             cluster.nodes[down].start()
             cluster.wait_for(3)
             away = (time.time_ns() // 1_000_000 - begin) / 1000
-            incident = eventually(lambda: paused(view, "broker-restart", f"Broker {down} away"))
+            incident = eventually(lambda: incident_with_pauses(view, "broker-restart", f"Broker {down} away"))
             eventually(lambda: all(c.attempts[-1].is_stored for c in committers.values()))
             assert isinstance(incident, Incident)
             assert incident.pauses is not UNSET
             eventually(lambda: all(incident.closed_at for incident in view.incidents(CLUSTER)))
             pauses = incident.pauses
-            truth = {name: pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()}
-            moved = {name for name in committers if committers[name].assignments > held[name]}
+            true_pauses = {name: pause_ms(committer.attempts, begin - 1000) for name, committer in committers.items()}
+            moved = {name for name in committers if committers[name].assignments > assignments_before[name]}
             incidents = [(incident.kind, incident.story) for incident in view.incidents(CLUSTER)]
             episodes = {name: explained(view, name) for name in committers}
-            alarms = {name: view.incidents(name) for name in committers if view.incidents(name)}
+            incidents_by_group = {name: view.incidents(name) for name in committers if view.incidents(name)}
         coordinated = set(incident.groups)
         for name in sorted(committers):
             kinds = [(episode.kind, episode.sure) for episode in episodes[name][max(0, before[name] - 1) :]]
-            record_property(f"{name}: true pause, bounds, episodes", (truth[name], pauses.groups.get(name), kinds))
-        inside = [name for name in pauses.groups if covers(truth[name], *pauses.groups[name], 0)]
+            record_property(
+                f"{name}: true pause, bounds, episodes", (true_pauses[name], pauses.groups.get(name), kinds)
+            )
+        inside = [name for name in pauses.groups if contains_pause(true_pauses[name], *pauses.groups[name], 0)]
         record_property("story", incident.story)
         record_property("seconds away", round(away, 1))
         record_property("groups that assigned partitions again", sorted(moved & coordinated))
         record_property("inside the bounds", f"{len(inside)} of {len(pauses.groups)}, {len(coordinated)} coordinated")
         assert [kind for kind, _ in incidents] == ["broker-restart"], incidents
-        assert len(led) == _GROUPS
-        assert coordinated == led
+        assert len(groups_of_stopped_broker) == _GROUPS
+        assert coordinated == groups_of_stopped_broker
         # A broker that stops in order moves its coordinators first: some pauses are no longer than usual intervals.
-        assert fault == "stop" or pauses.groups.keys() == led
-        assert all(truth[name] < _USUAL_MS for name in led - pauses.groups.keys())
+        assert fault == "stop" or pauses.groups.keys() == groups_of_stopped_broker
+        assert all(
+            true_pauses[name] < _MAX_USUAL_INTERVAL_MS for name in groups_of_stopped_broker - pauses.groups.keys()
+        )
         assert pauses.unknown == pauses.more == 0
-        assert {name for name in pauses.groups if not covers(truth[name], *pauses.groups[name], _TOLERANCE_MS)} == set()
+        assert {
+            name
+            for name in pauses.groups
+            if not contains_pause(true_pauses[name], *pauses.groups[name], _LOG_RESOLUTION_MS)
+        } == set()
         assert set(pauses.rebalanced) >= moved & coordinated
         assert {
             name: [episode.story for episode in of_group] for name, of_group in episodes.items() if has_crash(of_group)
         } == {}
-        assert alarms == {}
+        assert incidents_by_group == {}
 
 
 def has_crash(episodes: Sequence[Episode]) -> bool:

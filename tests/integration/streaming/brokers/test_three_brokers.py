@@ -27,10 +27,10 @@ from tests.integration.streaming.collect.collector_process import CollectorProce
 from tests.integration.streaming.serve.test_outages import readiness
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
-from tests.support.kafka import eventually, read, unique
+from tests.support.kafka import eventually, read, unique_name
 from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
-from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 from tests.support.monitor import running_monitor
 from tests.support.offsets_topic import assignment, group_key, group_value, subscription
 from tests.support.serving import Publisher, Serve
@@ -107,7 +107,7 @@ _TRANSACTIONS = "__transaction_state"
 #: Partitions of the consumers' topic.
 _PARTITIONS = 6
 #: Longest wait for events after a leader election, on a busy machine.
-_FLOWING_SECONDS = 120.0
+_MAX_RECOVERY_SECONDS = 120.0
 _SESSIONS = {"group.consumer.min.session.timeout.ms": "6000", "group.consumer.max.heartbeat.interval.ms": "2000"}
 
 Record = Callable[[str, object], None]
@@ -120,7 +120,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def quorum() -> Iterator[KafkaCluster]:
+def controller_cluster() -> Iterator[KafkaCluster]:
     """Yield a cluster in which each broker is also a controller."""
     with kafka_cluster(controllers=3, properties=_SESSIONS) as made:
         yield with_consumers(made)
@@ -159,11 +159,11 @@ def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
 
-    def is_led(group: str) -> bool:
+    def has_coordinator(group: str) -> bool:
         leaders = (offsets[coordinator_partition(group)], events[partition_for_key(group.encode(), len(events))])
         return all(leader.leader == broker for leader in leaders)
 
-    return [next(filter(is_led, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
+    return [next(filter(has_coordinator, (f"{prefix}-{number}" for number in count()))) for prefix in prefixes]
 
 
 def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
@@ -197,7 +197,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
     collecting = CollectorProcess(servers, "dies-.*", log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)
     membership = collecting.settings.topics.membership
-    down = cluster.expendable_leader(OFFSETS_TOPIC)
+    down = cluster.leader_other_than_controller(OFFSETS_TOPIC)
     classic, consumer = groups_led_by(cluster, membership, down, "dies-classic", "dies-consumer")
     with ExitStack() as stack:
         view = stack.enter_context(LiveStream(collecting.settings))
@@ -215,7 +215,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         for group in groups:
             join(group, "a", "b")
         for group, members in groups.items():
-            eventually(lambda m=members: spread(m, _PARTITIONS))
+            eventually(lambda m=members: share_all_partitions(m, _PARTITIONS))
             eventually(partial(agrees, group), every=0.1)
         start_all_brokers(cluster, membership, _TRANSACTIONS)
         for group in groups:
@@ -223,14 +223,14 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         eventually(lambda: any(members[-1].lines for members in groups.values()))
         cluster.nodes[down].kill()
         for topic in (OFFSETS_TOPIC, membership, _TRANSACTIONS):
-            cluster.wait_for_leaders(topic, other_than=down)
-        led = time.monotonic()
+            cluster.wait_for_leaders(topic, excluded_broker=down)
+        leaders_found_at = time.monotonic()
         for members in groups.values():
-            eventually(lambda m=members: spread(m, _PARTITIONS))
+            eventually(lambda m=members: share_all_partitions(m, _PARTITIONS))
         settled = time.monotonic()
         for group in groups:
             eventually(partial(agrees, group), every=0.1)
-        record_property("seconds from new leaders to settled groups", round(settled - led, 1))
+        record_property("seconds from new leaders to settled groups", round(settled - leaders_found_at, 1))
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
             callbacks = {
@@ -244,37 +244,39 @@ def test_collector_keeps_every_round_when_a_leader_dies(
 
 
 def test_serve_has_every_diff_after_new_leaders(cluster: KafkaCluster, tmp_path: Path, record_property: Record) -> None:
-    with Serve(cluster.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        rounds_made = made(2, 20)
-        serve.start_with(rounds_made[:20])
+    with Serve(cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+        replayed_rounds = made(2, 20)
+        serve.start_with_diffs(replayed_rounds[:20])
         diffs = serve.settings.topics.diffs
         start_all_brokers(cluster, diffs)
         publisher = Publisher(serve)
-        down = cluster.expendable_leader(diffs)
+        down = cluster.leader_other_than_controller(diffs)
         cluster.nodes[down].kill()
-        cluster.wait_for_leaders(diffs, other_than=down)
+        cluster.wait_for_leaders(diffs, excluded_broker=down)
         began = time.monotonic()
-        publisher.put(rounds_made[20:])
-        eventually(lambda: sorted(serve.ids()) == ids(rounds_made), every=0.1)
+        publisher.put(replayed_rounds[20:])
+        eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds), every=0.1)
         record_property("seconds from new leaders to the diffs in serve", round(time.monotonic() - began, 1))
         serve.await_status("/ready", 200)
         start_all_brokers(cluster, diffs)
 
 
 @pytest.mark.full
-def test_serve_is_not_ready_while_two_of_three_brokers_are_down(quorum: KafkaCluster, tmp_path: Path) -> None:
-    with Serve(quorum.bootstrap_servers, f"{unique('serve')}.", tmp_path) as serve:
-        rounds_made = made(2, 20)
-        serve.start_with(rounds_made[:20])
+def test_serve_is_not_ready_while_two_of_three_brokers_are_down(
+    controller_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    with Serve(controller_cluster.bootstrap_servers, f"{unique_name('serve')}.", tmp_path) as serve:
+        replayed_rounds = made(2, 20)
+        serve.start_with_diffs(replayed_rounds[:20])
         diffs = serve.settings.topics.diffs
-        start_all_brokers(quorum, diffs)
+        start_all_brokers(controller_cluster, diffs)
         for number in (1, 2):  # without a quorum, no leader is elected
-            quorum.nodes[number].kill()
+            controller_cluster.nodes[number].kill()
         eventually(lambda: readiness(serve).get("stale"), every=0.1)
         assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"
-        start_all_brokers(quorum, diffs)
-        Publisher(serve).put(rounds_made[20:])
-        eventually(lambda: sorted(serve.ids()) == ids(rounds_made), every=0.1)
+        start_all_brokers(controller_cluster, diffs)
+        Publisher(serve).put(replayed_rounds[20:])
+        eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds), every=0.1)
         serve.await_status("/ready", 200)
 
 
@@ -284,15 +286,15 @@ def test_monitor_serves_every_round_when_a_broker_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:
     """Collector, stream and server report no problem, and the server serves every round exactly once."""
-    servers, group = cluster.bootstrap_servers, unique("group")
-    with running_monitor(cluster, tmp_path, f"{unique('three')}.") as monitor:  # type: ignore[arg-type]
+    servers, group = cluster.bootstrap_servers, unique_name("group")
+    with running_monitor(cluster, tmp_path, f"{unique_name('three')}.") as monitor:  # type: ignore[arg-type]
         monitor.serve.start()
         with Member(servers, group, "a", ["orders"], **COOPERATIVE):
             first = monitor.complete()
             start_all_brokers(cluster, monitor.membership, monitor.diffs)
-            down = cluster.expendable_leader(monitor.membership)
+            down = cluster.leader_other_than_controller(monitor.membership)
             cluster.nodes[down].kill()
-            cluster.wait_for_leaders(monitor.membership, other_than=down)
+            cluster.wait_for_leaders(monitor.membership, excluded_broker=down)
             with Member(servers, group, "b", ["orders"], **COOPERATIVE) as second:
                 eventually(lambda: second.owned)
                 began = time.monotonic()
@@ -330,12 +332,16 @@ def test_events_flow_again_soon_after_new_leaders(
         node = cluster.nodes[down]
         getattr(node, fault)()
         for topic_name in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
-            cluster.wait_for_leaders(topic_name, other_than=down)
-        led, before = time.monotonic(), records.newest()
+            cluster.wait_for_leaders(topic_name, excluded_broker=down)
+        leaders_found_at, before = time.monotonic(), records.newest()
         eventually(
-            lambda: all(published(group)[-1] > before[group] for group in groups), timeout=_FLOWING_SECONDS, every=0.1
+            lambda: all(published(group)[-1] > before[group] for group in groups),
+            timeout=_MAX_RECOVERY_SECONDS,
+            every=0.1,
         )
-        record_property(f"seconds from new leaders to new events after {fault}", round(time.monotonic() - led, 1))
+        record_property(
+            f"seconds from new leaders to new events after {fault}", round(time.monotonic() - leaders_found_at, 1)
+        )
         if fault == "pause":
             node.resume()
         start_all_brokers(cluster, topic)

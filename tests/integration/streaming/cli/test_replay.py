@@ -10,7 +10,7 @@ from streaming.kafka.diff_reader import DiffReader, DiffRecord, read_diffs
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topic_reader import TopicUnreadable
 from tests.support.command import run
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job
@@ -29,25 +29,25 @@ def write(job: Job, records: list[DiffRecord]) -> None:
 @pytest.fixture
 def job(broker: Kafka, tmp_path: Path) -> Job:
     made = Job(broker, tmp_path)
-    made.feed(as_topic(membership_log(400, 12, seed=7), partitions=4))
+    made.feed(log_by_partition(membership_log(400, 12, seed=7), partitions=4))
     return made
 
 
 def test_written_diffs_equal_the_replay(job: Job) -> None:
-    replayed = list(replayed_diffs(job.settings))
-    assert len({record.id for record in replayed}) == len(replayed) > 100
-    write(job, [*replayed, *replayed[:50]])
+    diffs_of_replay = list(replayed_diffs(job.settings))
+    assert len({record.id for record in diffs_of_replay}) == len(diffs_of_replay) > 100
+    write(job, [*diffs_of_replay, *diffs_of_replay[:50]])
     assert list(differences(job.settings)) == []
-    seen = list(read_diffs(job.settings, from_beginning=True, exit_at_end=True))
-    assert sorted(record.id for record in seen) == sorted(record.id for record in replayed)
+    written_diffs = list(read_diffs(job.settings, from_beginning=True, exit_at_end=True))
+    assert sorted(record.id for record in written_diffs) == sorted(record.id for record in diffs_of_replay)
 
 
 def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
     missing, changed, *rest = replayed_diffs(job.settings)
-    altered_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
-    altered = DiffRecord(changed.id, altered_diff, msgspec.json.encode(altered_diff), 0, 0)
-    extra = DiffRecord("extra", altered_diff, msgspec.json.encode(altered_diff), 0, 0)
-    write(job, [altered, *rest, extra])
+    changed_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    changed_record = DiffRecord(changed.id, changed_diff, msgspec.json.encode(changed_diff), 0, 0)
+    extra_record = DiffRecord("extra", changed_diff, msgspec.json.encode(changed_diff), 0, 0)
+    write(job, [changed_record, *rest, extra_record])
     lines = list(differences(job.settings))
     assert len(lines) == 3
     assert lines[0].endswith(f"the diff {missing.id} is not in the topic")
@@ -58,18 +58,18 @@ def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
 def test_reader_continues_where_another_stopped(job: Job) -> None:
     records = list(replayed_diffs(job.settings))
     write(job, records)
-    seen: list[str] = []
+    read_ids: list[str] = []
     positions: dict[int, int] | None = None
-    while len(seen) < len(records):
-        stop = min(len(seen) + len(records) // 8, len(records))
+    while len(read_ids) < len(records):
+        stop = min(len(read_ids) + len(records) // 8, len(records))
         with DiffReader(job.settings, from_beginning=True, positions=positions) as reader:
-            while len(seen) < stop:
+            while len(read_ids) < stop:
                 record = reader.poll(5)
                 assert record is not None or not reader.at_end
                 if record is not None:
-                    seen.append(record.id)
+                    read_ids.append(record.id)
             positions = reader.positions
-    assert sorted(seen) == sorted(record.id for record in records)
+    assert sorted(read_ids) == sorted(record.id for record in records)
 
 
 def test_missing_topic_is_reported(broker: Kafka, job: Job) -> None:
@@ -84,7 +84,7 @@ def test_a_recording_of_a_real_topic_replays_without_a_cluster(job: Job, tmp_pat
     live = run("replay", *at, "--group", "group-3", "--json")
     made = run("record", "group-3", *at, "-o", str(file))
     assert (live.returncode, made.returncode, made.stdout.count("events")) == (0, 0, 1)
-    replayed = run("replay", str(file), "--json")
-    assert (replayed.returncode, replayed.stdout) == (0, live.stdout)
+    diffs_of_replay = run("replay", str(file), "--json")
+    assert (diffs_of_replay.returncode, diffs_of_replay.stdout) == (0, live.stdout)
     assert len(live.stdout.splitlines()) > 10
     assert run("replay", str(file), "--check").stderr == "no differences\n"

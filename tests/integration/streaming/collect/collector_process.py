@@ -16,16 +16,16 @@ from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings, load
 from tests.support.background import produce_in_background
-from tests.support.command import Running
-from tests.support.kafka import read, unique
+from tests.support.command import RunningCommand
+from tests.support.kafka import read, unique_name
 from tests.support.members import Share
 
 
-class CollectorProcess(Running):
+class CollectorProcess(RunningCommand):
     """A context manager for a collector process; it also reads the events that the collector publishes."""
 
     def __init__(self, servers: str, pattern: str, *options: str, log: Path | None = None) -> None:
-        self.settings: Settings = load(bootstrap_servers=servers, topic_prefix=f"{unique('collect')}.")
+        self.settings: Settings = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('collect')}.")
         super().__init__(
             *("collect", "--bootstrap-servers", servers, "--topic-prefix", self.settings.topics.prefix),
             *("--include-group", pattern, *options),
@@ -52,25 +52,27 @@ class CollectorProcess(Running):
     def members(self, group: str) -> dict[str | None, Share] | None:
         """Return the partitions of each client id in the last snapshot; None before the first snapshot."""
         views = self.views(group)
-        return {m.client_id: owned_by(views[-1], m.client_id) or {} for m in views[-1].members} if views else None
+        return (
+            {m.client_id: share_of_client(views[-1], m.client_id) or {} for m in views[-1].members} if views else None
+        )
 
 
-def owned_by(view: GroupObserved, client_id: str | None) -> Share | None:
+def share_of_client(view: GroupObserved, client_id: str | None) -> Share | None:
     for member in view.members:
         if member.client_id == client_id:
             return {topic: numbers for topic, numbers in member.assigned.items() if numbers}
     return None
 
 
-def consecutive(views: list[GroupObserved]) -> list[int]:
+def snapshot_generations(views: list[GroupObserved]) -> list[int]:
     """Return the generations of the snapshots that have a generation, in order."""
     return [view.generation for view in views if view.generation is not None]
 
 
 @contextmanager
-def written_topic(servers: str) -> Iterator[str]:
+def topic_with_writer(servers: str) -> Iterator[str]:
     """Create a topic of six partitions to which a producer keeps writing, so that members commit offsets."""
-    name = unique("topic")
+    name = unique_name("topic")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, 6, 1)])[name].result()
 

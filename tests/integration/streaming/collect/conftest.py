@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.streaming.collect.collector_process import written_topic
+from tests.integration.streaming.collect.collector_process import topic_with_writer
 from tests.support.kafka import Kafka
 
 
 @pytest.fixture
 def topic(broker: Kafka) -> Iterator[str]:
-    with written_topic(broker.bootstrap_servers) as name:
+    with topic_with_writer(broker.bootstrap_servers) as name:
         yield name

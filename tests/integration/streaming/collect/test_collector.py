@@ -8,9 +8,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streaming.records.events import GroupDeleted, PartitionsChanged
-from tests.integration.streaming.collect.collector_process import CollectorProcess, consecutive, owned_by
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share, spread
+from tests.integration.streaming.collect.collector_process import (
+    CollectorProcess,
+    share_of_client,
+    snapshot_generations,
+)
+from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share, share_all_partitions
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -42,8 +46,8 @@ def distinct(states: list[Share | None]) -> list[Share]:
         pytest.param(CONSUMER, True, id="consumer-static", marks=pytest.mark.full),
     ],
 )
-def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config: dict[str, Any], static: bool) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+def test_collected_rounds_equal_the_callbacks(broker: Kafka, topic: str, config: dict[str, Any], static: bool) -> None:
+    group, servers = unique_name("group"), broker.bootstrap_servers
 
     def member(name: str) -> Member:
         instance = f"{group}-{name}" if static else None
@@ -51,17 +55,17 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
 
     with CollectorProcess(servers, group) as collecting:
         with member("a") as a:
-            eventually(lambda: spread([a], 6))
+            eventually(lambda: share_all_partitions([a], 6))
             b = member("b")
-            eventually(lambda: spread([a, b], 6))
+            eventually(lambda: share_all_partitions([a, b], 6))
             c = member("c")
-            eventually(lambda: spread([a, b, c], 6))
+            eventually(lambda: share_all_partitions([a, b, c], 6))
             b.close()
             if static:
                 b = member("b")
-                eventually(lambda: spread([a, b, c], 6))
+                eventually(lambda: share_all_partitions([a, b, c], 6))
             else:
-                eventually(lambda: spread([a, c], 6))
+                eventually(lambda: share_all_partitions([a, c], 6))
             final = {member.name: member.owned for member in ([a, b, c] if static else [a, c])}
             eventually(lambda: collecting.members(group) == final)
             views = collecting.views(group)
@@ -70,12 +74,14 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
             c.close()
         assert collecting.stop() == 0
 
-    for survivor in (a, c):
-        assert in_order(distinct([owned_by(view, survivor.name) for view in views]), [{}, *survivor.reports])
+    for remaining_member in (a, c):
+        assert in_order(
+            distinct([share_of_client(view, remaining_member.name) for view in views]), [{}, *remaining_member.reports]
+        )
     ids = [event.id for event in collecting.events(group)]
     assert len(ids) == len(set(ids))
     if config is not CONSUMER:
-        generations = consecutive(views)
+        generations = snapshot_generations(views)
         # When a static member rejoins, the same generation is written again.
         assert sorted(set(generations)) == list(range(1, max(generations) + 1))
         assert static or len(generations) == len(set(generations))
@@ -84,8 +90,8 @@ def test_each_generation_equals_the_callbacks(broker: Kafka, topic: str, config:
         assert [view.group_epoch for view in views] == sorted(view.group_epoch or 0 for view in views)
 
 
-def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+def test_collected_shares_equal_those_of_kafka_python_members(broker: Kafka, topic: str) -> None:
+    group, servers = unique_name("group"), broker.bootstrap_servers
     config = {"client": "kafka-python"}
     with CollectorProcess(servers, group) as collecting:
         with Member(servers, group, "a", [topic], **config) as a:
@@ -94,23 +100,23 @@ def test_kafka_python_members_generation_by_generation(broker: Kafka, topic: str
                 eventually(lambda: any(map(len, b.generations.values())))
             eventually(lambda: sum(map(len, a.generations[max(a.generations)].values())) == 6)
             last = max(a.generations)
-            eventually(lambda: last in consecutive(collecting.views(group)))
+            eventually(lambda: last in snapshot_generations(collecting.views(group)))
         assert collecting.stop() == 0
 
     views = {view.generation: view for view in collecting.views(group)}
     for member in (a, b):
-        seen = {number: owned_by(views[number], member.name) for number in member.generations}
-        assert seen == member.generations
+        collected_shares = {number: share_of_client(views[number], member.name) for number in member.generations}
+        assert collected_shares == member.generations
 
 
-def test_partitions_that_are_added_and_a_group_that_is_deleted(broker: Kafka, topic: str) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+def test_added_partitions_and_deleted_group_give_events(broker: Kafka, topic: str) -> None:
+    group, servers = unique_name("group"), broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     with CollectorProcess(servers, group) as collecting:
         with Member(servers, group, "a", [topic], **COOPERATIVE) as a:
-            eventually(lambda: spread([a], 6) and collecting.members(group))
+            eventually(lambda: share_all_partitions([a], 6) and collecting.members(group))
             admin.create_partitions([NewPartitions(topic, 8)])[topic].result()
-            eventually(lambda: spread([a], 8))
+            eventually(lambda: share_all_partitions([a], 8))
         eventually(lambda: collecting.members(group) == {})
         admin.delete_consumer_groups([group])[group].result()
         eventually(lambda: isinstance(collecting.events(group)[-1].data, GroupDeleted))

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 
 pytestmark = pytest.mark.broker
 
@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parents[4] / "deploy" / "docker" / "coordinator_log.py"
 
 
 def test_log_lines_of_a_topic_reach_the_file(broker: Kafka, tmp_path: Path) -> None:
-    topic, file, config = unique("log"), tmp_path / "coordinator.log", tmp_path / "monitor.toml"
+    topic, file, config = unique_name("log"), tmp_path / "coordinator.log", tmp_path / "monitor.toml"
     config.write_text(f'[kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result()
@@ -26,12 +26,12 @@ def test_log_lines_of_a_topic_reach_the_file(broker: Kafka, tmp_path: Path) -> N
     producer.produce(topic, b"before it started")
     producer.flush()
     command = [sys.executable, str(SCRIPT), f"--config={config}", f"--topic={topic}", f"--file={file}"]
-    with subprocess.Popen(command) as sidecar:
+    with subprocess.Popen(command) as copy_process:
         try:
             eventually(lambda: file.exists() and file.read_bytes() == b"before it started\n")
             producer.produce(topic, b"afterwards")
             producer.flush()
             eventually(lambda: file.read_bytes() == b"before it started\nafterwards\n")
-            assert sidecar.poll() is None
+            assert copy_process.poll() is None
         finally:
-            sidecar.terminate()
+            copy_process.terminate()

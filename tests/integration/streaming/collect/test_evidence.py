@@ -10,11 +10,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
 from tests.support.histories import diffs, play
-from tests.support.kafka import NEVER_FENCED, PROPERTIES, Kafka, eventually, unique
-from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
-from tests.support.wait import PATIENCE
+from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, Kafka, eventually, unique_name
+from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
+from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -25,7 +25,7 @@ def await_commit(servers: str, group: str, member: Member) -> None:
 
     def committed() -> dict[tuple[str, int], int]:
         futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        places = futures[group].result(PATIENCE).topic_partitions
+        places = futures[group].result(TIMEOUT_SECONDS).topic_partitions
         return {(place.topic, place.partition): place.offset for place in places}
 
     before = committed()
@@ -36,29 +36,29 @@ def await_commit(servers: str, group: str, member: Member) -> None:
 
 def test_causes_come_from_coordinator_log_and_commits(broker: Kafka, topic: str, tmp_path: Path) -> None:
     servers = broker.bootstrap_servers
-    classic, modern = unique("classic"), unique("consumer")
+    classic, modern = unique_name("classic"), unique_name("consumer")
     with ExitStack() as stack:
         for group, config in ((classic, COOPERATIVE), (modern, CONSUMER)):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
-            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
             # One by one: the coordinator logs no reason for a member that joins during a rebalance.
             leave = Member(servers, group, "leave", [topic], **config)
-            eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay, leave], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: spread([stay, leave, crash], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay, leave, crash], 6))  # noqa: B023 - called at once
             await_commit(servers, group, leave)
             leave.close()
-            eventually(lambda: spread([stay, crash], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay, crash], 6))  # noqa: B023 - called at once
             await_commit(servers, group, crash)
             crash.crash()
-            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
         (tmp_path / "server.log").write_text(broker.log_text())
         pattern = f"{classic}|{modern}"
         logged = stack.enter_context(
             CollectorProcess(servers, pattern, "--coordinator-log", str(tmp_path / "server.log"))
         )
-        inferred = stack.enter_context(CollectorProcess(servers, pattern))
-        for collecting in (logged, inferred):
+        collector_without_log = stack.enter_context(CollectorProcess(servers, pattern))
+        for collecting in (logged, collector_without_log):
             for group in (classic, modern):
                 eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])  # noqa: B023 - called at once
 
@@ -78,17 +78,17 @@ def test_causes_come_from_coordinator_log_and_commits(broker: Kafka, topic: str,
         assert {"member.joined", "member.left"} <= causes_in_log["leave"]
         assert {"member.joined", "member.fenced"} <= causes_in_log["crash"]
         assert "member.fenced" not in causes_in_log["leave"]
-    assert causes(inferred, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
+    assert causes(collector_without_log, classic) == {"leave": {"member.left"}, "crash": {"member.fenced"}}
     # This broker allows sessions of 1 s, with heartbeats 15 s apart: commits prove nothing.
-    assert causes(inferred, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
+    assert causes(collector_without_log, modern) == {"leave": {"group.observed"}, "crash": {"group.observed"}}
 
 
 def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, topic: str, tmp_path: Path) -> None:
-    group, servers, log = unique("group"), broker.bootstrap_servers, tmp_path / "server.log"
+    group, servers, log = unique_name("group"), broker.bootstrap_servers, tmp_path / "server.log"
     with Member(servers, group, "a", [topic], **CONSUMER) as a:
-        eventually(lambda: spread([a], 6))
+        eventually(lambda: share_all_partitions([a], 6))
         with Member(servers, group, "b", [topic], **CONSUMER) as b:
-            eventually(lambda: spread([a, b], 6))
+            eventually(lambda: share_all_partitions([a, b], 6))
             final = {member.name: member.owned for member in (a, b)}
             log.write_text(broker.log_text())
             with CollectorProcess(servers, group, "--coordinator-log", str(log)) as collecting:
@@ -100,33 +100,35 @@ def test_one_join_under_kip_848_is_three_rounds_of_one_rebalance(broker: Kafka, 
     steps = [view for view in views if view.group_epoch == epoch]
     assert all([item.kind for item in step.evidence] == ["member.joined"] for step in steps)
     rounds = [diff for diff in diffs(play(collecting.events(group))[1]) if diff.group_epoch == epoch]
-    [b_id] = [member.member_id for member in views[-1].members if member.client_id == "b"]
+    [leaving_member_id] = [member.member_id for member in views[-1].members if member.client_id == "b"]
     assert [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in rounds] == [
-        (number, "member.joined", [b_id]) for number in (1, 2, 3)
+        (number, "member.joined", [leaving_member_id]) for number in (1, 2, 3)
     ]
 
 
 def test_kip_848_leave_is_certain_where_sessions_are_bounded() -> None:
-    group = unique("group")
+    group = unique_name("group")
     # Sessions are at least 3 s here, and heartbeats at most 500 ms apart.
     bounds = {"group.consumer.min.session.timeout.ms": "3000", "group.consumer.max.heartbeat.interval.ms": "500"}
     with ExitStack() as stack:
-        servers = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | bounds)).bootstrap_servers
-        topic = stack.enter_context(written_topic(servers))
+        servers = stack.enter_context(
+            EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION | bounds)
+        ).bootstrap_servers
+        topic = stack.enter_context(topic_with_writer(servers))
         collecting = stack.enter_context(CollectorProcess(servers, group))
         stay = stack.enter_context(Member(servers, group, "stay", [topic], **CONSUMER))
-        eventually(lambda: spread([stay], 6))
+        eventually(lambda: share_all_partitions([stay], 6))
         leave = Member(servers, group, "leave", [topic], **CONSUMER)
-        eventually(lambda: spread([stay, leave], 6))
+        eventually(lambda: share_all_partitions([stay, leave], 6))
         eventually(lambda: len(collecting.members(group) or ()) == 2)
         await_commit(servers, group, leave)
         leave.close()
-        eventually(lambda: spread([stay], 6))
+        eventually(lambda: share_all_partitions([stay], 6))
         crash = Member(servers, group, "crash", [topic], **CONSUMER)
-        eventually(lambda: spread([stay, crash], 6))
+        eventually(lambda: share_all_partitions([stay, crash], 6))
         await_commit(servers, group, crash)
         crash.crash()
-        eventually(lambda: spread([stay], 6))
+        eventually(lambda: share_all_partitions([stay], 6))
         eventually(lambda: [*(collecting.members(group) or ())] == ["stay"])
         assert collecting.stop() == 0
         ends = [item for view in collecting.views(group) for item in view.evidence]

@@ -18,10 +18,10 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from tests.integration.streaming.collect.collector_process import written_topic
-from tests.support.kafka import Kafka, eventually, read, unique
+from tests.integration.streaming.collect.collector_process import topic_with_writer
+from tests.support.kafka import Kafka, eventually, read, unique_name
 from tests.support.members import Member
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.broker
 def settings(broker: Kafka) -> Settings:
     made = Settings(
         kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
-        topics=TopicSettings(prefix=f"{unique('lost')}."),
+        topics=TopicSettings(prefix=f"{unique_name('lost')}."),
     )
     ensure_topics(made)
     return made
@@ -41,10 +41,10 @@ def test_source_that_reads_nothing_gets_a_new_client(
 ) -> None:
     monkeypatch.setattr("streaming.collect.source._LOOK_SECONDS", 0.2)
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.2)
-    servers, group = settings.kafka.bootstrap_servers, unique("group")
-    with written_topic(servers) as topic, Member(servers, unique("before"), "a", [topic]) as first:
+    servers, group = settings.kafka.bootstrap_servers, unique_name("group")
+    with topic_with_writer(servers) as topic, Member(servers, unique_name("before"), "a", [topic]) as first:
         eventually(lambda: first.lines)
-        source = OffsetsTopic(settings.kafka, unique("collector"), threading.Event(), lambda n: Fold("s", n, str))
+        source = OffsetsTopic(settings.kafka, unique_name("collector"), threading.Event(), lambda n: Fold("s", n, str))
         outcomes: list[Outcome] = []
 
         def new_records() -> list[RawRecord]:
@@ -64,8 +64,8 @@ def test_source_that_reads_nothing_gets_a_new_client(
             eventually(new_records)
         finally:
             source.close()
-    seen = [(outcome.record.partition, outcome.record.offset) for outcome in outcomes]
-    assert len(seen) == len(set(seen))
+    read_offsets = [(outcome.record.partition, outcome.record.offset) for outcome in outcomes]
+    assert len(read_offsets) == len(set(read_offsets))
     assert f"{OFFSETS_TOPIC}: no record arrives, though it has more: using a new client" in caplog.messages
 
 
@@ -87,7 +87,7 @@ class UnresponsiveClient:
 def test_producer_without_commit_response_is_replaced(
     settings: Settings, committed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    collector = unique("collector")
+    collector = unique_name("collector")
     source = OffsetsTopic(settings.kafka, collector, threading.Event(), lambda n: Fold("s", n, str))
     try:
         publisher = Publisher(settings, collector, lambda: False)
@@ -100,14 +100,14 @@ def test_producer_without_commit_response_is_replaced(
         publish(1)
         client = publisher._producer.client
         commit = client.commit_transaction if committed else (lambda _: None)
-        unresponsive = UnresponsiveClient(client, commit)
-        publisher._producer.client = unresponsive  # type: ignore[assignment]  # replaces librdkafka's
+        unresponsive_client = UnresponsiveClient(client, commit)
+        publisher._producer.client = unresponsive_client  # type: ignore[assignment]  # replaces librdkafka's
         publish(2)
-        assert publisher._producer.client is not unresponsive
+        assert publisher._producer.client is not unresponsive_client
         publish(3)
 
         def kept() -> int:  # the coordinator applies a transaction's offsets shortly after the commit
-            (place,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=PATIENCE)
+            (place,) = source._consumer.committed([TopicPartition(OFFSETS_TOPIC, 0)], timeout=TIMEOUT_SECONDS)
             return place.offset
 
         eventually(lambda: kept() == 3)

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from streaming.collect.polling.group import LIMITS
 from streaming.records.events import GroupDeleted, GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
+from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, share_all_partitions
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -35,7 +35,7 @@ def number(view: GroupObserved) -> int:
 def test_members_join_and_leave_and_restart_repeats_no_event(
     broker: Kafka, topic: str, config: dict[str, Any], static: bool
 ) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     collecting = CollectorProcess(servers, group, "--by", "polling")
     collecting.environment = {"REBALANCE_MONITOR_COLLECT__POLL_QUICK_MS": "100"}
@@ -44,26 +44,26 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
         instance = f"{group}-{name}" if static else None
         return Member(servers, group, name, [topic], **config, instance_id=instance)
 
-    def agree(*members: Member) -> None:
+    def await_agreement(*members: Member) -> None:
         """Wait until the members' partitions equal those in the published snapshot."""
-        eventually(lambda: spread([*members], 6))
+        eventually(lambda: share_all_partitions([*members], 6))
         eventually(lambda: collecting.members(group) == {member.name: member.owned for member in members})
 
     with collecting, member("a") as a:
-        agree(a)
+        await_agreement(a)
         b = member("b")
-        agree(a, b)
+        await_agreement(a, b)
         b.close()
         if static:
             b = member("b")
-            agree(a, b)
+            await_agreement(a, b)
         else:
-            agree(a)
+            await_agreement(a)
         assert collecting.stop() == 0
         before = collecting.events(group)
         collecting.start()
         with member("c") as c:
-            agree(a, *([b] if static else []), c)
+            await_agreement(a, *([b] if static else []), c)
             if static:
                 b.close()
             assert collecting.stop() == 0

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.records.events import GroupProgress
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.collect.test_rebalances_in_progress import MemberWithoutPolls, member_without_polls
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 
 pytestmark = [pytest.mark.broker]
 
@@ -35,7 +35,7 @@ def consume(member: MemberWithoutPolls, records: int) -> None:
 
 
 def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
-    group, topic, servers = unique("group"), unique("topic"), broker.bootstrap_servers
+    group, topic, servers = unique_name("group"), unique_name("topic"), broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     write(servers, topic, 10)

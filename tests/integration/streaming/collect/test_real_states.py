@@ -16,15 +16,15 @@ from streaming.records.episodes import Incident
 from streaming.records.events import CLUSTER
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.collect.test_rebalances_in_progress import member_without_polls
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
-from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, spread
+from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, share_all_partitions
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 Record = Callable[[str, object], None]
 #: Seconds within which readers must see the begin and the end of a problem.
-_NOTICE_SECONDS = 3.0
+_MAX_NOTICE_SECONDS = 3.0
 #: Seconds within which a healthy group is stable after its last round.
 _STABLE_SECONDS = 2.0
 _GROUPS = 10
@@ -43,7 +43,7 @@ def newest(view: LiveStream, group: str) -> Incident | None:
 def test_rebalance_past_the_threshold_opens_and_closes(
     broker: Kafka, topic: str, protocol: str, record_property: Record
 ) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     collecting = CollectorProcess(servers, group)
     ensure_topics(collecting.settings)
     with (
@@ -78,12 +78,12 @@ def test_rebalance_past_the_threshold_opens_and_closes(
             eventually(is_closed)
             record_property("seconds from the join to the incident", round(opened, 1))
             record_property("seconds from the last assignment to its end", round(time.time() - ended, 1))
-            assert time.time() - ended < _NOTICE_SECONDS
-            assert abs(opened - DEFAULTS.rebalance_stuck_ms / 1000) < _NOTICE_SECONDS
+            assert time.time() - ended < _MAX_NOTICE_SECONDS
+            assert abs(opened - DEFAULTS.rebalance_stuck_ms / 1000) < _MAX_NOTICE_SECONDS
 
 
 def test_killed_host_of_ten_groups_is_one_mass_restart(broker: Kafka, topic: str, record_property: Record) -> None:
-    prefix, servers = unique("fleet"), broker.bootstrap_servers
+    prefix, servers = unique_name("fleet"), broker.bootstrap_servers
     groups = [f"{prefix}-{number}" for number in range(_GROUPS)]
     collecting = CollectorProcess(servers, f"{prefix}-.*")
     ensure_topics(collecting.settings)
@@ -117,7 +117,7 @@ def test_killed_host_of_ten_groups_is_one_mass_restart(broker: Kafka, topic: str
 def test_healthy_change_is_stable_after_its_last_round(
     broker: Kafka, topic: str, options: dict[str, Any], record_property: Record
 ) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     collecting = CollectorProcess(servers, group)
     ensure_topics(collecting.settings)
     delays: list[float] = []
@@ -127,11 +127,13 @@ def test_healthy_change_is_stable_after_its_last_round(
         return episode.rebalancing is None and not episode.waiting_for
 
     with LiveStream(collecting.settings) as view, collecting, Member(servers, group, "a", [topic], **options) as stay:
-        eventually(lambda: spread([stay], 6) and view.episodes(group))
+        eventually(lambda: share_all_partitions([stay], 6) and view.episodes(group))
         for number in range(_CHANGES // 2):
             with Member(servers, group, f"b{number}", [topic], **options) as new:
-                delays.append(seconds_to_stable(view, group, lambda new=new: spread([stay, new], 6), is_stable))
-            delays.append(seconds_to_stable(view, group, lambda: spread([stay], 6), is_stable))
+                delays.append(
+                    seconds_to_stable(view, group, lambda new=new: share_all_partitions([stay, new], 6), is_stable)
+                )
+            delays.append(seconds_to_stable(view, group, lambda: share_all_partitions([stay], 6), is_stable))
     record_property("seconds from the last round to stable", [round(delay, 2) for delay in delays])
     assert statistics.median(delays) < _STABLE_SECONDS
 
@@ -141,10 +143,10 @@ def seconds_to_stable(
 ) -> float:
     """Wait until the members have their partitions and the group is stable; return the time from its last round."""
     eventually(is_whole)
-    eventually(lambda: len(view.holds(group)) and is_stable() and shares_agree(view, group))
+    eventually(lambda: len(view.current_partitions(group)) and is_stable() and shares_agree(view, group))
     return time.time() - view.rounds(group)[-1].timestamp / 1000
 
 
 def shares_agree(view: LiveStream, group: str) -> bool:
     """Return true if the latest assignment has all six partitions."""
-    return sum(len(numbers) for share in view.holds(group).values() for numbers in share.values()) == 6
+    return sum(len(numbers) for share in view.current_partitions(group).values() for numbers in share.values()) == 6

@@ -14,7 +14,7 @@ from kafka import KafkaConsumer
 from streaming.records.events import GroupObserved, GroupRebalancing
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
-from tests.support.kafka import Embedded, Kafka, eventually, unique
+from tests.support.kafka import EmbeddedKafka, Kafka, eventually, unique_name
 
 pytestmark = [pytest.mark.broker]
 
@@ -49,7 +49,7 @@ def rebalances(collecting: CollectorProcess, group: str) -> list[GroupRebalancin
     return [event.data for event in collecting.events(group) if isinstance(event.data, GroupRebalancing)]
 
 
-def _is_over(collecting: CollectorProcess, group: str) -> bool:
+def _has_rebalance_ended(collecting: CollectorProcess, group: str) -> bool:
     """Return true if the last rebalance has ended: a snapshot was published after it, or an event with ``ended``."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
@@ -59,10 +59,10 @@ def _is_over(collecting: CollectorProcess, group: str) -> bool:
 @pytest.mark.parametrize("by", ["offsets", "log", "polling"])
 def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> None:
     """In a classic group one member stops polling and another member joins: the hanging member is awaited."""
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     options = ["--by", "polling"] if by == "polling" else []
     if by == "log":
-        if not isinstance(broker, Embedded):
+        if not isinstance(broker, EmbeddedKafka):
             pytest.skip("the container's log is no file here")
         options = ["--coordinator-log", str(broker.broker.log_path)]
     with CollectorProcess(servers, group, *options) as collecting, member_without_polls(servers, group, topic) as slow:
@@ -82,14 +82,14 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
                 assert (first.reason is not None) == (by == "log")
             before = len(collecting.views(group))
 
-            def has_both() -> bool:
+            def both_have_polled() -> bool:
                 slow.consumer.poll(0.1)
                 new.consumer.poll(0.1)
                 return bool(new.consumer.assignment())
 
-            eventually(has_both)
+            eventually(both_have_polled)
             eventually(lambda: len(collecting.views(group)) > before)
-            eventually(lambda: _is_over(collecting, group))
+            eventually(lambda: _has_rebalance_ended(collecting, group))
 
 
 class JavaMember:
@@ -103,8 +103,8 @@ class JavaMember:
         eventually(lambda: self._members.owned[self._name])
         return next(c.member for c in reversed(self._members.callbacks) if c.name == self._name)
 
-    def hang(self, seconds: float) -> None:
-        self._members.stall(self._name, int(1000 * seconds))
+    def sleep_without_polls(self, seconds: float) -> None:
+        self._members.pause_polling(self._name, int(1000 * seconds))
 
     def poll(self) -> bool:
         return bool(self._members.owned[self._name])
@@ -123,7 +123,7 @@ class PythonMember:
         eventually(self.poll)
         return str(self._consumer.group_metadata().member_id)
 
-    def hang(self, seconds: float) -> None:
+    def sleep_without_polls(self, seconds: float) -> None:
         """Do nothing, as the consumer polls only when :meth:`poll` is called."""
 
     def poll(self) -> bool:
@@ -136,7 +136,7 @@ class PythonMember:
 def test_hanging_members_of_other_libraries_are_awaited(
     broker: Kafka, topic: str, client: str, record_property: Callable[[str, object], None]
 ) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting, JavaMembers() as members:
 
         def start(name: str) -> JavaMember | PythonMember:
@@ -148,21 +148,21 @@ def test_hanging_members_of_other_libraries_are_awaited(
             return JavaMember(members, name, config, topic)
 
         slow = start("slow")
-        slow_id = slow.member_id()
+        slow_member_id = slow.member_id()
         eventually(lambda: collecting.views(group) and collecting.views(group)[-1].members)
-        slow.hang(_HANG_SECONDS)
+        slow.sleep_without_polls(_HANG_SECONDS)
         began = time.time()
         new = start("new")
         eventually(lambda: (new.poll(), any(event.awaited for event in rebalances(collecting, group)))[1])
         first = next(event for event in rebalances(collecting, group) if event.awaited)
         record_property("seconds from the new member's start to the event", round(first.timestamp / 1000 - began, 1))
-        assert first.awaited == [slow_id]
+        assert first.awaited == [slow_member_id]
         eventually(lambda: (slow.poll(), new.poll())[1])
-        eventually(lambda: (slow.poll(), new.poll(), _is_over(collecting, group))[2])
+        eventually(lambda: (slow.poll(), new.poll(), _has_rebalance_ended(collecting, group))[2])
 
 
 def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, topic: str) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     with (
         CollectorProcess(servers, group) as collecting,
         member_without_polls(servers, group, topic, group_protocol="consumer") as slow,
@@ -177,17 +177,17 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
             assert (first.state, first.source, first.ended) == ("Reconciling", "records", False)
             assert first.until[slow.member_id] - first.timestamp <= 300_000
 
-            def has_both() -> bool:
+            def both_have_polled() -> bool:
                 slow.consumer.poll(0.1)
                 new.consumer.poll(0.1)
                 return rebalances(collecting, group)[-1].ended
 
-            eventually(has_both)
+            eventually(both_have_polled)
 
 
-def test_a_rebalance_that_ends_without_a_generation(broker: Kafka, topic: str) -> None:
+def test_rebalance_that_empties_the_group_is_reported_as_ended(broker: Kafka, topic: str) -> None:
     """The only member that had joined leaves during the rebalance: the group is empty, and an event reports this."""
-    group, servers = unique("group"), broker.bootstrap_servers
+    group, servers = unique_name("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting:
         with member_without_polls(servers, group, topic) as slow:
             slow.poll_until_assigned()

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streaming.records.diffs import Diff
 from streaming.records.events import Holding
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.histories import diffs, holds, play
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.wait import PATIENCE
+from tests.support.histories import diffs, partitions_after, play
+from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = [pytest.mark.broker]
 
@@ -26,11 +26,15 @@ def owned(collecting: CollectorProcess, group: str) -> dict[str | None, Holding]
     diffs = rounds(collecting, group)
     names = {member.member_id: member.client_id for view in collecting.views(group) for member in view.members}
     present = diffs[-1].members if diffs else {}
-    return {names[member_id]: holds(diffs[-1])[member_id] for member_id, member in present.items() if member.present}
+    return {
+        names[member_id]: partitions_after(diffs[-1])[member_id]
+        for member_id, member in present.items()
+        if member.present
+    }
 
 
-def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
-    servers, group, topic = broker.bootstrap_servers, unique("share"), unique("shared")
+def test_shared_partition_has_two_members_until_they_leave(broker: Kafka, tmp_path: Path) -> None:
+    servers, group, topic = broker.bootstrap_servers, unique_name("share"), unique_name("shared")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     producer = Producer({"bootstrap.servers": servers})
@@ -42,11 +46,11 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
 
         def work() -> None:
             producer.produce(topic, b"v")
-            producer.flush(PATIENCE)
+            producer.flush(TIMEOUT_SECONDS)
             for name, member in members.items():
                 read[name] += sum(message.error() is None for message in member.poll(0.2))
 
-        def shows(expected: dict[str, Holding]) -> bool:
+        def has_assignments(expected: dict[str, Holding]) -> bool:
             work()
             return owned(collecting, group) == expected
 
@@ -54,9 +58,9 @@ def test_two_members_of_one_partition(broker: Kafka, tmp_path: Path) -> None:
             for member in members.values():
                 member.subscribe([topic])
             both = {name: {topic: [0]} for name in read}
-            eventually(lambda: shows(both) and all(read.values()))
+            eventually(lambda: has_assignments(both) and all(read.values()))
             members.pop("b").close()
-            eventually(lambda: shows({"a": {topic: [0]}}))
+            eventually(lambda: has_assignments({"a": {topic: [0]}}))
         finally:
             for member in members.values():
                 member.close()

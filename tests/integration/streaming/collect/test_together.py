@@ -13,15 +13,15 @@ from streaming.collect.polling.group import LIMITS
 from streaming.freshness import decode_heartbeat
 from streaming.records.events import Event, GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.kafka import Kafka, eventually, unique
-from tests.support.members import CONSUMER, COOPERATIVE, Member, Share, spread
+from tests.support.kafka import Kafka, eventually, unique_name
+from tests.support.members import CONSUMER, COOPERATIVE, Member, Share, share_all_partitions
 
 pytestmark = pytest.mark.broker
 
-View = dict[str, Share]
+MemberShares = dict[str, Share]
 
 
-def view(data: GroupObserved) -> View:
+def view(data: GroupObserved) -> MemberShares:
     """Return the partitions that each client owns, by client id."""
     return {
         member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
@@ -33,8 +33,8 @@ def is_polled(event: Event) -> bool:
     return isinstance(event.data, GroupObserved) and event.data.polled
 
 
-def at_rest(events: Iterable[Event]) -> list[View]:
-    views: list[View] = []
+def at_rest(events: Iterable[Event]) -> list[MemberShares]:
+    views: list[MemberShares] = []
     for event in events:
         data = event.data
         if isinstance(data, GroupObserved) and (data.state or "Stable") in ("Stable", "Empty"):
@@ -42,7 +42,7 @@ def at_rest(events: Iterable[Event]) -> list[View]:
     return views
 
 
-def polled_up_to(collecting: CollectorProcess) -> int:
+def last_polled_ms(collecting: CollectorProcess) -> int:
     records = collecting.read(collecting.settings.topics.signs)
     heartbeats = [decode_heartbeat(record.key(), record.value()) for record in records]
     return max((heartbeat.up_to for heartbeat in heartbeats if heartbeat.by == "polling"), default=0)
@@ -52,44 +52,46 @@ def polled_up_to(collecting: CollectorProcess) -> int:
     "config",
     [pytest.param(COOPERATIVE, id="cooperative"), pytest.param(CONSUMER, id="consumer", marks=pytest.mark.full)],
 )
-def test_offsets_and_polling_collectors_together_agree(
+def test_offsets_and_polling_collectors_publish_the_same_rounds(
     broker: Kafka, topic: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
-    group, servers = unique("group"), broker.bootstrap_servers
-    offsets, alone = CollectorProcess(servers, group), CollectorProcess(servers, group, "--by", "polling")
+    group, servers = unique_name("group"), broker.bootstrap_servers
+    offsets, polling_alone = CollectorProcess(servers, group), CollectorProcess(servers, group, "--by", "polling")
     prefix = offsets.settings.topics.prefix
-    beside = CollectorProcess(servers, group, "--by", "polling", "--topic-prefix", prefix, log=tmp_path / "beside")
-    beside.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
+    polling_beside = CollectorProcess(
+        servers, group, "--by", "polling", "--topic-prefix", prefix, log=tmp_path / "beside"
+    )
+    polling_beside.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
 
-    def agree(*members: Member) -> None:
-        eventually(lambda: spread([*members], 6))
+    def await_agreement(*members: Member) -> None:
+        eventually(lambda: share_all_partitions([*members], 6))
         owned = {member.name: member.owned for member in members}
-        for collector in (offsets, alone):
+        for collector in (offsets, polling_alone):
             eventually(lambda: collector.members(group) == owned)  # noqa: B023 - called at once
 
     with ExitStack() as stack:
-        for collector in (offsets, alone):
+        for collector in (offsets, polling_alone):
             stack.enter_context(collector)
         with Member(servers, group, "a", [topic], **config) as a:
-            agree(a)
+            await_agreement(a)
             # Both collectors may publish a new group; the polling collector stops once it has read the other
             # collector's event.
-            stack.enter_context(beside)
-            eventually(lambda: "polling groups" in beside.output())
+            stack.enter_context(polling_beside)
+            eventually(lambda: "polling groups" in polling_beside.output())
             with Member(servers, group, "b", [topic], **config) as b:
-                agree(a, b)
-            agree(a)
+                await_agreement(a, b)
+            await_agreement(a)
             with Member(servers, group, "c", [topic], **config) as c:
-                agree(a, c)
-        for collector in (offsets, alone):
+                await_agreement(a, c)
+        for collector in (offsets, polling_alone):
             eventually(lambda: collector.members(group) == {})  # noqa: B023 - called at once
         last = offsets.views(group)[-1].timestamp
-        eventually(lambda: polled_up_to(offsets) > last)
-        assert [collector.stop() for collector in (offsets, beside, alone)] == [0, 0, 0]
+        eventually(lambda: last_polled_ms(offsets) > last)
+        assert [collector.stop() for collector in (offsets, polling_beside, polling_alone)] == [0, 0, 0]
 
-    events, seen = offsets.events(group), alone.events(group)
-    assert [event for event in events if is_polled(event)] == [], beside.output()
+    events, polled_events = offsets.events(group), polling_alone.events(group)
+    assert [event for event in events if is_polled(event)] == [], polling_beside.output()
     # Polling alone publishes only real states, in order, and reports what polling can't observe.
     states = iter(at_rest(events))
-    assert all(state in states for state in at_rest(seen))
-    assert all(e.data.evidence[0].reason == LIMITS for e in seen if isinstance(e.data, GroupObserved))
+    assert all(state in states for state in at_rest(polled_events))
+    assert all(e.data.evidence[0].reason == LIMITS for e in polled_events if isinstance(e.data, GroupObserved))

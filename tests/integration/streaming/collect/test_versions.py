@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
-from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
 from tests.integration.streaming.collect.test_evidence import await_commit
-from tests.support.kafka import PROPERTIES, eventually, unique
-from tests.support.members import CONSUMER, COOPERATIVE, Member, spread
+from tests.support.kafka import PROPERTIES, eventually, unique_name
+from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
@@ -25,27 +25,27 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
     ],
     ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
-def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
-    groups = [unique("group") for _ in configs]
+def test_each_kafka_gives_the_members_shares(tmp_path: Path, version: str, configs: list[dict[str, Any]]) -> None:
+    groups = [unique_name("group") for _ in configs]
     pattern, log = "|".join(groups), tmp_path / "server.log"
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(version=version, properties=PROPERTIES))
         servers = broker.bootstrap_servers
-        topic = stack.enter_context(written_topic(servers))
+        topic = stack.enter_context(topic_with_writer(servers))
         polling = stack.enter_context(CollectorProcess(servers, pattern, "--by", "polling"))
         for group, config in zip(groups, configs, strict=True):
             stay = stack.enter_context(Member(servers, group, "stay", [topic], **config))
-            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
             leave = Member(servers, group, "leave", [topic], **config)
-            eventually(lambda: spread([stay, leave], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay, leave], 6))  # noqa: B023 - called at once
             await_commit(servers, group, leave)
             leave.close()
-            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
             crash = stack.enter_context(Member(servers, group, "crash", [topic], **config))
-            eventually(lambda: spread([stay, crash], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay, crash], 6))  # noqa: B023 - called at once
             await_commit(servers, group, crash)
             crash.crash()
-            eventually(lambda: spread([stay], 6))  # noqa: B023 - called at once
+            eventually(lambda: share_all_partitions([stay], 6))  # noqa: B023 - called at once
         log.write_text(broker.log_path.read_text())
         logged = stack.enter_context(CollectorProcess(servers, pattern, "--coordinator-log", str(log)))
         for collector in (logged, polling):
@@ -66,9 +66,9 @@ def test_joins_leaves_and_crashes(tmp_path: Path, version: str, configs: list[di
         assert {"member.joined", "member.fenced"} <= reasons["crash"], group
         assert "member.fenced" not in reasons["leave"], group
         shares = [{member.client_id: member.assigned for member in view.members} for view in views]
-        rests = [
+        stable_shares = [
             {member.client_id: member.assigned for member in view.members}
             for view in polled
             if view.state in ("Stable", "Empty")
         ]
-        assert [share for share in rests if share not in shares] == [], group
+        assert [share for share in stable_shares if share not in shares] == [], group

@@ -18,13 +18,13 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Episode
 from tests.acceptance.situations.member_kind import MemberKind
-from tests.integration.streaming.collect.collector_process import CollectorProcess, written_topic
+from tests.integration.streaming.collect.collector_process import CollectorProcess, topic_with_writer
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.command import run
-from tests.support.kafka import NEVER_FENCED, PROPERTIES, eventually, unique
+from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
-from tests.support.wait import unchanged
+from tests.support.wait import await_unchanged
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -67,7 +67,7 @@ class LoggedGroup:
     java_names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.id = unique(f"ledgergroup-{self.client}-{self.protocol}")
+        self.id = unique_name(f"ledgergroup-{self.client}-{self.protocol}")
 
     def start(self, name: str) -> None:
         if self.client == "java":
@@ -154,8 +154,8 @@ def explained(*files: Path, incident: Incident) -> dict[str, Summary]:
 def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, list[LoggedGroup], list[Incident]]]:
     """Start members of all kinds, add one, let one leave and crash one; keep what the live monitor reported."""
     with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED))
-        topic = stack.enter_context(written_topic(broker.bootstrap_servers))
+        broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION))
+        topic = stack.enter_context(topic_with_writer(broker.bootstrap_servers))
         collecting = CollectorProcess(
             broker.bootstrap_servers, "ledgergroup-.*", "--coordinator-log", str(broker.log_path)
         )
@@ -172,9 +172,9 @@ def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, lis
                 apply(group)
             for group in groups:
                 eventually(group.is_whole)
-                eventually(lambda: len(view.holds(group.id)) == len(group.owned()))  # noqa: B023 - called at once
+                eventually(lambda: len(view.current_partitions(group.id)) == len(group.owned()))  # noqa: B023 - called at once
             # kafka-python's leader may request one more generation within a heartbeat.
-            unchanged(lambda: [len(view.rounds(group.id)) for group in groups], 5)
+            await_unchanged(lambda: [len(view.rounds(group.id)) for group in groups], 5)
             for group in groups:
                 eventually(lambda: view.rest(group.id))  # noqa: B023 - called at once
                 eventually(lambda: len(view.episodes(group.id)) == len(incidents) + 1)  # noqa: B023 - called at once

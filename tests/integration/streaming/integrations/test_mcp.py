@@ -21,9 +21,9 @@ from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
 from streaming.serve.records import TopicRecord
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, latest, updated
+from tests.support.compacted import FLAPPY_INCIDENTS, RESTARTED_MS, STARTED_MS, checkout_group, episode_updates, latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, MemorySource, story
-from tests.support.feed_server import Running, running
+from tests.support.feed_server import RunningServer, running
 from tests.support.wait import eventually
 
 GROUP = "team/checkout"
@@ -41,10 +41,10 @@ def put_group(source: MemorySource, builder: DiffBuilder) -> None:
     put(ASSIGNMENTS, encode(latest(builder)), None)
 
 
-def fill(source: MemorySource) -> None:
-    builder = checkout(GROUP)
+def write_demo_records(source: MemorySource) -> None:
+    builder = checkout_group(GROUP)
     put_group(source, builder)
-    for episode in updated(builder):
+    for episode in episode_updates(builder):
         rounds = [f"{GROUP}/{ce_id}" for ce_id in episode.rounds]
         source.put(story(msgspec.structs.replace(episode, rounds=rounds), offset=len(source.log)))
     for incident in FLAPPY_INCIDENTS:
@@ -52,9 +52,9 @@ def fill(source: MemorySource) -> None:
 
 
 @pytest.fixture(scope="module")
-def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     source = MemorySource()
-    fill(source)
+    write_demo_records(source)
     history = tmp_path_factory.mktemp("mcp") / "h.sqlite"
     with running(ServeOptions(history, port=0, limits=Retention(2**50, 2**40)), source) as feed:
         eventually(lambda: len(feed.get("/api/v1/incidents")["incidents"]) == 3)
@@ -62,7 +62,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield feed
 
 
-def ask(feed: Running, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
+def call_tools(feed: RunningServer, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
     """Return the tools and the responses of one MCP session."""
 
     async def session() -> tuple[list[Tool], list[CallToolResult]]:
@@ -83,23 +83,23 @@ def answered(result: CallToolResult) -> Any:
     return json.loads(text_of(result))
 
 
-Pick = Callable[[Any], Any]
-IN_GROUP = {"group": GROUP}
+PickAnswer = Callable[[Any], Any]
+GROUP_ARGS = {"group": GROUP}
 #: Question, tool, arguments, the compared part of the response, and the expected value.
-QUESTIONS: list[tuple[str, str, dict[str, Any], Pick, Any]] = [
+QUESTIONS: list[tuple[str, str, dict[str, Any], PickAnswer, Any]] = [
     ("which groups are there", "groups", {}, lambda a: [g["groupId"] for g in a["groups"]], [GROUP]),
     ("how is it", "groups", {}, lambda a: a["groups"][0]["status"], "stable"),
-    ("how many members has it", "group", IN_GROUP, lambda a: len(a["assignment"]["members"]), 3),
-    ("who owns t-0", "group", IN_GROUP, lambda a: owner(a["assignment"], "t", 0), "web@h1#1=web-0"),
-    ("by which protocol", "group", IN_GROUP, lambda a: a["assignment"]["protocol"], "classic"),
-    ("why did it rebalance", "episodes", IN_GROUP, lambda a: a["episodes"][0]["kind"], "rolling-restart"),
-    ("since when is the evidence", "episodes", IN_GROUP, lambda a: a["episodes"][0]["episode"], 2),
-    ("when did the restart begin", "episodes", IN_GROUP, lambda a: a["episodes"][0]["openedAt"], RESTARTED),
-    ("what was before", "episodes", IN_GROUP, lambda a: a["episodes"][1]["kind"], "first-start"),
-    ("until when", "episodes", IN_GROUP | {"to": RESTARTED}, lambda a: a["episodes"][0]["openedAt"], STARTED),
-    ("what did it cost", "episodes", IN_GROUP, lambda a: a["episodes"][0]["cost"], None),
-    ("how many rounds", "rounds", IN_GROUP | {"view": "summary"}, lambda a: len(a["rounds"]), 5),
-    ("which of them last", "rounds", IN_GROUP | {"limit": 1}, lambda a: len(a["rounds"]), 1),
+    ("how many members has it", "group", GROUP_ARGS, lambda a: len(a["assignment"]["members"]), 3),
+    ("who owns t-0", "group", GROUP_ARGS, lambda a: owner(a["assignment"], "t", 0), "web@h1#1=web-0"),
+    ("by which protocol", "group", GROUP_ARGS, lambda a: a["assignment"]["protocol"], "classic"),
+    ("why did it rebalance", "episodes", GROUP_ARGS, lambda a: a["episodes"][0]["kind"], "rolling-restart"),
+    ("since when is the evidence", "episodes", GROUP_ARGS, lambda a: a["episodes"][0]["episode"], 2),
+    ("when did the restart begin", "episodes", GROUP_ARGS, lambda a: a["episodes"][0]["openedAt"], RESTARTED_MS),
+    ("what was before", "episodes", GROUP_ARGS, lambda a: a["episodes"][1]["kind"], "first-start"),
+    ("until when", "episodes", GROUP_ARGS | {"to": RESTARTED_MS}, lambda a: a["episodes"][0]["openedAt"], STARTED_MS),
+    ("what did it cost", "episodes", GROUP_ARGS, lambda a: a["episodes"][0]["cost"], None),
+    ("how many rounds", "rounds", GROUP_ARGS | {"view": "summary"}, lambda a: len(a["rounds"]), 5),
+    ("which of them last", "rounds", GROUP_ARGS | {"limit": 1}, lambda a: len(a["rounds"]), 1),
     (
         "all groups' rounds",
         "all_rounds",
@@ -107,12 +107,12 @@ QUESTIONS: list[tuple[str, str, dict[str, Any], Pick, Any]] = [
         lambda a: {r["summary"]["groupId"] for r in a["rounds"]},
         {GROUP},
     ),
-    ("who owned what when", "timeline", IN_GROUP, lambda a: len(a["rounds"]), 5),
+    ("who owned what when", "timeline", GROUP_ARGS, lambda a: len(a["rounds"]), 5),
     ("what is wrong", "all_incidents", {"open": True}, lambda a: [i["incident"] for i in a["incidents"]], [3, 2]),
     ("what was wrong", "all_incidents", {"open": False}, lambda a: [i["kind"] for i in a["incidents"]], ["skew"]),
-    ("is this group wrong", "incidents", IN_GROUP, lambda a: a["incidents"], []),
-    ("what if one came", "what_if", IN_GROUP | {"add": "1"}, lambda a: "error" in a or bool(a), True),
-    ("what would help", "advice", IN_GROUP, lambda a: {advice["groupId"] for advice in a["advice"]} <= {GROUP}, True),
+    ("is this group wrong", "incidents", GROUP_ARGS, lambda a: a["incidents"], []),
+    ("what if one came", "what_if", GROUP_ARGS | {"add": "1"}, lambda a: "error" in a or bool(a), True),
+    ("what would help", "advice", GROUP_ARGS, lambda a: {advice["groupId"] for advice in a["advice"]} <= {GROUP}, True),
 ]
 
 
@@ -121,8 +121,8 @@ def owner(assignment: Any, topic: str, partition: int) -> str | None:
     return next((name for name, member in members if partition in member.get(topic, [])), None)
 
 
-def test_each_get_endpoint_of_the_api_is_a_tool(feed: Running) -> None:
-    tools, _ = ask(feed)
+def test_each_get_endpoint_of_the_api_is_a_tool(feed: RunningServer) -> None:
+    tools, _ = call_tools(feed)
     paths = feed.get("/api/v1/openapi.json")["paths"]
     assert {tool.name for tool in tools} == {path["get"]["operationId"] for path in paths.values()} - {"stream"}
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
@@ -130,17 +130,17 @@ def test_each_get_endpoint_of_the_api_is_a_tool(feed: Running) -> None:
     assert (schema["required"], schema["additionalProperties"]) == (["group"], False)
 
 
-def test_golden_questions_are_answered(feed: Running) -> None:
-    _, answers = ask(feed, *((tool, arguments) for _, tool, arguments, _, _ in QUESTIONS))
+def test_golden_questions_are_answered(feed: RunningServer) -> None:
+    _, answers = call_tools(feed, *((tool, arguments) for _, tool, arguments, _, _ in QUESTIONS))
     answers_by_question = {
         question[0]: question[3](answered(result)) for question, result in zip(QUESTIONS, answers, strict=True)
     }
     assert answers_by_question == {question[0]: question[4] for question in QUESTIONS}
 
 
-def test_invalid_tool_call_gets_an_error_message(feed: Running) -> None:
+def test_invalid_tool_call_gets_an_error_message(feed: RunningServer) -> None:
     calls = (("episodes", {}), ("groups", {"colour": "red"}), ("delete", {}), ("group", {"group": "none"}))
-    _, answers = ask(feed, *calls)
+    _, answers = call_tools(feed, *calls)
     assert [result.is_error for result in answers] == [True] * 4
     texts = [result.content[0].text for result in answers]
     assert texts[0] == "arguments: unknown: none; missing: group"
@@ -159,7 +159,7 @@ def test_answers_have_bounded_sizes(tmp_path: Path) -> None:
     ]
     with running(options, source) as feed:
         eventually(lambda: len(feed.get("/api/v1/groups")["groups"]) == 1)
-        _, (group, rounds, search) = ask(feed, *calls)
+        _, (group, rounds, search) = call_tools(feed, *calls)
     sizes = [re.fullmatch(r"the answer has (\d+) bytes, more than 200000: (.*)", text_of(r)) for r in (group, rounds)]
     assert [(group.is_error, rounds.is_error), *(size and size[2] for size in sizes)] == [
         (True, True),

@@ -36,8 +36,8 @@ from streaming.serve.source import Source
 from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
-from tests.support.kafka import eventually, read, unique
-from tests.support.secure import Secure, allow, forbid, new_topic, secure_broker
+from tests.support.kafka import eventually, read, unique_name
+from tests.support.secure import SecuredBroker, allow, forbid, new_topic, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -45,37 +45,42 @@ pytestmark = pytest.mark.broker
 class Cluster(NamedTuple):
     """A broker, the monitor's topics, and a consumer group with one member."""
 
-    secure: Secure
-    clear: Settings
+    secured_broker: SecuredBroker
+    plaintext_settings: Settings
     group: str
     topic: str
 
     def settings(self, user: str) -> Settings:
-        return self.clear.model_copy(update={"kafka": self.secure.settings(user)})
+        return self.plaintext_settings.model_copy(update={"kafka": self.secured_broker.settings(user)})
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
-        clear = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('access')}.")
-        ensure_topics(clear, stream_topics(clear))
-        ensure_ticks(clear)
-        group, topic = unique("group"), new_topic(secure, 1)
-        member = Consumer({"bootstrap.servers": secure.clear, "group.id": group})
+    with secure_broker(tmp_path_factory.mktemp("secure")) as secured_broker:
+        plaintext_settings = load(
+            bootstrap_servers=secured_broker.plaintext_address, topic_prefix=f"{unique_name('access')}."
+        )
+        ensure_topics(plaintext_settings, stream_topics(plaintext_settings))
+        ensure_ticks(plaintext_settings)
+        group, topic = unique_name("group"), new_topic(secured_broker, 1)
+        member = Consumer({"bootstrap.servers": secured_broker.plaintext_address, "group.id": group})
         member.subscribe([topic])
         eventually(lambda: member.poll(0.1) is None and member.assignment())
-        yield Cluster(secure, clear, group, topic)
+        yield Cluster(secured_broker, plaintext_settings, group, topic)
         member.close()
 
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
     """Run a collector until it has published one more event or has ended."""
     chosen = settings.model_copy(update={"collect": settings.collect.narrowed(include_groups=[cluster.group])})
-    stop, published = threading.Event(), len(read(cluster.secure.clear, settings.topics.membership))
+    stop, published = (
+        threading.Event(),
+        len(read(cluster.secured_broker.plaintext_address, settings.topics.membership)),
+    )
 
     def watch() -> None:
         while not stop.wait(0.1):
-            if len(read(cluster.secure.clear, settings.topics.membership)) > published:
+            if len(read(cluster.secured_broker.plaintext_address, settings.topics.membership)) > published:
                 stop.set()
 
     watching = threading.Thread(target=watch)
@@ -132,34 +137,36 @@ def dlt(cluster: Cluster, settings: Settings, folder: Path) -> None:
     dead_letters.resubmit(settings, dead_letters.read(settings))
 
 
-RUN: dict[str, Callable[[Cluster, Settings, Path], None]] = {
+COMPONENT_COMMANDS: dict[str, Callable[[Cluster, Settings, Path], None]] = {
     command.__name__: command for command in (collect, stream, serve, watch, groups, group, why, forecast, migrate, dlt)
 }
 
 
-@pytest.mark.parametrize("component", RUN)
+@pytest.mark.parametrize("component", COMPONENT_COMMANDS)
 def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp_path: Path, component: str) -> None:
     user = component if component in COMPONENTS else "monitor"
-    settings, principal = cluster.settings(user), cluster.secure.principal(user)
+    settings, principal = cluster.settings(user), cluster.secured_broker.principal(user)
     wanted = required_permissions(component, settings)
-    allow(cluster.secure, principal, *wanted)
+    allow(cluster.secured_broker, principal, *wanted)
     if component == "collect":
-        allow(cluster.secure, principal, Permission("Describe", cluster.topic))
-    RUN[component](cluster, settings, tmp_path)
+        allow(cluster.secured_broker, principal, Permission("Describe", cluster.topic))
+    COMPONENT_COMMANDS[component](cluster, settings, tmp_path)
     assert list(missing(settings, component)) == []
     for permission in wanted:
-        forbid(cluster.secure, principal, permission)
-        assert refused(lambda: RUN[component](cluster, settings, tmp_path)).startswith(
+        forbid(cluster.secured_broker, principal, permission)
+        assert refused(lambda: COMPONENT_COMMANDS[component](cluster, settings, tmp_path)).startswith(
             denied(settings.kafka, permission, "")[: -len("; ")].partition(", ;")[0]
         ), permission
-        allow(cluster.secure, principal, permission)
+        allow(cluster.secured_broker, principal, permission)
 
 
-def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
-    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('signs')}."})
+def test_missing_heartbeat_topic_permissions_are_named(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    settings, principal = cluster.settings("monitor"), cluster.secured_broker.principal("monitor")
+    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('signs')}."})
     settings.signs = settings.signs.model_copy(update={"every_ms": 100})
-    create_topics(cluster.clear.model_copy(update={"topics": settings.topics}), [settings.topics.signs], 30)
+    create_topics(
+        cluster.plaintext_settings.model_copy(update={"topics": settings.topics}), [settings.topics.signs], 30
+    )
     (write,), (read_, *_) = optional_permissions("collect", settings), optional_permissions("serve", settings)
     writer = HeartbeatWriter(settings, "collector", "c")
     with HeartbeatTracker(settings) as tracker:
@@ -173,7 +180,7 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
             return parts() == () and any(line in message for message in caplog.messages)
 
         eventually(lambda: is_reported(write) and is_reported(read_))
-        allow(cluster.secure, principal, write, read_)
+        allow(cluster.secured_broker, principal, write, read_)
         eventually(parts)
         assert tracker.freshness(time.monotonic()).is_known
 
@@ -181,8 +188,10 @@ def test_heartbeat_topic_names_its_missing_right(cluster: Cluster, caplog: pytes
 @pytest.fixture
 def consumers(cluster: Cluster) -> Iterator[str]:
     """Run a KIP-848 group with one member until the end of the block."""
-    group = unique("consumers")
-    member = Consumer({"bootstrap.servers": cluster.secure.clear, "group.id": group, "group.protocol": "consumer"})
+    group = unique_name("consumers")
+    member = Consumer(
+        {"bootstrap.servers": cluster.secured_broker.plaintext_address, "group.id": group, "group.protocol": "consumer"}
+    )
     member.subscribe([cluster.topic])
     eventually(lambda: member.poll(0.1) is None and member.assignment())
     yield group
@@ -190,15 +199,15 @@ def consumers(cluster: Cluster) -> Iterator[str]:
 
 
 def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consumers: str) -> None:
-    settings, principal = cluster.settings("monitor"), cluster.secure.principal("monitor")
+    settings, principal = cluster.settings("monitor"), cluster.secured_broker.principal("monitor")
     settings.collect = settings.collect.narrowed(by="polling", include_groups=[cluster.group, consumers])
-    described = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
-    on_topic = Permission("Describe", cluster.topic)
-    wanted = [*required_permissions("collect", settings), *described, on_topic]
-    allow(cluster.secure, principal, *wanted)
+    describe_permissions = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
+    topic_permission = Permission("Describe", cluster.topic)
+    wanted = [*required_permissions("collect", settings), *describe_permissions, topic_permission]
+    allow(cluster.secured_broker, principal, *wanted)
 
     def groups() -> set[bytes]:
-        return {message.key() for message in read(cluster.secure.clear, settings.topics.membership)}
+        return {message.key() for message in read(cluster.secured_broker.plaintext_address, settings.topics.membership)}
 
     stop = threading.Event()
     collecting = threading.Thread(target=PollingCollector(settings, stop).run)
@@ -210,22 +219,22 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
         collecting.join()
     assert list(missing(settings, "collect")) == []
     for permission in wanted:
-        forbid(cluster.secure, principal, permission)
-        shown = permission._replace(name="*") if permission == on_topic else permission
+        forbid(cluster.secured_broker, principal, permission)
+        shown = permission._replace(name="*") if permission == topic_permission else permission
         line = refused(PollingCollector(settings, threading.Event()).run)
         assert line.startswith(denied(settings.kafka, shown, "").partition(", ;")[0]), permission
-        allow(cluster.secure, principal, permission)
+        allow(cluster.secured_broker, principal, permission)
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, number: int) -> None:
     """All four topics need the same permissions, so the test removes only those of the first topic."""
     settings = cluster.settings("monitor")
-    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique('made')}."})
-    principal, wanted = cluster.secure.principal("monitor"), required_permissions("topics", settings)
-    allow(cluster.secure, principal, *(permission for permission in wanted if permission != wanted[number]))
+    settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('made')}."})
+    principal, wanted = cluster.secured_broker.principal("monitor"), required_permissions("topics", settings)
+    allow(cluster.secured_broker, principal, *(permission for permission in wanted if permission != wanted[number]))
     assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
-    allow(cluster.secure, principal, wanted[number])
+    allow(cluster.secured_broker, principal, wanted[number])
     eventually(lambda: made(settings))
 
 

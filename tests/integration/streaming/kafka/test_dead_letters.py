@@ -14,7 +14,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.dead_letters import dead_letter_headers
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, unique_name
 from tests.support.stream_job import Job
 
 pytestmark = pytest.mark.broker
@@ -25,10 +25,10 @@ def command(settings: Settings, *arguments: str) -> Sequence[str]:
     return [sys.executable, "-m", "streaming", "dlt", *arguments, *cluster]
 
 
-def test_list_and_resubmit(broker: Kafka) -> None:
+def test_dead_letters_are_listed_and_resubmitted_unchanged(broker: Kafka) -> None:
     settings = Settings(
         kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
-        topics=TopicSettings(prefix=f"{unique('dlt')}.", replication_factor=1),
+        topics=TopicSettings(prefix=f"{unique_name('dlt')}.", replication_factor=1),
     )
     ensure_topics(settings)
     original = [("ce_type", b"new.type"), ("odd", None)]
@@ -53,9 +53,9 @@ def test_list_and_resubmit(broker: Kafka) -> None:
             "truncated": False,
         }
     ]
-    wrong = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("error: '9:9': no dead letter at this offset")
+    refused_command = subprocess.run(command(settings, "resubmit", "9:9"), capture_output=True, text=True, check=False)
+    assert (refused_command.returncode, refused_command.stdout) == (2, "")
+    assert refused_command.stderr.startswith("error: '9:9': no dead letter at this offset")
     assert subprocess.run(command(settings, "resubmit"), capture_output=True, check=False).returncode == 2
     sent = subprocess.run(command(settings, "resubmit", "2:0"), capture_output=True, text=True, check=True)
     assert sent.stdout == f"1 published to {settings.topics.membership}\n"

@@ -15,10 +15,10 @@ from streaming.kafka.access import COMPONENTS, Permission, required_permissions,
 from streaming.kafka.runtime import free_ports
 from streaming.kafka.topics import ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
-from tests.support.command import Running
-from tests.support.kafka import eventually, unique
+from tests.support.command import RunningCommand
+from tests.support.kafka import eventually, unique_name
 from tests.support.members import Member
-from tests.support.secure import PASSWORDS, Secure, allow, forbid, give_passwords, new_topic, secure_broker
+from tests.support.secure import PASSWORDS, SecuredBroker, allow, forbid, new_topic, secure_broker, set_passwords
 from tests.support.serving import Serve
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -27,13 +27,15 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 class Pipeline:
     """The three components as processes; each process has its own user with only the permissions that it needs."""
 
-    def __init__(self, secure: Secure, mechanism: str, folder: Path) -> None:
-        self.secure, self.mechanism, self.folder = secure, mechanism, folder
-        self.group, self.topic = unique("group"), new_topic(secure, 4)
-        self.settings: Settings = load(bootstrap_servers=secure.clear, topic_prefix=f"{unique('secure')}.")
+    def __init__(self, secured_broker: SecuredBroker, mechanism: str, folder: Path) -> None:
+        self.secured_broker, self.mechanism, self.folder = secured_broker, mechanism, folder
+        self.group, self.topic = unique_name("group"), new_topic(secured_broker, 4)
+        self.settings: Settings = load(
+            bootstrap_servers=secured_broker.plaintext_address, topic_prefix=f"{unique_name('secure')}."
+        )
         ensure_topics(self.settings, stream_topics(self.settings))
         ensure_ticks(self.settings)
-        self.page = Serve(secure.clear, self.settings.topics.prefix, folder)
+        self.page = Serve(secured_broker.plaintext_address, self.settings.topics.prefix, folder)
         (self.page.port,) = free_ports(1)
         options = {
             "collect": ("--include-group", self.group),
@@ -41,18 +43,18 @@ class Pipeline:
             "serve": ("--port", str(self.page.port), "--database", str(folder / "history.sqlite")),
         }
         self.running = {
-            name: Running(name, "--config", str(self._config(name)), *more, log=folder / f"{name}.log")
+            name: RunningCommand(name, "--config", str(self._config(name)), *more, log=folder / f"{name}.log")
             for name, more in options.items()
         }
         self.page.process = None
 
     def _config(self, name: str) -> Path:
         """Write the settings file of a component, with copies of the component's certificate or password file."""
-        values = self.secure.values(name, self.mechanism)
+        values = self.secured_broker.values(name, self.mechanism)
         for setting in {"ssl_certificate_file", "ssl_key_file"} & values.keys():
-            values[setting] = shutil.copy(str(values[setting]), self._own(name, setting))
+            values[setting] = shutil.copy(str(values[setting]), self._component_file(name, setting))
         if (password := values.pop("sasl_password", None)) is not None:
-            values["sasl_password_file"] = self._own(name, "sasl_password_file")
+            values["sasl_password_file"] = self._component_file(name, "sasl_password_file")
             values["sasl_password_file"].write_text(f"{password}\n")
         kafka = [f"{key} = {json.dumps(str(value))}" for key, value in values.items()]
         config = self.folder / f"{name}.toml"
@@ -60,7 +62,7 @@ class Pipeline:
         config.write_text("\n".join(["[kafka]", *kafka, *topics]))
         return config
 
-    def _own(self, name: str, setting: str) -> Path:
+    def _component_file(self, name: str, setting: str) -> Path:
         return self.folder / f"own-{name}-{setting}"
 
     def permissions(self, name: str) -> list[Permission]:
@@ -68,7 +70,7 @@ class Pipeline:
         return [*required_permissions(name, self.settings), *more]
 
     def principal(self, name: str) -> str:
-        return self.secure.principal(name, self.mechanism)
+        return self.secured_broker.principal(name, self.mechanism)
 
     def rounds(self) -> int:
         for component in self.running.values():
@@ -79,7 +81,7 @@ class Pipeline:
     def started(self) -> Iterator[None]:
         with ExitStack() as stack:
             for name, component in self.running.items():
-                allow(self.secure, self.principal(name), *self.permissions(name))
+                allow(self.secured_broker, self.principal(name), *self.permissions(name))
                 stack.enter_context(component.start())
             self.page.process = self.running["serve"].process
             self.page.await_status("/ready", 200)
@@ -89,7 +91,7 @@ class Pipeline:
     def member(self) -> Iterator[None]:
         """Run a member; wait until the round in which it joins has reached the page."""
         before = self.rounds()
-        member = Member(self.secure.clear, self.group, unique("member"), [self.topic])
+        member = Member(self.secured_broker.plaintext_address, self.group, unique_name("member"), [self.topic])
         try:
             eventually(lambda: self.rounds() > before, timeout=240)
             yield
@@ -103,18 +105,18 @@ class Pipeline:
                 self._new_certificate(name)
             else:
                 password = f"{PASSWORDS[name]}-of-today"
-                give_passwords(self.secure.clear, {name: password})
-                self._own(name, "sasl_password_file").write_text(password)
-            eventually(partial(self._is_renewed, component))
+                set_passwords(self.secured_broker.plaintext_address, {name: password})
+                self._component_file(name, "sasl_password_file").write_text(password)
+            eventually(partial(self._has_renewed_credentials, component))
 
     def _new_certificate(self, name: str) -> None:
-        pem = self.secure.certificate("monitor")
-        allow(self.secure, self.principal("monitor"), *self.permissions(name))
+        pem = self.secured_broker.certificate("monitor")
+        allow(self.secured_broker, self.principal("monitor"), *self.permissions(name))
         for setting, file in (("ssl_certificate_file", pem), ("ssl_key_file", pem.with_suffix(".key"))):
-            shutil.copy(file, self._own(name, setting))
+            shutil.copy(file, self._component_file(name, setting))
 
     @staticmethod
-    def _is_renewed(component: Running) -> bool:
+    def _has_renewed_credentials(component: RunningCommand) -> bool:
         component.check()
         return "connecting again with them" in component.output()
 
@@ -122,7 +124,7 @@ class Pipeline:
         """Revoke all permissions of the users with which the components started."""
         for name in self.running:
             for permission in self.permissions(name):
-                forbid(self.secure, self.principal(name), permission)
+                forbid(self.secured_broker, self.principal(name), permission)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +136,8 @@ class Pipeline:
     ],
 )
 def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp_path: Path) -> None:
-    with secure_broker(tmp_path) as secure:
-        pipeline = Pipeline(secure, mechanism, tmp_path)
+    with secure_broker(tmp_path) as secured_broker:
+        pipeline = Pipeline(secured_broker, mechanism, tmp_path)
         stream = pipeline.running["stream"]
         with pipeline.started(), pipeline.member():
             holder = "stream"
@@ -149,8 +151,8 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
                 with pipeline.member():
                     pass
             written = Permission("Write", pipeline.settings.topics.diffs)
-            forbid(secure, pipeline.principal(holder), written)
-            late = Member(secure.clear, pipeline.group, unique("late"), [pipeline.topic])
+            forbid(secured_broker, pipeline.principal(holder), written)
+            late = Member(secured_broker.plaintext_address, pipeline.group, unique_name("late"), [pipeline.topic])
             try:
                 assert stream.ended(240) == 3
             finally:

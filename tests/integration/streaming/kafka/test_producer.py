@@ -17,7 +17,7 @@ from streaming.kafka.topics import describe_topics, ensure_topics, longest_recor
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, load
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, unique_name
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
@@ -36,7 +36,7 @@ KEYS = [
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('producer')}.")
+    chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('producer')}.")
     chosen.topics.partitions = 7
     ensure_topics(chosen)
     return chosen
@@ -61,7 +61,7 @@ def test_partitions_match_java_client_and_librdkafka(settings: Settings) -> None
     with EventProducer(settings) as producer:
         for key in KEYS:
             producer.send(event(key))
-    ours = {key.decode(): number for number, key, _, _ in records(settings, len(KEYS))}
+    client_partitions = {key.decode(): number for number, key, _, _ in records(settings, len(KEYS))}
 
     librdkafka: dict[str, int] = {}
     plain_producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "partitioner": "murmur2_random"})
@@ -73,7 +73,7 @@ def test_partitions_match_java_client_and_librdkafka(settings: Settings) -> None
         )
     assert plain_producer.flush(30) == 0
 
-    assert ours == librdkafka == dict(zip(KEYS, java_partitions(settings), strict=True))
+    assert client_partitions == librdkafka == dict(zip(KEYS, java_partitions(settings), strict=True))
 
 
 def java_partitions(settings: Settings) -> list[int]:
@@ -120,11 +120,11 @@ def test_flush_ends_while_the_cluster_is_unavailable() -> None:
 
 
 def test_snapshot_may_be_as_long_as_its_topic_allows(broker: Kafka) -> None:
-    chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('wide')}.")
+    chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('wide')}.")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     topic = chosen.topics.membership
-    taken = {"max.message.bytes": str(2 * codec.LONGEST_RECORD_BYTES)}
-    admin.create_topics([NewTopic(topic, 1, 1, config=taken)])[topic].result(20)
+    topic_limit = {"max.message.bytes": str(2 * codec.LONGEST_RECORD_BYTES)}
+    admin.create_topics([NewTopic(topic, 1, 1, config=topic_limit)])[topic].result(20)
     chosen.topics.partitions = 1
     (limit,) = longest_records(describe_topics(chosen, [topic])).values()
     value = random.Random(SEED).randbytes(limit - codec.record_bytes(b"g", b"", []))

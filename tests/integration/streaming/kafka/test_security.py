@@ -16,13 +16,13 @@ from streaming.collect.group_states import GroupStates
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
 from streaming.settings.connection import KafkaSettings
-from tests.support.kafka import eventually, unique
-from tests.support.secure import MECHANISMS, PASSWORDS, Secure, secure_broker
+from tests.support.kafka import eventually, unique_name
+from tests.support.secure import MECHANISMS, PASSWORDS, SecuredBroker, secure_broker
 
 pytestmark = pytest.mark.broker
 
 #: Time limit in seconds for the report of a problem, on a busy machine.
-BOUND = 60.0
+MAX_REPORT_SECONDS = 60.0
 
 COMPONENTS = {
     "collect": [],
@@ -35,20 +35,20 @@ COMPONENTS = {
     "replay": [],
 }
 #: Components of the case without a broker: a refused connection takes seconds, and all components share that code.
-SLOW = ("collect", "stream", "serve", "run")
+SLOW_COMMANDS = ("collect", "stream", "serve", "run")
 
 
 @pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    with secure_broker(tmp_path_factory.mktemp("secure")) as secure:
-        yield secure
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    with secure_broker(tmp_path_factory.mktemp("secure")) as secured_broker:
+        yield secured_broker
 
 
 @pytest.fixture
-def prefix(secure: Secure) -> str:
+def prefix(secured_broker: SecuredBroker) -> str:
     """Return a topic prefix that belongs to this test and whose topics exist."""
-    prefix = f"{unique('secure')}."
-    ensure_topics(load(bootstrap_servers=secure.clear, topic_prefix=prefix))
+    prefix = f"{unique_name('secure')}."
+    ensure_topics(load(bootstrap_servers=secured_broker.plaintext_address, topic_prefix=prefix))
     return prefix
 
 
@@ -90,19 +90,26 @@ COMPONENTS_BY_CASE = {
         pytest.param(case, component, marks=[] if component in COMPONENTS_BY_CASE[case] else pytest.mark.full)
         for case in REFUSALS
         for component in COMPONENTS
-        if case != "unreachable" or component in SLOW
+        if case != "unreachable" or component in SLOW_COMMANDS
     ],
 )
 def test_connection_error_is_one_line_in_time_without_secret(
-    secure: Secure, tmp_path: Path, *, component: str, case: str, record_property: Callable[[str, object], None]
+    secured_broker: SecuredBroker,
+    tmp_path: Path,
+    *,
+    component: str,
+    case: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     changes, message, names = REFUSALS[case]
-    values = secure.values() | {key: text.format(other=secure.other_authority) for key, text in changes.items()}
+    values = secured_broker.values() | {
+        key: text.format(other=secured_broker.other_authority) for key, text in changes.items()
+    }
     begin = time.monotonic()
     answer = run(component, values, "none.", tmp_path)
-    taken = time.monotonic() - begin
-    record_property("seconds", round(taken, 1))
-    assert taken < BOUND
+    elapsed_seconds = time.monotonic() - begin
+    record_property("seconds", round(elapsed_seconds, 1))
+    assert elapsed_seconds < MAX_REPORT_SECONDS
     assert answer.returncode == 3
     lines = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
@@ -127,7 +134,7 @@ def test_connection_error_is_one_line_in_time_without_secret(
     ],
 )
 def test_a_missing_acl_is_named_with_the_command_that_grants_it(
-    secure: Secure,
+    secured_broker: SecuredBroker,
     prefix: str,
     tmp_path: Path,
     *,
@@ -135,12 +142,12 @@ def test_a_missing_acl_is_named_with_the_command_that_grants_it(
     operation: str,
     record_property: Callable[[str, object], None],
 ) -> None:
-    _consumer_offsets(secure)
+    _create_offsets_topic(secured_broker)
     begin = time.monotonic()
-    answer = run(component, secure.values("stranger"), prefix, tmp_path)
-    taken = time.monotonic() - begin
-    record_property("seconds", round(taken, 1))
-    assert taken < BOUND
+    answer = run(component, secured_broker.values("stranger"), prefix, tmp_path)
+    elapsed_seconds = time.monotonic() - begin
+    record_property("seconds", round(elapsed_seconds, 1))
+    assert elapsed_seconds < MAX_REPORT_SECONDS
     assert answer.returncode == 3
     line = next(line for line in answer.stderr.splitlines() if line.startswith("error: "))
     assert f"user 'stranger' may not {operation.lower()} topic" in line
@@ -148,7 +155,7 @@ def test_a_missing_acl_is_named_with_the_command_that_grants_it(
     assert "Traceback" not in answer.stderr
 
 
-def _consumer_offsets(secure: Secure) -> None:
+def _create_offsets_topic(secured_broker: SecuredBroker) -> None:
     """Create the offsets topic by a first group; retry because the group's coordinator may not be ready yet."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -161,19 +168,19 @@ def _consumer_offsets(secure: Secure) -> None:
             return False
         return True
 
-    consumer = Consumer({"bootstrap.servers": secure.clear, "group.id": "first"})
+    consumer = Consumer({"bootstrap.servers": secured_broker.plaintext_address, "group.id": "first"})
     eventually(answered)
     consumer.close()
 
 
-def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) -> None:
-    shown = run("config", secure.values(), "", tmp_path, "show")
+def test_config_show_masks_secrets_and_config_check_connects(secured_broker: SecuredBroker, tmp_path: Path) -> None:
+    shown = run("config", secured_broker.values(), "", tmp_path, "show")
     assert shown.returncode == 0
     assert 'sasl_password = "**********"' in shown.stdout
     assert PASSWORDS["monitor"] not in shown.stdout
-    checked = run("config", secure.values(), "", tmp_path, "check")
+    checked = run("config", secured_broker.values(), "", tmp_path, "check")
     assert (checked.returncode, checked.stdout.startswith("ok: cluster ")) == (0, True)
-    assert run("config", secure.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
+    assert run("config", secured_broker.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -191,21 +198,21 @@ def test_config_show_masks_and_check_connects(secure: Secure, tmp_path: Path) ->
     ],
 )
 def test_tokens_and_certificates_are_accepted_or_refused(
-    secure: Secure, tmp_path: Path, mechanism: str, changes: dict[str, str], message: str
+    secured_broker: SecuredBroker, tmp_path: Path, mechanism: str, changes: dict[str, str], message: str
 ) -> None:
-    environment = {name: text.format(folder=secure.folder) for name, text in changes.items()}
-    answer = run("config", secure.values("monitor", mechanism) | environment, "", tmp_path, "check")
+    environment = {name: text.format(folder=secured_broker.folder) for name, text in changes.items()}
+    answer = run("config", secured_broker.values("monitor", mechanism) | environment, "", tmp_path, "check")
     assert answer.returncode == (3 if changes else 0)
     assert message in answer.stdout + answer.stderr
     assert not any(secret in answer.stderr for secret in (*PASSWORDS.values(), "not-the-secret"))
 
 
-def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Path) -> None:
-    answer = run("doctor", secure.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path))
+def test_doctor_lists_what_is_missing(secured_broker: SecuredBroker, prefix: str, tmp_path: Path) -> None:
+    answer = run("doctor", secured_broker.values("stranger"), prefix, tmp_path, "--json", "--checkpoint", str(tmp_path))
     checks = [json.loads(line) for line in answer.stdout.splitlines()]
     assert answer.returncode == 3
-    by_check = {check["check"]: check for check in checks}
-    assert [by_check[name]["ok"] for name in ("java", "jars", "broker", "permissions", "checkpoint")] == [
+    findings_by_check = {check["check"]: check for check in checks}
+    assert [findings_by_check[name]["ok"] for name in ("java", "jars", "broker", "permissions", "checkpoint")] == [
         True,
         True,
         True,
@@ -217,10 +224,10 @@ def test_doctor_lists_what_is_missing(secure: Secure, prefix: str, tmp_path: Pat
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_states_of_groups_are_listed_with_every_mechanism(
-    secure: Secure, caplog: pytest.LogCaptureFixture, mechanism: str
+    secured_broker: SecuredBroker, caplog: pytest.LogCaptureFixture, mechanism: str
 ) -> None:
     caplog.set_level("INFO")
-    settings = KafkaSettings.model_validate(secure.values(mechanism=mechanism))
+    settings = KafkaSettings.model_validate(secured_broker.values(mechanism=mechanism))
     with GroupStates(settings, lambda _: True) as states:
         eventually(lambda: states.latest.number >= 2)
     lines = [line for line in caplog.messages if line.startswith("states of groups")]

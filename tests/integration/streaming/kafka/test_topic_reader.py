@@ -19,7 +19,7 @@ from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique_name
 
 pytestmark = pytest.mark.broker
 
@@ -29,7 +29,7 @@ class Topic:
 
     def __init__(self, kafka: Kafka, partitions: int = 2) -> None:
         self.settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
-        self.name = unique("read")
+        self.name = unique_name("read")
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         self.make(partitions)
 
@@ -75,7 +75,7 @@ def values(reader: TopicReader, until: Callable[[], bool], seconds: float = 30) 
     return values
 
 
-def some(reader: TopicReader, count: int) -> list[str]:
+def read_some_texts(reader: TopicReader, count: int) -> list[str]:
     texts: list[str] = []
     by = time.monotonic() + 60
     while len(texts) < count:
@@ -98,7 +98,7 @@ def test_reader_reads_to_the_end_and_continues(topic: Topic) -> None:
     with TopicReader(topic.settings, [topic.name], from_beginning=False) as reader:
         assert reader.at_end
         topic.write(0, "e")
-        assert some(reader, 1) == ["e"]
+        assert read_some_texts(reader, 1) == ["e"]
 
 
 def test_trailing_markers_and_open_transactions_are_not_records(topic: Topic) -> None:
@@ -119,18 +119,18 @@ def test_trailing_markers_and_open_transactions_are_not_records(topic: Topic) ->
 def test_recreated_topic_is_followed_and_reported(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
     topic.write(0, "a", "b", "c")
     with TopicReader(topic.settings, [topic.name], follow=True) as reader:
-        assert some(reader, 3) == ["a", "b", "c"]
+        assert read_some_texts(reader, 3) == ["a", "b", "c"]
         before = reader.ids
         topic.delete()
         topic.make(1)
         topic.write(0, "d", "e", "f", "g")  # more than the old position: by offsets alone only "g" would be read
-        assert set(some(reader, 4)) >= {"d", "e", "f"}
+        assert set(read_some_texts(reader, 4)) >= {"d", "e", "f"}
         assert reader.ids != before
         assert reader.positions == {(topic.name, 0): 4}
     assert f"topic {topic.name} was deleted and created again: it is read from its beginning" in caplog.messages
 
 
-def test_silent_cluster_recovers() -> None:
+def test_reader_continues_after_the_broker_hangs() -> None:
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         topic = Topic(broker, partitions=1)
         with TopicReader(topic.settings, [topic.name], follow=True) as reader:
@@ -143,7 +143,7 @@ def test_silent_cluster_recovers() -> None:
             broker.start()
             values(reader, lambda: reader.silent_since is None, seconds=30)
             topic.write(0, "back")
-            assert some(reader, 1) == ["back"]
+            assert read_some_texts(reader, 1) == ["back"]
 
 
 def test_recreated_topic_is_read_after_broker_restart() -> None:
@@ -152,16 +152,16 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
         topic = Topic(broker)
         topic.write(0, "before")
         with TopicReader(topic.settings, [topic.name], follow=True) as reader:
-            assert some(reader, 1) == ["before"]
+            assert read_some_texts(reader, 1) == ["before"]
             for word in ("once", "twice"):
                 broker.restart()
                 eventually(lambda: topic.partitions == 2)
                 topic.write(0, word)
-                assert some(reader, 1) == [word]
+                assert read_some_texts(reader, 1) == [word]
             topic.delete()
             topic.make(2)
             topic.write(0, "again")
-            assert some(reader, 1) == ["again"]
+            assert read_some_texts(reader, 1) == ["again"]
 
 
 @contextmanager

@@ -9,14 +9,14 @@ import pytest
 from streaming.kafka.metadata import identify
 from streaming.kafka.topics import describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster]
 
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    return load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('topics')}.")
+    return load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('topics')}.")
 
 
 def test_topics_are_created_once_with_their_cleanup_policies(settings: Settings) -> None:
@@ -44,7 +44,7 @@ def test_ticks_topic_is_created_once_and_not_changed(settings: Settings) -> None
     assert identify(settings.kafka, [name]) == made
 
 
-def test_topics_command(settings: Settings) -> None:
+def test_topics_command_creates_topics_with_their_policies(settings: Settings) -> None:
     command = [sys.executable, "-m", "streaming", "topics", "--json", "--create"]
     command += ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)

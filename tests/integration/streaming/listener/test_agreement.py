@@ -10,31 +10,31 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.histories import check_algebra, holds
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.histories import check_algebra, partitions_after
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 #: Longer than a busy machine takes to restart a member, or delays its heartbeats.
-SESSION: dict[str, Any] = {"session_timeout_ms": 15_000}
-KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION}
+SESSION_OPTIONS: dict[str, Any] = {"session_timeout_ms": 15_000}
+KAFKA_PYTHON: dict[str, Any] = {"client": "kafka-python", **SESSION_OPTIONS}
 #: Client names and their options.
 CLIENTS: dict[str, dict[str, Any]] = {
-    "cooperative": COOPERATIVE | SESSION,
+    "cooperative": COOPERATIVE | SESSION_OPTIONS,
     "kafka-python-range": KAFKA_PYTHON | {"protocol": "eager"},
-    "eager": EAGER | SESSION,
+    "eager": EAGER | SESSION_OPTIONS,
     "kafka-python-cooperative": KAFKA_PYTHON | {"protocol": "cooperative"},
 }
 #: Clients with a callback in every generation; kafka-python has no callback in generations that it skips.
-CALLS_BACK = ("cooperative", "eager")
+CONFIGS_WITH_ALL_CALLBACKS = ("cooperative", "eager")
 #: A client that also has no callback in generations without a change, so that it reports these late or never.
-AT_REST = ("kafka-python-cooperative",)
+CONFIGS_WITH_MISSING_CALLBACKS = ("kafka-python-cooperative",)
 
 
 @pytest.fixture
 def settings(broker: Kafka) -> Settings:
-    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('reported_shares')}.")
+    made: Settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('reported_shares')}.")
     ensure_topics(made)
     return made
 
@@ -60,8 +60,8 @@ def settled(*members: Member) -> bool:
     return sum(counts) == 6 and (len({*counts}) == 1 or (len(last) == 1 and last.pop()[0] == "assigned"))
 
 
-def held(diff: Diff) -> dict[str, Share]:
-    return {name: share for name, share in holds(diff).items() if diff.members[name].present}
+def shares_by_client(diff: Diff) -> dict[str, Share]:
+    return {name: share for name, share in partitions_after(diff).items() if diff.members[name].present}
 
 
 def shown(diff: Diff) -> tuple[int | None, int, int, dict[str, MemberDiff], Share]:
@@ -73,7 +73,7 @@ def shown(diff: Diff) -> tuple[int | None, int, int, dict[str, MemberDiff], Shar
 def test_listener_and_offsets_topic_agree_on_every_round(
     broker: Kafka, written: str, settings: Settings, client: str
 ) -> None:
-    servers, group = broker.bootstrap_servers, unique(client)
+    servers, group = broker.bootstrap_servers, unique_name(client)
     options = listened(settings, **CLIENTS[client])
     with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: collecting.process is not None and ready(collecting))
@@ -83,7 +83,11 @@ def test_listener_and_offsets_topic_agree_on_every_round(
             def at_rest(*members: Member) -> None:
                 """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
                 eventually(lambda: settled(*members))
-                eventually(lambda: [monitor.holds(group) for monitor in monitors] == [reported_shares(*members)] * 2)
+                eventually(
+                    lambda: (
+                        [monitor.current_partitions(group) for monitor in monitors] == [reported_shares(*members)] * 2
+                    )
+                )
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -100,13 +104,15 @@ def test_listener_and_offsets_topic_agree_on_every_round(
                             at_rest(first, back, fourth)
                         at_rest(first, back)
                 at_rest(first)
-            eventually(lambda: (listener.holds(group), collector.holds(group)) == ({}, {}))
+            eventually(lambda: (listener.current_partitions(group), collector.current_partitions(group)) == ({}, {}))
             rounds = [[shown(diff) for diff in monitor.rounds(group)] for monitor in monitors]
-            if client in CALLS_BACK:
+            if client in CONFIGS_WITH_ALL_CALLBACKS:
                 assert rounds[0] == rounds[1]
-            elif client not in AT_REST:
-                seen = [{diff.generation: held(diff) for diff in monitor.rounds(group)} for monitor in monitors]
-                assert seen[1].items() <= seen[0].items()
+            elif client not in CONFIGS_WITH_MISSING_CALLBACKS:
+                rounds_by_monitor = [
+                    {diff.generation: shares_by_client(diff) for diff in monitor.rounds(group)} for monitor in monitors
+                ]
+                assert rounds_by_monitor[1].items() <= rounds_by_monitor[0].items()
             # If a static member rejoins too late, there are more generations.
             cause_kinds = {diff.cause.kind for diff in listener.rounds(group)}
             assert cause_kinds >= {"member.joined", "member.fenced", "member.left"}
@@ -114,7 +120,7 @@ def test_listener_and_offsets_topic_agree_on_every_round(
 
 @pytest.mark.full
 def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: str, settings: Settings) -> None:
-    servers, group = broker.bootstrap_servers, unique("modern")
+    servers, group = broker.bootstrap_servers, unique_name("modern")
     options = listened(settings, **CONSUMER)
     with CollectorProcess(servers, group) as collecting, LiveStream(settings) as listener:
         eventually(lambda: ready(collecting))
@@ -123,8 +129,8 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
             def at_rest(*members: Member) -> None:
                 """Wait until the callbacks, the listener's reports and the collector's snapshot agree."""
                 eventually(lambda: settled(*members))
-                eventually(lambda: collector.holds(group) == reported_shares(*members))
-                eventually(lambda: listener.holds(group) == reported_shares(*members))
+                eventually(lambda: collector.current_partitions(group) == reported_shares(*members))
+                eventually(lambda: listener.current_partitions(group) == reported_shares(*members))
 
             with Member(servers, group, "c1", [written], **options) as first:
                 at_rest(first)
@@ -134,7 +140,7 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
                         at_rest(first, second, third)
                     at_rest(first, second)
                 at_rest(first)
-            eventually(lambda: listener.holds(group) == {})
+            eventually(lambda: listener.current_partitions(group) == {})
             for diff in listener.rounds(group):
                 check_algebra(diff)
 
@@ -143,4 +149,4 @@ def ready(collecting: CollectorProcess) -> bool:
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": collecting.settings.kafka.bootstrap_servers})
-    return collecting.settings.topics.membership in admin.list_topics(timeout=PATIENCE).topics
+    return collecting.settings.topics.membership in admin.list_topics(timeout=TIMEOUT_SECONDS).topics

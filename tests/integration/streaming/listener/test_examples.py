@@ -14,7 +14,7 @@ from streaming.kafka.jars import fetch, java, kafka_coordinates
 from streaming.kafka.runtime import DEFAULT_VERSION
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import load
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "listener"
@@ -46,13 +46,15 @@ def command(name: str, folder: Path) -> list[str]:
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["confluent_consumer.py", "kafka_python_consumer.py", "ReportingListener.java"])
 def test_consumer_is_reported_until_it_leaves(broker: Kafka, written: str, name: str, tmp_path: Path) -> None:
-    servers, group = broker.bootstrap_servers, unique("example")
+    servers, group = broker.bootstrap_servers, unique_name("example")
     settings = load(bootstrap_servers=servers)
     ensure_topics(settings)
     with LiveStream(settings) as listener:
         with program(*command(name, tmp_path), servers, servers, group, written):
-            eventually(lambda: [*listener.holds(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60)
-        eventually(lambda: listener.holds(group) == {}, timeout=60)
+            eventually(
+                lambda: [*listener.current_partitions(group).values()] == [{written: [0, 1, 2, 3, 4, 5]}], timeout=60
+            )
+        eventually(lambda: listener.current_partitions(group) == {}, timeout=60)
         causes = [diff.cause.kind for diff in listener.rounds(group)]
         # kafka-python may join before it has the topic's metadata: the first generation then assigns nothing.
         assert [kind for kind in causes if kind != "group.observed"] == ["member.joined", "member.left"]

@@ -10,19 +10,19 @@ from streaming.listener import Listener
 from streaming.listener.listener import MAX_WAITING_EVENTS, Reporter, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
-from tests.support.kafka import PROPERTIES, Kafka, eventually, unique
+from tests.support.kafka import PROPERTIES, Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import Share
 
 
 def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written: str) -> None:
-    group = unique("away")
+    group = unique_name("away")
     with EmbeddedBroker(properties=PROPERTIES) as monitor:
         settings = load(bootstrap_servers=monitor.bootstrap_servers)
         ensure_topics(settings)
         listener = Listener(settings)
         outbox = listener._outbox
-        wrapped = listener.wrap(Consumer)
+        reporting_consumer = listener.wrap(Consumer)
         config = {
             "bootstrap.servers": broker.bootstrap_servers,
             "group.id": group,
@@ -43,10 +43,10 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             counts = [len(share[written]) for share in polled(*consumers).values()]
             return counts == [6 // len(consumers)] * len(consumers)
 
-        with LiveStream(settings) as following:
-            first, second = wrapped(config), wrapped(config)
+        with LiveStream(settings) as live_stream:
+            first, second = reporting_consumer(config), reporting_consumer(config)
             first.subscribe([written])
-            eventually(lambda: polled(first) == following.holds(group) and holding(first))
+            eventually(lambda: polled(first) == live_stream.current_partitions(group) and holding(first))
             monitor.kill()
             # Meanwhile another member joins and leaves, and there are more events than the outbox keeps.
             second.subscribe([written])
@@ -60,10 +60,10 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             eventually(lambda: holding(first))
             assert len(outbox._waiting) <= MAX_WAITING_EVENTS
             monitor.start()
-            eventually(lambda: polled(first) == following.holds(group))
+            eventually(lambda: polled(first) == live_stream.current_partitions(group))
             first.close()
-            eventually(lambda: following.holds(group) == {})
-            assert [diff.cause.kind for diff in following.rounds(group)][-1] == "member.left"
+            eventually(lambda: live_stream.current_partitions(group) == {})
+            assert [diff.cause.kind for diff in live_stream.rounds(group)][-1] == "member.left"
         listener.close(5)
 
 

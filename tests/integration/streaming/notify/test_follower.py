@@ -18,14 +18,14 @@ from streaming.records.episodes import Incident, key
 from streaming.settings.config import Settings, load
 from streaming.settings.notify import NotifyTarget
 from tests.support.incidents import incident
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.receiver import Receiver, receiver
 
 pytestmark = pytest.mark.broker
 
 
-def settings_for(broker: Kafka, url: str) -> Settings:
-    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique('notify')}.")
+def notify_settings(broker: Kafka, url: str) -> Settings:
+    settings = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('notify')}.")
     settings.notify = [NotifyTarget(name="ops", type="webhook", url=url, allow_private=True)]
     ensure_topics(settings, settings.topics.made)
     return settings
@@ -56,19 +56,19 @@ def accepted(received: Receiver, *ids: str) -> None:
     eventually(lambda: sorted(received.ids()) == sorted(ids))
 
 
-def first_start(settings: Settings, received: Receiver) -> None:
+def check_first_start(settings: Settings, received: Receiver) -> None:
     """Start the sender of notifications without committed offsets; assert that it begins at the ends of the topics."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0
 
-        def is_followed() -> bool:
+        def has_received_next() -> bool:
             nonlocal number
             number += 1
             write(settings, incident("ready", number))
             return bool(received.accepted)
 
-        eventually(is_followed, every=0.5)
+        eventually(has_received_next, every=0.5)
         eventually(lambda: f"ready/incident/{number}/1/open" in received.ids())
     assert not any(ce_id.startswith("old/") for ce_id in received.ids())
     received.accepted.clear()
@@ -76,8 +76,8 @@ def first_start(settings: Settings, received: Receiver) -> None:
 
 def test_no_notification_is_lost_while_the_receiver_is_down(broker: Kafka) -> None:
     with receiver() as received:
-        settings = settings_for(broker, received.url)
-        first_start(settings, received)
+        settings = notify_settings(broker, received.url)
+        check_first_start(settings, received)
         received.down.set()
         opened = [incident("g"), incident("h")]
         closed = [incident("g", closed_at=200), msgspec.structs.replace(incident("h"), updated_at=150)]
@@ -100,8 +100,8 @@ def test_no_notification_is_lost_while_the_receiver_is_down(broker: Kafka) -> No
 @pytest.mark.timeout(600)
 def test_a_receiver_down_for_five_minutes_misses_nothing(broker: Kafka) -> None:
     with receiver() as received:
-        settings = settings_for(broker, received.url)
-        first_start(settings, received)
+        settings = notify_settings(broker, received.url)
+        check_first_start(settings, received)
         received.down.set()
         begin = time.monotonic()
         with notifying(settings):

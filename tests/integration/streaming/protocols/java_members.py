@@ -11,7 +11,7 @@ from subprocess import DEVNULL
 from typing import IO, Any, Final, NamedTuple, Self
 
 from streaming.kafka.jars import fetch
-from tests.oracle.driver import JAVA, compiled, jvm
+from tests.oracle.driver import JAVA, compile_java, jvm
 from tests.oracle.jars import classpath
 from tests.support.members import Share
 from tests.support.wait import eventually
@@ -51,7 +51,7 @@ class JavaMembers:
     def __init__(self, on_change: Callable[[Share], object] = lambda _: None, log: Path | None = None) -> None:
         self._on_change = on_change
         jars = classpath("current")
-        classes, options = [str(compiled("members", _SOURCES, jars)), jars], ["-Xmx512m"]
+        classes, options = [str(compile_java("members", _SOURCES, jars)), jars], ["-Xmx512m"]
         with ExitStack() as stack:
             errors: IO[bytes] | int = DEVNULL if log is None else stack.enter_context(log.open("wb"))
             if log is not None:
@@ -93,7 +93,7 @@ class JavaMembers:
     def subscribe(self, name: str, topics: list[str]) -> None:
         self._command(do="subscribe", name=name, topics=topics)
 
-    def stall(self, name: str, ms: int) -> None:
+    def pause_polling(self, name: str, ms: int) -> None:
         """Stop the consumer from polling for this long."""
         self._command(do="stall", name=name, ms=ms)
 

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.integration.streaming.protocols.real_groups import Group
-from tests.support.kafka import unique
+from tests.support.kafka import unique_name
 
 #: Possible cases: protocol, assignor, static members, clients. "both" means classic and consumer members.
 KINDS = (
@@ -31,8 +31,8 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
     random = Random(seed)
     both = protocol == "both"
     protocol = "consumer" if both else protocol
-    led = protocol != "consumer" or both
-    topics = {unique("play"): random.randint(1, 7) for _ in range(random.randint(1, 2))}
+    has_leader = protocol != "consumer" or both
+    topics = {unique_name("play"): random.randint(1, 7) for _ in range(random.randint(1, 2))}
     names = [f"m{number}" for number in range(1, 5)]
     # The first member is a Java client that stays, so that the leader runs Kafka's own assignor.
     clients = {name: "java" if number == 0 else client for number, name in enumerate(names)}
@@ -52,7 +52,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
     def join(name: str) -> None:
         # A classic leader that lacks metadata of other members' topics fetches it first, possibly too late.
-        live[name] = sorted(topics) if name == names[0] and led else chosen()
+        live[name] = sorted(topics) if name == names[0] and has_leader else chosen()
         more = {"instance_id": f"i-{name}"} if static else {}
         if both:
             more["group_protocol"] = "classic" if len(live) < 2 else random.choice(("classic", "consumer"))
@@ -66,7 +66,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
         kinds = ["join"] * bool(away) + ["leave", "crash", *["bounce"] * (3 if both else 1)] * bool(others)
         if client == "java":
             # A classic leader that adds topics fetches metadata first, possibly too late.
-            kinds += ["subscribe"] * (not led or bool(others)) + ["partitions"]
+            kinds += ["subscribe"] * (not has_leader or bool(others)) + ["partitions"]
         kind = random.choice(kinds)
         if kind == "join":
             join(random.choice(away))
@@ -82,7 +82,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
             topics[name] += random.randint(1, 2)
             add_event(partitions={name: topics[name]})
         else:
-            name = random.choice(others if led else list(live))
+            name = random.choice(others if has_leader else list(live))
             subscriptions = [
                 names
                 for names in (sorted(topics), sorted(topics)[:1], sorted(topics)[1:])
@@ -92,13 +92,13 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
                 live[name] = random.choice(subscriptions)
                 add_event(subscribe=name, topics=live[name])
     return Group(protocol, assignor, clients), {
-        "topics": _at_first(topics, events),
+        "topics": _initial_counts(topics, events),
         "session_timeout_ms": 6000,
         "events": events,
     }
 
 
-def _at_first(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
+def _initial_counts(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
     """Return the partition counts of the topics before any event increased them."""
     first = dict(topics)
     for name in topics:

@@ -6,7 +6,7 @@ from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.scenario import ScenarioEvent
 from streaming.simulation.what_if import GroupChange, apply_change, outlook
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.integration.streaming.protocols.real_groups import Play
+from tests.integration.streaming.protocols.real_groups import BrokerScenario
 from tests.support.members import Share
 from tests.support.wait import eventually
 
@@ -19,15 +19,15 @@ class Predictions:
         open: number of events without a prediction, or with a prediction that is marked as uncertain.
     """
 
-    def __init__(self, collector: CollectorProcess, play: Play) -> None:
+    def __init__(self, collector: CollectorProcess, play: BrokerScenario) -> None:
         self._collector = collector
         self._play = play
-        self._wanted: dict[str, Share] | None = None
+        self._expected_shares: dict[str, Share] | None = None
         self.kept = self.open = 0
 
     def before(self, event: ScenarioEvent) -> None:
         """Predict the result of the event if ``what-if`` supports this kind of change."""
-        self._wanted = None
+        self._expected_shares = None
         changes = self._changes(event)
         if changes is None:
             self.open += 1
@@ -36,25 +36,25 @@ class Predictions:
         change = apply_change(group, changes)
         own = change.own
         assert own is not None
-        came = [member for member in change.after.members if member.member_id in change.new]
-        like = all(sorted(member.topics) == sorted(event.topics or ()) for member in came)
+        new_members = [member for member in change.after.members if member.member_id in change.new]
+        has_same_topics = all(sorted(member.topics) == sorted(event.topics or ()) for member in new_members)
         result = outlook(change, own)
-        if result.inexact or group.unknown or not like:
+        if result.inexact or group.unknown or not has_same_topics:
             self.open += 1
             return
         names = {
             member.member_id: (member.names.group_instance_id or member.names.client_id or "").removeprefix("i-")
             for member in change.after.members
         }
-        self._wanted = {
+        self._expected_shares = {
             names[member]: {topic: list(share[topic]) for topic in sorted(share) if share[topic]}
             for member, share in result.assignment.items()
         }
 
     def after(self, event: ScenarioEvent) -> None:
         """Assert that the prediction equals the group's assignment; the group has settled after the event."""
-        if self._wanted is not None:
-            assert self._play.log.newest == self._wanted, f"{event} of {self._play.group}"
+        if self._expected_shares is not None:
+            assert self._play.log.newest == self._expected_shares, f"{event} of {self._play.group}"
             self.kept += 1
 
     def _changes(self, event: ScenarioEvent) -> GroupChange | None:
@@ -81,10 +81,10 @@ class Predictions:
         if not events:
             return None
         group = log.group(None)
-        reached = group.number == self._play.real()[-1][0] and len(group.members) == len(self._play.live)
+        has_reached_the_end = group.number == self._play.real()[-1][0] and len(group.members) == len(self._play.live)
         is_complete = all(
             topic in group.topics and group.topics[topic].partitions == self._play.counts[topic]
             for topics in self._play.live.values()
             for topic in topics
         )
-        return group if reached and is_complete else None
+        return group if has_reached_the_end and is_complete else None

@@ -21,7 +21,7 @@ from streaming.simulation.parse import parse_scenario as parse
 from streaming.simulation.scenario import Scenario, ScenarioEvent
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.real_log import Log, topic_ids
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, unique_name
 from tests.support.members import Member, Share
 from tests.support.wait import eventually
 
@@ -41,7 +41,7 @@ class Group:
     clients: Mapping[str, str]  # name → java, confluent, kafka-python
 
 
-class Watcher(Protocol):
+class ScenarioObserver(Protocol):
     """An observer that is called before and after each event of a scenario."""
 
     def before(self, event: ScenarioEvent) -> None:
@@ -51,18 +51,18 @@ class Watcher(Protocol):
         """Called after an event, once the group is stable again."""
 
 
-class Play:
+class BrokerScenario:
     """One scenario, run with real consumers on a broker."""
 
     def __init__(self, kafka: Kafka, java: JavaMembers, group: Group, document: dict[str, Any]) -> None:
         self.kafka, self.java, self.group = kafka, java, group
-        self.group_id = unique(f"play-{group.protocol}")
+        self.group_id = unique_name(f"play-{group.protocol}")
         self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         self.scenario = self._topics(parse(document))
         self.counts = {name: topic.partitions for name, topic in self.scenario.topics.items()}
         self.live: dict[str, tuple[str, ...]] = {}
         self.instances: dict[str, str] = {}
-        self.speaks: dict[str, str] = {}
+        self.group_protocols: dict[str, str] = {}
         self.starts: Counter[str] = Counter()
         self.python: dict[str, Member] = {}
         self.log = self._follow()
@@ -84,7 +84,7 @@ class Play:
         return Consumer(
             {
                 "bootstrap.servers": self.kafka.bootstrap_servers,
-                "group.id": unique("reader"),
+                "group.id": unique_name("reader"),
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 20,
@@ -119,15 +119,15 @@ class Play:
 
     # Methods that apply an event.
 
-    def run(self, *watchers: Watcher) -> None:
+    def run(self, *watchers: ScenarioObserver) -> None:
         """Apply every event of the scenario, each after the group has settled."""
-        for happening in self.scenario.events:
+        for scenario_event in self.scenario.events:
             for watcher in watchers:
-                watcher.before(happening)
-            getattr(self, f"_{happening.kind}")(happening)
-            self.settle(str(happening))
+                watcher.before(scenario_event)
+            getattr(self, f"_{scenario_event.kind}")(scenario_event)
+            self.settle(str(scenario_event))
             for watcher in watchers:
-                watcher.after(happening)
+                watcher.after(scenario_event)
 
     def _join(self, event: ScenarioEvent) -> None:
         topics = event.topics or tuple(self.scenario.topics)
@@ -136,7 +136,7 @@ class Play:
         self.live[event.member] = topics
         self.starts[event.member] += 1
         usual = "consumer" if self.group.protocol == "consumer" else "classic"
-        self.speaks[event.member] = event.group_protocol or self.speaks.get(event.member, usual)
+        self.group_protocols[event.member] = event.group_protocol or self.group_protocols.get(event.member, usual)
         if self.group.clients[event.member] == "java":
             self.java.start(event.member, self._java_config(event.member), list(topics))
         else:
@@ -164,7 +164,7 @@ class Play:
         }
         if name in self.instances:
             config["group.instance.id"] = self.instances[name]
-        if self.speaks[name] == "consumer":
+        if self.group_protocols[name] == "consumer":
             config |= {"group.protocol": "consumer", "group.remote.assignor": self.group.assignor}
         else:
             config |= {
@@ -212,18 +212,18 @@ class Play:
     def settle(self, what: str) -> None:
         """Wait until all members have joined, every partition has one consumer, and the assignment is stable."""
         try:
-            eventually(self._settled, timeout=120, every=0.05)
+            eventually(self._is_settled, timeout=120, every=0.05)
         except AssertionError as error:
             raise AssertionError(f"{self.group} after {what}: {self._state()}") from error
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         assert not self.java.failures, self.java.failures
         self.log.read()
         if monotonic() < self.log.last + QUIET_SECONDS:
             return False
         if any(len(self.log.ids.get(name, ())) < self.starts[name] for name in self.live):
             return False  # a static member that rejoins may change only its member id
-        if any(self.speaks[name] == "consumer" for name in self.live):
+        if any(self.group_protocols[name] == "consumer" for name in self.live):
             self.log.complete()
             seen = self.log.seen
             if seen is None or seen.state != "Stable" or len(seen.members) != len(self.live):

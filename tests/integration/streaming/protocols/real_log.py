@@ -79,7 +79,9 @@ class Log:
         number = self.seen.generation
         # A consumer group that is converted to a classic one writes its last epoch again.
         if number is not None and number not in self._epochs:
-            self.generations[number] = {str(member.client_id): _share(member.assigned) for member in self.seen.members}
+            self.generations[number] = {
+                str(member.client_id): _sorted_share(member.assigned) for member in self.seen.members
+            }
         if isinstance(record, GroupPart) and record.part == "target_epoch":
             self.complete()
 
@@ -89,7 +91,7 @@ class Log:
         if self.seen is not None and group is not None and group.target_epoch:
             self._epochs.add(group.target_epoch)
             self.generations[group.target_epoch] = {
-                str(member.client_id): _share(member.target)
+                str(member.client_id): _sorted_share(member.target)
                 for member in self.seen.members
                 if member.target is not None
             }
@@ -99,5 +101,5 @@ class Log:
         return self.generations[max(self.generations)] if self.generations else {}
 
 
-def _share(partitions: Partitions) -> Share:
+def _sorted_share(partitions: Partitions) -> Share:
     return {topic: sorted(numbers) for topic, numbers in sorted(partitions.items()) if numbers}

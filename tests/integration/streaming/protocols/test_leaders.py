@@ -17,7 +17,7 @@ from streaming.records.diffs import Diff, Expected
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.background import run_in_background
 from tests.support.histories import diffs, play
-from tests.support.kafka import Kafka, unique
+from tests.support.kafka import Kafka, unique_name
 from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker]
@@ -33,7 +33,10 @@ class ReversedRange(RangePartitionAssignor):
     def assign(cls, cluster: Any, members: Any) -> Any:
         assignment = super().assign(cluster, members)
         ids = sorted(assignment)
-        return {member_id: assignment[swapped_id] for member_id, swapped_id in zip(ids, reversed(ids), strict=True)}
+        return {
+            member_id: assignment[other_member_id]
+            for member_id, other_member_id in zip(ids, reversed(ids), strict=True)
+        }
 
 
 class RenamedAssignor(ReversedRange):
@@ -43,7 +46,7 @@ class RenamedAssignor(ReversedRange):
 
 
 @contextmanager
-def consuming(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
+def run_consumer(servers: str, group: str, name: str, assignor: type[RangePartitionAssignor]) -> Iterator[None]:
     """Run a kafka-python consumer that polls in a thread until the end of the block."""
 
     def run(stop: threading.Event) -> None:
@@ -65,23 +68,23 @@ def consuming(servers: str, group: str, name: str, assignor: type[RangePartition
 
 def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
     """Return the diff of the round in which the group has two members and its leader uses this assignor."""
-    group = unique(f"led-{assignor.name}")
+    group = unique_name(f"led-{assignor.name}")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(group, PARTITIONS, 1)])[group].result(30)
 
-    def seen() -> Diff | None:
+    def last_diff() -> Diff | None:
         rounds = diffs(play(collector.events(group))[1])
         return next((diff for diff in rounds if sum(bool(m.present) for m in diff.members.values()) == 2), None)
 
     with CollectorProcess(broker.bootstrap_servers, group) as collector, ExitStack() as members:
-        members.enter_context(consuming(broker.bootstrap_servers, group, "one", assignor))
+        members.enter_context(run_consumer(broker.bootstrap_servers, group, "one", assignor))
         eventually(lambda: diffs(play(collector.events(group))[1]))
-        members.enter_context(consuming(broker.bootstrap_servers, group, "two", assignor))
-        diff: Diff = eventually(seen)
+        members.enter_context(run_consumer(broker.bootstrap_servers, group, "two", assignor))
+        diff: Diff = eventually(last_diff)
         return diff
 
 
-def test_even_shares_by_another_rule_are_a_tie(broker: Kafka) -> None:
+def test_even_shares_by_another_rule_have_the_verdict_tie(broker: Kafka) -> None:
     why = "distributed evenly by another client's rule for range, not Java's"
     assert last(broker, ReversedRange).expected == Expected(verdict="tie", why=why)
 

@@ -21,14 +21,14 @@ from tests.integration.streaming.collect.collector_process import CollectorProce
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.integration.streaming.protocols.play_cases import KINDS, case
 from tests.integration.streaming.protocols.predictions import Predictions
-from tests.integration.streaming.protocols.real_groups import Group, Play
+from tests.integration.streaming.protocols.real_groups import BrokerScenario, Group
 from tests.support.histories import diffs
 from tests.support.histories import play as play_events
 from tests.support.kafka import Kafka
 from tests.support.wait import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.cluster, pytest.mark.long]
-_DEFAULT = 4
+_DEFAULT_GROUP_COUNT = 4
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +40,7 @@ def java() -> Iterator[JavaMembers]:
 
 def _seeds() -> range:
     first = int(os.environ.get("PLAYS_FROM") or 0)
-    return range(first, first + int(os.environ.get("PLAYS") or _DEFAULT))
+    return range(first, first + int(os.environ.get("PLAYS") or _DEFAULT_GROUP_COUNT))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_machine_computes_the_rounds_of_a_real_group(
 def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
     """Run a seed's scenario; return false, except on the ``last`` try, if a late SyncGroup added a round."""
     group, document = case(seed)
-    play = Play(broker, java, group, document)
+    play = BrokerScenario(broker, java, group, document)
     try:
         predictions = Predictions(collector, play)
         play.run(predictions)

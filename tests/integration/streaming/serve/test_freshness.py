@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.command import Running
+from tests.support.command import RunningCommand
 from tests.support.histories import Group
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.serving import Serve
-from tests.support.wait import PATIENCE
+from tests.support.wait import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.broker
 
@@ -28,13 +28,13 @@ class Cluster:
     """One `serve` process, one `watch` process, and two collectors, on the same cluster."""
 
     def __init__(self, servers: str, folder: Path) -> None:
-        self.serve = Serve(servers, f"{unique('fresh')}.", folder)
+        self.serve = Serve(servers, f"{unique_name('fresh')}.", folder)
         self.prefix = self.serve.settings.topics.prefix
         common = ("--bootstrap-servers", servers, "--topic-prefix", self.prefix)
-        self.watch = Running("watch", *common, log=folder / "watch.log")
-        group = ("--include-group", unique("nobody"))
-        self.offsets = Running("collect", *common, *group, log=folder / "offsets.log")
-        self.polling = Running("collect", *common, *group, "--by", "polling", log=folder / "polling.log")
+        self.watch = RunningCommand("watch", *common, log=folder / "watch.log")
+        group = ("--include-group", unique_name("nobody"))
+        self.offsets = RunningCommand("collect", *common, *group, log=folder / "offsets.log")
+        self.polling = RunningCommand("collect", *common, *group, "--by", "polling", log=folder / "polling.log")
         self.polling.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "poller"}
 
     def statuses(self, group: str) -> dict[str, str | None]:
@@ -60,7 +60,7 @@ class Cluster:
     def await_status(self, group: str, kind: str | None) -> None:
         """Wait until all interfaces show this status; for a stopped component within the documented time."""
         wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
-        eventually(lambda: self.statuses(group) == wanted, timeout=REPORT_SECONDS if kind else PATIENCE)
+        eventually(lambda: self.statuses(group) == wanted, timeout=REPORT_SECONDS if kind else TIMEOUT_SECONDS)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def cluster(broker: Kafka, tmp_path: Path) -> Iterator[Cluster]:
 
 def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     offsets, polling = "rebalance-monitor-collector", "poller"
-    cluster.serve.start_with(Group("orders", {"t": 6}, 1).diffs(5))
+    cluster.serve.start_with_diffs(Group("orders", {"t": 6}, 1).diffs(5))
     assert cluster.statuses("orders") == dict.fromkeys(("ready", "groups", "group", "metrics"))
     assert cluster.states() == {}  # no status is reported for components that never ran
     cluster.watch.start()
@@ -104,7 +104,7 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
     cluster.serve.stop()
     cluster.serve.start()
     cluster.await_status("orders", "collector-stopped")  # also for a client that connects later
-    forgotten(cluster)
+    delete_heartbeats(cluster)
     cluster.await_status("orders", None)
     eventually(lambda: cluster.states() == {offsets: "alive"})
     assert cluster.offsets.stop() == 0
@@ -112,9 +112,9 @@ def test_every_interface_reports_a_stopped_collector(cluster: Cluster) -> None:
         assert "Traceback" not in part.output()
 
 
-def forgotten(cluster: Cluster) -> None:
+def delete_heartbeats(cluster: Cluster) -> None:
     """Delete the heartbeat topic with all components' heartbeats; the next heartbeat creates the topic again."""
     kafka = cluster.serve.settings.kafka
     topic = cluster.serve.settings.topics.signs
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})  # keep it until the response
-    admin.delete_topics([topic])[topic].result(PATIENCE)
+    admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)

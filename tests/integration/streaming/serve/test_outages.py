@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.integration.streaming.serve.test_serve import ids, made
-from tests.support.kafka import PROPERTIES, eventually, unique
+from tests.support.kafka import PROPERTIES, eventually, unique_name
 from tests.support.serving import Follower, Publisher, Serve
 
 pytestmark = pytest.mark.broker
@@ -28,7 +28,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBro
 
 @pytest.fixture
 def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Serve]:
-    with Serve(own_broker.bootstrap_servers, f"{unique('outage')}.", tmp_path) as serve:
+    with Serve(own_broker.bootstrap_servers, f"{unique_name('outage')}.", tmp_path) as serve:
         yield serve
 
 
@@ -55,7 +55,7 @@ def both(serve: Serve) -> tuple[str, str]:
 
 def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
     before = made(2, 10)
-    serve.start_with(before)
+    serve.start_with_diffs(before)
     follower = Follower(serve.port)
     eventually(lambda: len(serve.ids()) == 20)
     delete(serve, *both(serve))
@@ -70,7 +70,7 @@ def test_recreated_topics_are_read_from_their_start(serve: Serve) -> None:
 
 def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_broker: EmbeddedBroker) -> None:
     before = made(2, 10)
-    serve.start_with(before)
+    serve.start_with_diffs(before)
     own_broker.kill()
     away = time.time()
     eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
@@ -84,7 +84,7 @@ def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_bro
 
 
 def test_hanging_broker_is_reported(serve: Serve, own_broker: EmbeddedBroker) -> None:
-    serve.start_with(made(1, 3))
+    serve.start_with_diffs(made(1, 3))
     assert own_broker.pid is not None
     os.kill(own_broker.pid, signal.SIGSTOP)
     try:
@@ -108,7 +108,7 @@ def test_partitions_that_are_added_are_read(serve: Serve) -> None:
 
 
 def test_second_server_on_a_history_is_rejected_in_one_line(serve: Serve, tmp_path: Path) -> None:
-    serve.start_with(made(1, 3))
+    serve.start_with_diffs(made(1, 3))
     second_server = Serve(serve.settings.kafka.bootstrap_servers, serve.settings.topics.prefix, tmp_path)
     second_server.log = tmp_path / "other.log"
     with second_server:
@@ -134,7 +134,7 @@ def test_file_of_another_program_is_kept_and_serve_exits_2(serve: Serve, tmp_pat
 
 def test_removed_history_exits_3_and_is_rebuilt(serve: Serve, tmp_path: Path) -> None:
     wanted = made(2, 10)
-    serve.start_with(wanted)
+    serve.start_with_diffs(wanted)
     (tmp_path / "history.sqlite").unlink()
     assert serve.process is not None
     assert serve.process.wait(20) == 3
@@ -165,7 +165,7 @@ def test_serve_exits_3_for_another_cluster_at_the_same_address(tmp_path: Path) -
         port = first.port
         with Serve(first.bootstrap_servers, "", tmp_path) as serve:
             wanted = made(1, 3)
-            serve.start_with(wanted)
+            serve.start_with_diffs(wanted)
             first.kill()
             eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
             with EmbeddedBroker(port=port, properties=PROPERTIES):

@@ -12,22 +12,22 @@ import pytest
 from streaming.records.diffs import Diff
 from tests.support.feed import diff_id
 from tests.support.histories import Group
-from tests.support.kafka import Kafka, eventually, unique
+from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.serving import Follower, Publisher, Serve
 
 pytestmark = pytest.mark.broker
 
-KILLS = int(os.environ.get("SERVE_KILLS", "4"))
+KILL_COUNT = int(os.environ.get("SERVE_KILLS", "4"))
 
 
 @pytest.fixture
 def serve(broker: Kafka, tmp_path: Path):
-    with Serve(broker.bootstrap_servers, f"{unique('feed')}.", tmp_path) as serve:
+    with Serve(broker.bootstrap_servers, f"{unique_name('feed')}.", tmp_path) as serve:
         yield serve
 
 
-def made(groups: int, each: int) -> list[Diff]:
-    group_diffs = [Group(f"g{index}", {"t": 8}, index).diffs(each) for index in range(groups)]
+def made(groups: int, rounds_per_group: int) -> list[Diff]:
+    group_diffs = [Group(f"g{index}", {"t": 8}, index).diffs(rounds_per_group) for index in range(groups)]
     return [diff for turn in zip(*group_diffs, strict=True) for diff in turn]
 
 
@@ -38,19 +38,19 @@ def ids(rounds: list[Diff]) -> list[str]:
 def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
     seed = random.randrange(2**32)
     sys.stdout.write(f"seed {seed}\n")
-    chooser = random.Random(seed)
-    wanted = made(20, 15 * KILLS)
+    rng = random.Random(seed)
+    wanted = made(20, 15 * KILL_COUNT)
     publisher = Publisher(serve)
     serve.start()
     follower = Follower(serve.port)
     eventually(lambda: follower.snapshots == 1)
-    step = len(wanted) // (KILLS + 1)
+    step = len(wanted) // (KILL_COUNT + 1)
     for index in range(0, len(wanted), step):
         publisher.put(wanted[index : index + step])
-        if index // step < KILLS:
-            time.sleep(chooser.uniform(0, 0.4))  # the server is killed at a random moment
+        if index // step < KILL_COUNT:
+            time.sleep(rng.uniform(0, 0.4))  # the server is killed at a random moment
             serve.stop(signal.SIGKILL)
-            serve.start(wait=chooser.random() < 0.7)
+            serve.start(wait=rng.random() < 0.7)
     eventually(lambda: len(follower.ids) >= len(wanted), timeout=60)
     assert sorted(follower.ids) == ids(wanted)
     assert (follower.snapshots, follower.resets) == (1, 0)
@@ -62,7 +62,7 @@ def test_random_kills_lose_and_repeat_no_diff(serve: Serve) -> None:
 
 def test_lost_history_is_rebuilt_and_clients_are_reset(serve: Serve, tmp_path: Path) -> None:
     wanted = made(4, 20)
-    serve.start_with(wanted)
+    serve.start_with_diffs(wanted)
     follower = Follower(serve.port)
     eventually(lambda: follower.snapshots == 1)
     assert serve.stop() == 0
@@ -95,7 +95,7 @@ def test_recreated_topic_is_read_from_its_start(serve: Serve) -> None:
     admin.delete_topics([publisher.topic])[publisher.topic].result(20)
     eventually(lambda: publisher.topic not in admin.list_topics(timeout=10).topics)
     later = made(2, 30)  # more records than before, so that the old offsets exist
-    serve.start_with(later)
+    serve.start_with_diffs(later)
     eventually(lambda: sorted(serve.ids()) == ids(later))
 
 

@@ -22,7 +22,7 @@ from streaming.simulation.live_group import MembershipLog
 from streaming.simulation.parse import parse_scenario
 from tests.integration.streaming.protocols.java_members import JavaMembers, MemberCallback
 from tests.integration.streaming.protocols.real_log import Log, topic_ids
-from tests.support.kafka import PROPERTIES, Kafka, unique
+from tests.support.kafka import PROPERTIES, Kafka, unique_name
 from tests.support.members import Share
 from tests.support.wait import eventually
 
@@ -41,9 +41,9 @@ class Restart:
     kind: str  # eager, cooperative, static, consumer
     down_ms: int
     between_ms: int
-    restarted: int = MEMBERS
+    restarted_members: int = MEMBERS
     heartbeat_ms: int = 3000
-    group: str = field(default_factory=lambda: unique("restart"))
+    group: str = field(default_factory=lambda: unique_name("restart"))
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +54,7 @@ class Restart:
     def events(self) -> list[dict[str, Any]]:
         """Return the restarts as events in a scenario's format."""
         return rolling_restart(
-            self.names[: self.restarted], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
+            self.names[: self.restarted_members], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
 
     def config(self, servers: str, name: str) -> dict[str, object]:
@@ -103,13 +103,13 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     for restart in restarts:
         for name in restart.names:
             java.start(name, restart.config(kafka.bootstrap_servers, name), [restart.group])
-    _rest(java, restarts)
+    _await_rest(java, restarts)
     before = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     starts = {name: dict(java.owned[name] or {}) for restart in restarts for name in restart.names}
     forecasts = [_forecast(restart, before[restart.group], ids) for restart in restarts]
     since = len(java.callbacks)
     _restart(kafka, java, restarts)
-    _rest(java, restarts)
+    _await_rest(java, restarts)
     callbacks = java.callbacks[since:]
     after = {restart.group: _log(kafka, restart.group, ids) for restart in restarts}
     for restart in restarts:
@@ -120,28 +120,30 @@ def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[t
     return [
         (
             expected,
-            _outcome_of(restart, starts, callbacks, *_rounds(before[restart.group], after[restart.group], callbacks)),
+            _restart_outcome(
+                restart, starts, callbacks, *_rounds(before[restart.group], after[restart.group], callbacks)
+            ),
         )
         for restart, expected in zip(restarts, forecasts, strict=True)
     ]
 
 
-def _rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
+def _await_rest(java: JavaMembers, restarts: Sequence[Restart]) -> None:
     """Wait until every group consumes all partitions of its topic and has had no new record for a while."""
 
-    def spread(restart: Restart) -> bool:
+    def owns_every_partition(restart: Restart) -> bool:
         owned = [java.owned[name] or {} for name in restart.names]
         return all(owned) and sorted(p for share in owned for p in share.get(restart.group, [])) == list(
             range(PARTITIONS)
         )
 
-    seen, since = len(java.callbacks), monotonic()
+    callback_count, since = len(java.callbacks), monotonic()
 
     def quiet() -> bool:
-        nonlocal seen, since
+        nonlocal callback_count, since
         assert not java.failures, java.failures
-        if len(java.callbacks) != seen or not all(spread(restart) for restart in restarts):
-            seen, since = len(java.callbacks), monotonic()
+        if len(java.callbacks) != callback_count or not all(owns_every_partition(restart) for restart in restarts):
+            callback_count, since = len(java.callbacks), monotonic()
         return monotonic() - since > _QUIET_SECONDS
 
     eventually(quiet)
@@ -152,7 +154,7 @@ def _log(kafka: Kafka, group: str, ids: Mapping[str, str]) -> Log:
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": unique("reader"),
+            "group.id": unique_name("reader"),
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 20,
         }
@@ -230,26 +232,26 @@ def _rounds(before: Log, after: Log, callbacks: Sequence[MemberCallback]) -> tup
         generation_counts = Counter(name for number in since for name in after.generations[number])
         return len(since), sum((generation_counts - received).values())
     return sum(
-        1 + _moves_between_members(after.generations[earlier], after.generations[number])
-        for earlier, number in pairwise(numbers)
+        1 + _moves_between_members(after.generations[previous_number], after.generations[number])
+        for previous_number, number in pairwise(numbers)
         if number > last
     ), 0
 
 
 def _moves_between_members(before: Mapping[str, Share], after: Mapping[str, Share]) -> bool:
-    owner = {partition: name for name, share in before.items() for partition in _each(share)}
+    owner = {partition: name for name, share in before.items() for partition in _topic_partitions(share)}
     return any(
         owner.get(partition, name) != name and owner[partition] in after
         for name, share in after.items()
-        for partition in _each(share)
+        for partition in _topic_partitions(share)
     )
 
 
-def _each(share: Share) -> Iterator[tuple[str, int]]:
+def _topic_partitions(share: Share) -> Iterator[tuple[str, int]]:
     return ((topic, partition) for topic, partitions in share.items() for partition in partitions)
 
 
-def _outcome_of(
+def _restart_outcome(
     restart: Restart,
     starts: Mapping[str, Share],
     callbacks: Sequence[MemberCallback],

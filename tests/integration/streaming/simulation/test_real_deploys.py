@@ -28,25 +28,25 @@ def java() -> Iterator[JavaMembers]:
         yield members
 
 
-def near(forecast: Outcome, happened: Outcome) -> bool:
-    return abs(happened.worst_ms - forecast.worst_ms) <= max(forecast.worst_ms / 4, 1000)
+def is_near_forecast(forecast: Outcome, measured_outcome: Outcome) -> bool:
+    return abs(measured_outcome.worst_ms - forecast.worst_ms) <= max(forecast.worst_ms / 4, 1000)
 
 
-def total_error(forecast: Outcome, happened: Outcome) -> float:
+def total_error(forecast: Outcome, measured_outcome: Outcome) -> float:
     """Return the relative error of the forecast total downtime (the sum over all partitions)."""
-    return happened.total_ms / forecast.total_ms - 1
+    return measured_outcome.total_ms / forecast.total_ms - 1
 
 
-def matches_forecast(forecast: Outcome, happened: Outcome) -> bool:
-    longer = happened.rounds - forecast.rounds
-    return happened.moved == forecast.moved and 0 <= longer <= happened.undelivered_rounds
+def matches_forecast(forecast: Outcome, measured_outcome: Outcome) -> bool:
+    additional_rounds = measured_outcome.rounds - forecast.rounds
+    return measured_outcome.moved == forecast.moved and 0 <= additional_rounds <= measured_outcome.undelivered_rounds
 
 
-def batches() -> list[list[Restart]]:
+def run_restart_batches() -> list[list[Restart]]:
     """Return batches of groups that restart at once: two members of each group or, with ``RESTARTS``, all six."""
     runs = int(os.environ.get("RESTARTS") or 0)
     if not runs:
-        return [[Restart(kind, 4000, 7000, restarted=2, heartbeat_ms=1000) for kind in KINDS]]
+        return [[Restart(kind, 4000, 7000, restarted_members=2, heartbeat_ms=1000) for kind in KINDS]]
     random = Random(19)
     made = [
         Restart(KINDS[number % len(KINDS)], random.randrange(7000, 9000), random.randrange(11_000, 13_000))
@@ -59,14 +59,17 @@ def batches() -> list[list[Restart]]:
 def test_rolling_restarts_match_their_forecasts(broker: Kafka, java: JavaMembers) -> None:
     """One restart in ten may differ by more than a quarter from its forecast: a busy machine delays heartbeats."""
     outcomes: list[tuple[Restart, Outcome, Outcome]] = []
-    for restarts in batches():
-        for restart, (forecast, happened) in zip(restarts, play(broker, java, restarts), strict=True):
-            outcomes.append((restart, forecast, happened))
+    for restarts in run_restart_batches():
+        for restart, (forecast, measured_outcome) in zip(restarts, play(broker, java, restarts), strict=True):
+            outcomes.append((restart, forecast, measured_outcome))
             _log.info(
                 "%s, down %d ms, between %d ms: %s; %s; %s, in all %+.0f %%",
-                *(restart.kind, restart.down_ms, restart.between_ms, forecast, happened),
-                *("near" if near(forecast, happened) else "far", 100 * total_error(forecast, happened)),
+                *(restart.kind, restart.down_ms, restart.between_ms, forecast, measured_outcome),
+                *(
+                    "near" if is_near_forecast(forecast, measured_outcome) else "far",
+                    100 * total_error(forecast, measured_outcome),
+                ),
             )
     assert [entry for entry in outcomes if not matches_forecast(*entry[1:])] == []
-    far = [entry for entry in outcomes if not near(*entry[1:])]
-    assert len(far) <= max(len(outcomes) // 10, 1), far
+    outcomes_beyond_forecast = [entry for entry in outcomes if not is_near_forecast(*entry[1:])]
+    assert len(outcomes_beyond_forecast) <= max(len(outcomes) // 10, 1), outcomes_beyond_forecast

@@ -13,15 +13,15 @@ import pytest
 
 from streaming.monitor import bucket_state
 from tests.support.command import run
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, expected, problems, without_repeats
+from tests.support.stream_job import Job, expected, newest_records_by_key, problems, without_repeats
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
-def cut(file: Path) -> None:
+def truncate_file(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
@@ -29,7 +29,7 @@ def flip_bits(file: Path) -> None:
     file.write_bytes(bytes(byte ^ 0x5A for byte in file.read_bytes()))
 
 
-LOG = as_topic(membership_log(200, 11, seed=3), 4)
+LOG = log_by_partition(membership_log(200, 11, seed=3), 4)
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
     result = shown(done.folder / "checkpoint", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     groups = {group["groupId"]: group for group in map(json.loads, result.stdout.splitlines())}
-    latest = compacted(done.rows(done.settings.topics.assignments))
-    held = {
+    latest = newest_records_by_key(done.rows(done.settings.topics.assignments))
+    latest_assignments = {
         key.decode(): json.loads(rows[0][0])["members"]
         for key, rows in latest.items()
         if key is not None and rows[0][0] is not None
@@ -86,7 +86,7 @@ def test_groups_are_shown_by_their_latest_assignments(done: Job) -> None:
         for name, group in groups.items()
         if group["state"]["members"]
     }
-    assert state == {name: members for name, members in held.items() if members} != {}
+    assert state == {name: members for name, members in latest_assignments.items() if members} != {}
     assert all(group["bytes"] > 0 for group in groups.values())
 
 
@@ -112,13 +112,13 @@ def test_the_documented_example_reads_the_state(done: Job, tmp_path: Path) -> No
 
 
 #: Code that makes every Python process of a command another release with another state version.
-OTHER = "import streaming.monitor.bucket_state\nstreaming.monitor.bucket_state.VERSION = 999\n"
+OTHER_RELEASE_PATCH = "import streaming.monitor.bucket_state\nstreaming.monitor.bucket_state.VERSION = 999\n"
 
 
 def test_other_release_rejects_checkpoint_without_changing_it(done: Job, tmp_path: Path) -> None:
     checkpoint = of(done, tmp_path)
     before = contents(checkpoint)
-    (tmp_path / "sitecustomize.py").write_text(OTHER)
+    (tmp_path / "sitecustomize.py").write_text(OTHER_RELEASE_PATCH)
     refused = done.start("--available-now", "--buckets", "4", path=tmp_path)
     (line,) = problems(refused.stderr)
     start = f"error: --checkpoint {checkpoint}: another release wrote it (layout 1, state {bucket_state.VERSION};"
@@ -130,15 +130,15 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("damage", [cut, pytest.param(flip_bits, marks=pytest.mark.full)])
+@pytest.mark.parametrize("damage", [truncate_file, pytest.param(flip_bits, marks=pytest.mark.full)])
 def test_damaged_state_delta_is_reported_in_one_line(done: Job, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     checkpoint = of(done, tmp_path)
-    delta = checkpoint / "state/0/1/1.delta"
-    damage(delta)
+    delta_file = checkpoint / "state/0/1/1.delta"
+    damage(delta_file)
     ended = done.start("--available-now", "--buckets", "4")
     assert_damage_reported(ended.returncode, ended.stderr, checkpoint)
-    offline = shown(checkpoint)
-    assert_damage_reported(offline.returncode, offline.stderr, checkpoint)
+    shown_offline = shown(checkpoint)
+    assert_damage_reported(shown_offline.returncode, shown_offline.stderr, checkpoint)
 
 
 #: Files that Spark creates again when they are lost; the job then continues with the same diffs.
@@ -168,11 +168,11 @@ def test_lost_or_damaged_file_is_reported_or_created_again(
 def test_a_resized_checkpoint_gives_the_same_diffs(done: Job, tmp_path: Path) -> None:
     checkpoint = of(done, tmp_path)
     numbers = ("--buckets", "10", "--shuffle-partitions", "3")
-    resized = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
-    assert (resized.returncode, resized.stderr) == (0, "")
-    assert resized.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
+    resize_result = run("stream", "resize", "--checkpoint", str(checkpoint), *numbers, timeout=120)
+    assert (resize_result.returncode, resize_result.stderr) == (0, "")
+    assert resize_result.stdout.startswith("buckets: 4 → 10\nshuffle partitions: 2 → 3\ngroups: 11; ")
     done.drain()  # the job keeps the numbers in its checkpoint
     assert len(list((checkpoint / "state/0").glob("[0-9]"))) == 3
     wanted, topics = expected(done, LOG), done.settings.topics
     assert done.rows(topics.diffs) == wanted[topics.diffs]
-    assert compacted(done.rows(topics.assignments)) == wanted[topics.assignments]
+    assert newest_records_by_key(done.rows(topics.assignments)) == wanted[topics.assignments]

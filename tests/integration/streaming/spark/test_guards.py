@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import Producer
 
 from streaming.kafka.topic_reader import TopicReader
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, problems, without_repeats
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-LOG = as_topic(membership_log(200, 11, seed=3), 4)
+LOG = log_by_partition(membership_log(200, 11, seed=3), 4)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_open_transaction_is_reported_and_counts_as_behind(job: Job, tmp_path: P
 
 
 @pytest.mark.timeout(600)
-def test_checkpoint_behind_a_url_belongs_to_one_topic(job: Job, broker: Kafka, tmp_path: Path) -> None:
+def test_checkpoint_url_of_another_topic_is_refused(job: Job, broker: Kafka, tmp_path: Path) -> None:
     url = (tmp_path / "remote").as_uri()
     job.options = ("--checkpoint", url)
     diffs = job.settings.topics.diffs

@@ -11,10 +11,10 @@ import pytest
 
 from streaming.records.codec import encode_event
 from streaming.records.events import Annotation, Event
-from tests.support.histories import Topic, as_topic
+from tests.support.histories import Topic, log_by_partition
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
-from tests.support.stream_job import Job, compacted, expected
+from tests.support.stream_job import Job, expected, newest_records_by_key
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -38,7 +38,7 @@ def log_with_unusable_records(log: Topic) -> Topic:
 @pytest.mark.cluster
 def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_path: Path) -> None:
     job = Job(broker, tmp_path)
-    log = log_with_unusable_records(as_topic(membership_log(30, 9, seed=7), 4))
+    log = log_with_unusable_records(log_by_partition(membership_log(30, 9, seed=7), 4))
     log[1].append(encode_event(Event("/ci", "7", Annotation(timestamp=1_700_000_000_000, groups="g*", text="deploy"))))
     job.feed(log)
     done = job.drain("--max-offsets-per-trigger", "1")
@@ -47,7 +47,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
     wanted = expected(job, log)
     topics = job.settings.topics
     assert job.rows(topics.diffs) == wanted[topics.diffs]
-    assert compacted(job.rows(topics.assignments)) == wanted[topics.assignments]
+    assert newest_records_by_key(job.rows(topics.assignments)) == wanted[topics.assignments]
     (mark,) = [key for key in wanted[topics.incidents] if (key or b"").startswith(b"annotation/")]
     assert job.rows(topics.incidents)[mark] == wanted[topics.incidents][mark]
     # Unusable records of one key from several partitions have no order among themselves.
@@ -65,7 +65,7 @@ def test_the_same_log_gives_the_same_bytes_in_any_batches(broker: Kafka, tmp_pat
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.full), signal.SIGINT])
 def test_signal_ends_the_job_without_error_output(broker: Kafka, tmp_path: Path, number: int) -> None:
     job = Job(broker, tmp_path)
-    job.feed(as_topic(membership_log(50, 9), 4))
+    job.feed(log_by_partition(membership_log(50, 9), 4))
     with job.running() as child:
         eventually(lambda: job.count(job.settings.topics.diffs) > 0, timeout=300, every=0.5)
         os.killpg(child.pid, number)  # as Ctrl-C in a terminal does: the whole foreground group

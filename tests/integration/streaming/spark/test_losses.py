@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.kafka import Kafka
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, problems
@@ -16,7 +16,7 @@ from tests.support.stream_job import Job, expected, problems
 #: Unit tests cover each message, and ``tests/faults`` loses records under a running job.
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
 
-LOG = as_topic(membership_log(200, 11, seed=3), 4)
+LOG = log_by_partition(membership_log(200, 11, seed=3), 4)
 
 
 @pytest.fixture

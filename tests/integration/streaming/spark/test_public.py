@@ -14,8 +14,8 @@ import pytest
 
 from streaming.spark import checkpoint
 from tests.support.command import command
-from tests.support.file_stream import Written
-from tests.support.histories import Topic, as_topic
+from tests.support.file_stream import WrittenRecords
+from tests.support.histories import Topic, log_by_partition
 from tests.support.pure_stream import SINKS, by_key
 from tests.support.pure_stream import run as pure
 from tests.support.recorded import membership_log
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark]
 
 
 def log_with_unusable_records() -> Topic:
-    log: Any = as_topic(membership_log(400, 11, seed=21), 4)
+    log: Any = log_by_partition(membership_log(400, 11, seed=21), 4)
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].append((b"g", b"{}", []))
     log[2].append((None, b"\x00\xff", [("only", None)]))
@@ -32,7 +32,7 @@ def log_with_unusable_records() -> Topic:
     return log
 
 
-def played(folder: Path, log: Path, records: int) -> tuple[Written, int]:
+def played(folder: Path, log: Path, records: int) -> tuple[WrittenRecords, int]:
     done = subprocess.run(
         command(
             "--log", str(log), "--folder", str(folder), "--records", str(records), module="tests.support.file_stream"

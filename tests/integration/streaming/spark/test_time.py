@@ -68,12 +68,12 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
             killed = time()
             # The records are compared by id, because a retried batch is written twice.
             eventually(lambda: len(without_repeats(job.rows(topics.diffs))[b"g"]) > 2, timeout=120, every=0.5)
-            taken = time() - killed
-    batches = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
-    slowest = sorted(batch["seconds"] for batch in batches[1:])[-2:]
+            elapsed_seconds = time() - killed
+    batch_lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if '"batch"' in line]
+    slowest = sorted(batch["seconds"] for batch in batch_lines[1:])[-2:]
     logger.info(
         "killed to diff %.1f s: session timeout %.0f s, two slowest batches %.1f s",
-        taken,
+        elapsed_seconds,
         SESSION_TIMEOUT_MS / 1000,
         sum(slowest),
     )

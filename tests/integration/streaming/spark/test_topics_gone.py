@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.metadata import identify
-from tests.support.histories import Topic, as_topic
-from tests.support.kafka import PROPERTIES, Embedded, Kafka, eventually
+from tests.support.histories import Topic, log_by_partition
+from tests.support.kafka import PROPERTIES, EmbeddedKafka, Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.stream_job import Job, expected, problems, without_repeats
 
@@ -26,7 +26,7 @@ REPORT_SECONDS = 15.0
 def foreign() -> Iterator[Kafka]:
     """Yield a broker with default settings, which creates each topic that a client requests."""
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
-        yield Embedded(broker)
+        yield EmbeddedKafka(broker)
 
 
 def delete(job: Job, topic: str) -> None:
@@ -40,7 +40,7 @@ def parts(log: Topic, at: int) -> tuple[Topic, Topic]:
 
 def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> None:
     job = Job(foreign, tmp_path)
-    log = as_topic(membership_log(200, 12, seed=4), 4)
+    log = log_by_partition(membership_log(200, 12, seed=4), 4)
     before, after = parts(log, 20)
     diffs = job.settings.topics.diffs
     job.feed(before)
@@ -52,11 +52,11 @@ def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> Non
         delete(job, diffs)
         begin = time.monotonic()
         assert child.wait(60) == 3
-        taken = time.monotonic() - begin
+        elapsed_seconds = time.monotonic() - begin
     job_log = errors.read_text()
     (line,) = problems(job_log)
     assert line.startswith(f"error: topic {diffs} was deleted while the job ran"), job_log
-    assert taken < REPORT_SECONDS
+    assert elapsed_seconds < REPORT_SECONDS
     job.feed(after)
     assert identify(job.settings.kafka, [diffs]) == {diffs: None}
 
@@ -75,16 +75,16 @@ def test_output_topic_deleted_during_writes_stops_the_job(foreign: Kafka, tmp_pa
     errors = tmp_path / "errors"
     with errors.open("w") as file, job.running(log=file) as child:
         while job.count(name) == 0:
-            job.feed(as_topic(islice(events, 20), 4))
+            job.feed(log_by_partition(islice(events, 20), 4))
         delete(job, name)
         begin = time.monotonic()
         while child.poll() is None:
             assert time.monotonic() - begin < 60
-            job.feed(as_topic(islice(events, 20), 4))
-        taken = time.monotonic() - begin
+            job.feed(log_by_partition(islice(events, 20), 4))
+        elapsed_seconds = time.monotonic() - begin
     log = errors.read_text()
     assert (child.returncode, len(problems(log))) == (3, 1), log
-    assert taken < REPORT_SECONDS
-    there = identify(job.settings.kafka, [name])[name]
-    reason = "was deleted while" if there is None else "It has 1 in place of 4 partitions"
+    assert elapsed_seconds < REPORT_SECONDS
+    topic_identity = identify(job.settings.kafka, [name])[name]
+    reason = "was deleted while" if topic_identity is None else "It has 1 in place of 4 partitions"
     assert reason in log

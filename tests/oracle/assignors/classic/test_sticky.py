@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from assignors.model import Member, Topic
 from assignors.registry import find
 from tests.oracle.driver import Oracle
-from tests.support.groups import groups, readable
+from tests.support.groups import assignment_lists, groups
 
 #: Kafka throws or loops forever on some groups (docs/design/sticky.md); all other groups are small and quick.
-NO_ANSWER = {"java.lang.NullPointerException", "oracle.Timeout"}
+UNANSWERED_ERRORS = {"java.lang.NullPointerException", "oracle.Timeout"}
 LIMIT_MS = 500
 
 
@@ -40,11 +40,11 @@ def oracle_request(assignor: str, topics: dict[str, Topic], members: Sequence[Me
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(group=groups(), assignor=st.sampled_from(("sticky", "cooperative-sticky")))
-def test_builders_assign_like_the_jar(
+def test_sticky_assignments_equal_those_of_the_jar(
     oracle: Callable[[str], Oracle], group: tuple[dict[str, Topic], list[Member]], assignor: str
 ) -> None:
     (answer,) = oracle("current").ask([oracle_request(assignor, *group)])
     if "error" in answer:
-        assert answer["error"]["type"] in NO_ANSWER, answer
+        assert answer["error"]["type"] in UNANSWERED_ERRORS, answer
         assume(condition=False)
-    assert readable(find("classic", assignor).assign(*group)) == answer["assignment"]
+    assert assignment_lists(find("classic", assignor).assign(*group)) == answer["assignment"]

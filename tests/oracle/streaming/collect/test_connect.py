@@ -12,7 +12,7 @@ from streaming.collect.coordinator.connect import LAYOUTS, read_assignment, read
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import Holding
 from tests.oracle.driver import Oracle
-from tests.oracle.streaming.collect.damage import damaged
+from tests.oracle.streaming.collect.damage import damaged_bytes
 from tests.support.offsets_topic import string, work, worker
 
 
@@ -32,7 +32,7 @@ def whole(rng: random.Random, what: str, protocol: str) -> bytes:
     return work(share(rng), share(rng), rng.choice((0, 15_000)))
 
 
-def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
+def read_in_python(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
     try:
         if what == "subscription":
             state = read_worker(data, protocol)
@@ -43,7 +43,7 @@ def ours(what: str, data: bytes, protocol: str) -> dict[str, Any] | str:
     return {"assigned": assignment.assigned, "revoked": assignment.revoked, "delay": assignment.delay_ms}
 
 
-def merged(pairs: list[tuple[str, int]]) -> Holding:
+def merged_shares(pairs: list[tuple[str, int]]) -> Holding:
     shares: dict[str, set[int]] = {}
     for name, number in pairs:
         shares.setdefault(name, set()).add(number)
@@ -58,7 +58,7 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
     cases = []
     for _ in range(oracle_cases * 5):
         protocol = rng.choice(list(LAYOUTS))
-        cases.append((protocol, damaged(rng, whole(rng, what, protocol))))
+        cases.append((protocol, damaged_bytes(rng, whole(rng, what, protocol))))
     cases = [(protocol, data) for protocol, data in cases if data]
     answers = oracle("current").ask(
         {"family": "worker", "what": what, "protocol": protocol, "data": b64encode(data).decode()}
@@ -67,7 +67,7 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
 
     read = 0
     for (protocol, data), java in zip(cases, answers, strict=True):
-        decoded = ours(what, data, protocol)
+        decoded = read_in_python(what, data, protocol)
         if isinstance(decoded, str):
             # Such tasks and connectors do not exist in Kafka.
             assert "error" in java or "is not a task number" in decoded or "not UTF-8" in decoded, (
@@ -78,6 +78,6 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
             continue
         assert "error" not in java, (protocol, data.hex(), decoded, java)
         read += 1
-        expected = {name: merged(value) if isinstance(value, list) else value for name, value in java.items()}
+        expected = {name: merged_shares(value) if isinstance(value, list) else value for name, value in java.items()}
         assert decoded == expected, (protocol, data.hex())
     assert oracle_cases < read < len(cases)  # both outcomes occur

@@ -13,7 +13,7 @@ from streaming.collect.coordinator.schema import MalformedRecord
 from tests.oracle.driver import Oracle
 from tests.support.offsets_topic import assignment, string, subscription
 
-EDGES = (-1, -2, 0, 1, 2, 3, 127, 32_767, 2**31 - 1, -(2**31))
+EDGE_NUMBERS = (-1, -2, 0, 1, 2, 3, 127, 32_767, 2**31 - 1, -(2**31))
 
 
 def partitions(rng: random.Random) -> dict[str, list[int]]:
@@ -32,17 +32,17 @@ def whole(rng: random.Random, what: str) -> bytes:
     )
 
 
-def damaged(rng: random.Random, data: bytes) -> bytes:
+def damaged_bytes(rng: random.Random, data: bytes) -> bytes:
     data = pack(">h", rng.choice((-1, 0, 1, 2, 3, 4, 32_767))) + data[2:] if rng.random() < 0.5 else data
     for _ in range(rng.randrange(3)):
         at = rng.randrange(len(data) + 1)
-        number = pack(rng.choice((">i", ">h")), rng.choice([e for e in EDGES if -32_768 <= e < 32_768]))
-        put = rng.choice((b"", number, pack(">i", rng.choice(EDGES)), string("t"), string(None)))
+        number = pack(rng.choice((">i", ">h")), rng.choice([e for e in EDGE_NUMBERS if -32_768 <= e < 32_768]))
+        put = rng.choice((b"", number, pack(">i", rng.choice(EDGE_NUMBERS)), string("t"), string(None)))
         data = data[:at] + put + data[at + rng.choice((0, 0, 2, 4)) :]
     return data[: rng.randrange(2, len(data) + 1)] if len(data) > 2 and rng.random() < 0.1 else data
 
 
-def ours(what: str, data: bytes) -> dict[str, Any] | str:
+def read_in_python(what: str, data: bytes) -> dict[str, Any] | str:
     try:
         if what == "assignment":
             return read_assignment(data, "range")
@@ -54,7 +54,7 @@ def ours(what: str, data: bytes) -> dict[str, Any] | str:
     return {"topics": decoded["topics"], "owned": owned, "generation": generation, "rack": rack}
 
 
-def merged(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
+def merged_shares(pairs: list[tuple[str, int]]) -> dict[str, list[int]]:
     shares: dict[str, set[int]] = {}
     for topic, partition in pairs:
         shares.setdefault(topic, set()).add(partition)
@@ -66,14 +66,14 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
     oracle: Callable[[str], Oracle], oracle_cases: int, what: str
 ) -> None:
     rng = random.Random(848)
-    cases = [damaged(rng, whole(rng, what)) for _ in range(oracle_cases * 10)]
+    cases = [damaged_bytes(rng, whole(rng, what)) for _ in range(oracle_cases * 10)]
     answers = oracle("current").ask(
         {"family": "embedded", "what": what, "data": b64encode(data).decode()} for data in cases
     )
 
     read = 0
     for data, java in zip(cases, answers, strict=True):
-        decoded = ours(what, data)
+        decoded = read_in_python(what, data)
         if isinstance(decoded, str):
             # Such partitions and topics do not exist in Kafka.
             assert "error" in java or "is not a partition number" in decoded or "not UTF-8" in decoded, (
@@ -83,7 +83,7 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
         elif "error" in java:
             # Some clients write version 1 without its additional field; a Java leader then fails.
             assert (what, decoded["owned"]) == ("subscription", {}), (data.hex(), java)
-            assert ours(what, pack(">h", 0) + data[2:]) == decoded
+            assert read_in_python(what, pack(">h", 0) + data[2:]) == decoded
             assert (
                 "error"
                 not in oracle("current").ask(
@@ -93,5 +93,5 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
         else:
             read += 1
             pairs = "assigned" if what == "assignment" else "owned"
-            assert decoded == java | {pairs: merged(java[pairs])}, data.hex()
+            assert decoded == java | {pairs: merged_shares(java[pairs])}, data.hex()
     assert oracle_cases < read < 9 * oracle_cases  # both outcomes occur

@@ -15,11 +15,11 @@ from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import ObservedMember
 from tests.oracle.driver import Oracle
-from tests.oracle.streaming.collect.damage import damaged
+from tests.oracle.streaming.collect.damage import damaged_bytes
 
 #: Record type → (function that creates a value, expected decoded value).
 MakeRecord = Callable[[random.Random], tuple[dict[str, Any], Any]]
-IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
+TOPIC_IDS = ("lN6DbMY5RVisUxJOfQo_Yg", "5a0scAsoRdS8Ki4XL0hedw")
 
 
 def text(rng: random.Random) -> str:
@@ -31,7 +31,9 @@ def partitions(rng: random.Random) -> list[int]:
 
 
 def by_id(rng: random.Random) -> list[dict[str, Any]]:
-    return [{"topicId": topic_id, "partitions": partitions(rng)} for topic_id in rng.sample(IDS, rng.randrange(3))]
+    return [
+        {"topicId": topic_id, "partitions": partitions(rng)} for topic_id in rng.sample(TOPIC_IDS, rng.randrange(3))
+    ]
 
 
 def tasks(rng: random.Random, *, epochs: bool = False) -> list[dict[str, Any]]:
@@ -105,12 +107,12 @@ def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
 
 
 def current(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    value, expected = held(rng)
+    value, expected = random_tasks(rng)
     entries = by_id(rng)
     return value | {"partitionsPendingRevocation": entries}, expected | {"pending_revocation": ids(entries)}
 
 
-def held(rng: random.Random) -> tuple[dict[str, Any], Any]:
+def random_tasks(rng: random.Random) -> tuple[dict[str, Any], Any]:
     entries, now = by_id(rng), rng.randrange(2**31)
     value = {"memberEpoch": now, "previousMemberEpoch": 3, "state": 0, "assignedPartitions": entries}
     return value, {"member_epoch": now, "previous_member_epoch": 3, "state": "STABLE", "active": ids(entries)}
@@ -226,7 +228,7 @@ RECORD_MAKERS: dict[int, MakeRecord] = {
     11: epoch,
     12: target_epoch,
     13: target,
-    14: held,
+    14: random_tasks,
     16: pattern,
     17: streams_epoch,
     19: streams_member,
@@ -260,12 +262,12 @@ def test_coordinator_records_are_decoded_or_refused(
         wanted = type(record.value)(**expected) if isinstance(expected, dict) else expected
         assert (record.group_id, record.value) == ("g", wanted)
 
-    wrong = [damaged(rng, value) for value in values]
+    damaged_values = [damaged_bytes(rng, value) for value in values]
     answers = oracle("current").ask(
         {"family": "records", "keyBytes": b64encode(keys[0]).decode(), "valueBytes": b64encode(data).decode()}
-        for data in wrong
+        for data in damaged_values
     )
-    refused = {data: refusal(keys[0], data) for data in wrong}
+    refused = {data: refusal(keys[0], data) for data in damaged_values}
     # Such partitions and names do not exist in Kafka, and the size of a tagged field determines its end.
     beyond = (
         "is not a partition number",
@@ -274,7 +276,7 @@ def test_coordinator_records_are_decoded_or_refused(
         "validatedTopologyEpoch",
         "classicMemberMetadata",
     )
-    for data, java in zip(wrong, answers, strict=True):
+    for data, java in zip(damaged_values, answers, strict=True):
         error = refused[data]
         if error is not None and not any(part in error for part in beyond):
             assert "error" in java, (data.hex(), error)

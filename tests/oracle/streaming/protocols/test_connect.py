@@ -19,44 +19,44 @@ from assignors.model import TopicPartitions
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
 from tests.oracle.driver import Oracle
-from tests.support.connect_cases import as_json, comparable, comparable_oracle
+from tests.support.connect_cases import as_json, oracle_round_as_json, round_as_json
 
-_NAMES = ("w1", "w2", "w3", "w4", "worker-10", "c#")
+_WORKER_NAMES = ("w1", "w2", "w3", "w4", "worker-10", "c#")
 
 
 def document(rng: Random) -> dict[str, Any]:
     at = 0
     topics = {name: rng.randint(1, 6) for name in ("sink", "source", "mirror")[: rng.randint(1, 3)]}
     grown = dict(topics)
-    up: list[str] = []
+    running_workers: list[str] = []
     events: list[dict[str, Any]] = []
     for _ in range(rng.randint(4, 12)):
         at += rng.choice((0, 1, 500, 3000, 20_000, 60_000, 200_000, 400_000))
         kind = rng.choice(("join", "join", "bounce", "crash", "leave", "partitions"))
-        away = [name for name in _NAMES if name not in up]
+        away = [name for name in _WORKER_NAMES if name not in running_workers]
         if kind == "partitions":
             name = rng.choice(list(grown))
             grown[name] += rng.randint(1, 3)
             events.append({"at": at, "partitions": {name: grown[name]}})
-        elif kind == "join" or not up:
+        elif kind == "join" or not running_workers:
             if away:
-                up.append(rng.choice(away))
-                events.append({"at": at, "join": up[-1]})
+                running_workers.append(rng.choice(away))
+                events.append({"at": at, "join": running_workers[-1]})
         elif kind == "bounce":
             down = rng.choice((100, 10_000, 40_000, 100_000))
-            events.append({"at": at, "bounce": rng.choice(up), "down_ms": down})
+            events.append({"at": at, "bounce": rng.choice(running_workers), "down_ms": down})
             at += down
         else:
-            name = rng.choice(up)
-            up.remove(name)
+            name = rng.choice(running_workers)
+            running_workers.remove(name)
             events.append({"at": at, kind: name})
     delay = rng.choice((0, 1000, 60_000, 300_000, 300_000))
     return {"topics": topics, "scheduled_rebalance_delay_ms": delay, "events": events}
 
 
-class Calls:
+class RecordedAssignor:
     def __init__(self) -> None:
-        self.terms: list[list[dict[str, Any]]] = []
+        self.leader_terms: list[list[dict[str, Any]]] = []
         self.results: list[Answer] = []
         self.running: list[dict[str, Work]] = []
         self._ask = incremental.assign
@@ -64,8 +64,8 @@ class Calls:
     def __call__(self, memory: Any, running: Any, configured: Any, at: int, **more: Any) -> Answer:
         answer = self._ask(memory, running, configured, at, **more)
         if memory.generation < 0:
-            self.terms.append([])
-        self.terms[-1].append(
+            self.leader_terms.append([])
+        self.leader_terms[-1].append(
             {
                 "now": at,
                 "generation": more["generation"],
@@ -79,7 +79,7 @@ class Calls:
         return answer
 
 
-def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
+def shares_by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
     """Return each worker process's assignment; a crashed worker that still counts has ``~`` in its member name."""
     owners = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
@@ -89,18 +89,18 @@ def by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPa
 
 
 @pytest.mark.parametrize("seed", [61, 62, 63])
-def test_every_round(
+def test_simulated_connect_rounds_equal_those_of_java(
     oracle: Callable[[str], Oracle], oracle_cases: int, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng = Random(seed)
     for _ in range(max(oracle_cases // 10, 5)):
         scenario = document(rng)
         plan = parse_scenario(scenario)
-        calls = Calls()
+        calls = RecordedAssignor()
         monkeypatch.setattr(incremental, "assign", calls)
         rounds = [record for record in run_scenario(plan, "connect").result.rounds if record.after]
         monkeypatch.undo()
-        theirs = [
+        java_rounds = [
             answer
             for term in oracle("current").ask(
                 {
@@ -109,20 +109,20 @@ def test_every_round(
                     "maxDelay": plan.scheduled_rebalance_delay_ms,
                     "rounds": term,
                 }
-                for term in calls.terms
+                for term in calls.leader_terms
             )
             for answer in term
         ]
-        assert [comparable(answer) for answer in calls.results] == [
-            comparable_oracle(response) for response in theirs
+        assert [round_as_json(answer) for answer in calls.results] == [
+            oracle_round_as_json(response) for response in java_rounds
         ], scenario
         expected = {
-            request["generation"]: by_process(
+            request["generation"]: shares_by_process(
                 {name: incremental.work_after(running[name], change).share() for name, change in answer.changes.items()}
             )
             for request, running, answer in zip(
-                [call for term in calls.terms for call in term], calls.running, calls.results, strict=True
+                [call for term in calls.leader_terms for call in term], calls.running, calls.results, strict=True
             )
         }
         for record in rounds:
-            assert by_process(record.after) == expected[record.number], scenario
+            assert shares_by_process(record.after) == expected[record.number], scenario

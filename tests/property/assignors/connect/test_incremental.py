@@ -30,7 +30,7 @@ def test_assignment_gives_no_task_to_two_workers(seed: int) -> None:
     st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 8), max_size=6),
     st.integers(1, 5),
 )
-def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining: int) -> None:
+def test_connect_workers_are_balanced_after_joins(count: int, configured: dict[str, int], joining: int) -> None:
     running = {f"w{number}": Work() for number in range(count)}
     state, now = LeaderMemory(), 0
     quiet = 0
@@ -41,8 +41,8 @@ def test_joins_settle_in_balance(count: int, configured: dict[str, int], joining
         now += answer.delay_ms or 1
         state = answer.state
         running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
-        still = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
-        quiet = quiet + 1 if still and turn > 2 else 0
+        is_unchanged = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
+        quiet = quiet + 1 if is_unchanged and turn > 2 else 0
         if quiet == 2:
             break
     assert quiet == 2

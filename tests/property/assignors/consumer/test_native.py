@@ -15,11 +15,11 @@ from assignors.errors import MonitorError
 from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
 from tests.support.consumer_cases import ConsumerGroups
-from tests.support.groups import group_of, readable
+from tests.support.groups import assignment_lists, group_of
 
-kernel = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
+native_module = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
-ASSIGNORS: dict[str, Any] = {"range": kernel.range_target, "uniform": kernel.uniform_target}
+ASSIGNORS: dict[str, Any] = {"range": native_module.range_target, "uniform": native_module.uniform_target}
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
@@ -32,38 +32,38 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
         assert answer is None
         return None
     if answer is not None:
-        assert _ordered(answer) == _ordered(expected)
+        assert _ordered_assignment(answer) == _ordered_assignment(expected)
         assert all(numbers for share in answer.values() for numbers in share.values())
         assert all(list(numbers) == sorted(numbers) for share in answer.values() for numbers in share.values())
     assert [{name: list(numbers) for name, numbers in member.owned.items()} for member in members] == owned
     return answer
 
 
-def _ordered(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
+def _ordered_assignment(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
     """Return the assignment as a list that keeps the order of topics, because the next target depends on this order."""
     return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
-@given(seed=st.integers(0, 2**32), equal=st.booleans(), shrinking=st.booleans())
+@given(seed=st.integers(0, 2**32), equal=st.booleans(), can_shrink_topics=st.booleans())
 def test_native_code_equals_python_over_several_rebalances(
-    assignor: str, seed: int, *, equal: bool, shrinking: bool
+    assignor: str, seed: int, *, equal: bool, can_shrink_topics: bool
 ) -> None:
-    groups = ConsumerGroups(seed, equal=equal, shrinking=shrinking)
+    groups = ConsumerGroups(seed, equal=equal, can_shrink_topics=can_shrink_topics)
     case = groups.fresh()
     for _ in range(4):
         topics, members = group_of(case)
         answer = same(assignor, topics, members)
         if answer is None:
             return
-        case = groups.after(case, readable(answer))
+        case = groups.after(case, assignment_lists(answer))
 
 
-def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
+def large_group(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
     """Return tens of members with one or a few subscriptions, and topics of up to 300 partitions."""
     names = [f"t{number}" for number in range(rng.randint(1, 12))]
     sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
-    topics = {name: Topic(name, rng.choice(sizes), topic_id=_uuid(rng)) for name in names}
+    topics = {name: Topic(name, rng.choice(sizes), topic_id=_random_uuid(rng)) for name in names}
     kinds = [tuple(rng.sample(names, rng.randint(1, len(names)))) for _ in range(rng.choice([1, 1, 2, 5]))]
     members = [
         Member(
@@ -77,7 +77,7 @@ def crowd(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
     return topics, members
 
 
-def _uuid(rng: random.Random) -> str:
+def _random_uuid(rng: random.Random) -> str:
     digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     return "".join(rng.choices(digits, k=21)) + rng.choice("AQgw")
 
@@ -86,7 +86,7 @@ def _uuid(rng: random.Random) -> str:
 @given(st.integers(0, 2**32))
 def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) -> None:
     rng = random.Random(seed)
-    topics, members = crowd(rng)
+    topics, members = large_group(rng)
     for _ in range(4):
         answer = same(assignor, topics, members)
         if answer is None:  # a bin of more than eight numbers, which Java makes a tree
@@ -116,7 +116,7 @@ def test_large_groups_that_join_leave_and_resubscribe(assignor: str, seed: int) 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> None:
     rng = random.Random(1)
-    topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
+    topics = {name: Topic(name, 60, topic_id=_random_uuid(rng)) for name in "tuv"}
     members = [Member(f"m{number}", ("t", "u")) for number in range(6)]
     assign = ASSIGNORS[assignor]
     first = assign(topics, members)
@@ -140,7 +140,7 @@ def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> Non
 )
 def test_almost_equal_owned_partitions_are_not_reused(owned: dict[str, Sequence[int]]) -> None:
     rng = random.Random(1)
-    topics = {name: Topic(name, 60, topic_id=_uuid(rng)) for name in "tuv"}
+    topics = {name: Topic(name, 60, topic_id=_random_uuid(rng)) for name in "tuv"}
     members = [Member("a", ("t", "u"), owned=owned), Member("b", ("t", "u"))]
     answer = same("range", topics, members)
     assert answer is not None
@@ -149,24 +149,24 @@ def test_almost_equal_owned_partitions_are_not_reused(owned: dict[str, Sequence[
 
 def test_range_of_one_partition_ignores_its_step() -> None:
     members = [Member(name, ("t",), owned={"t": range(at, at + 1, 7)}) for at, name in enumerate("abc")]
-    assert same("range", ONE, members) == {member.member_id: member.owned for member in members}
+    assert same("range", ONE_TOPIC, members) == {member.member_id: member.owned for member in members}
 
 
-ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-ONE = {"t": Topic("t", 3, topic_id=ID)}
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+ONE_TOPIC = {"t": Topic("t", 3, topic_id=TOPIC_ID)}
 
 
 @pytest.mark.parametrize(
     ("topics", "members"),
     [
-        (ONE, []),
-        (ONE, [Member("a", ("t",)), Member("a", ("t",))]),
+        (ONE_TOPIC, []),
+        (ONE_TOPIC, [Member("a", ("t",)), Member("a", ("t",))]),
         ({"t": Topic("t", 3)}, [Member("a", ("t",))]),
         ({"t": Topic("t", 3, topic_id="no")}, [Member("a", ("t",))]),
         ({"t": Topic("t", 3, topic_id="A" * 21 + "+")}, [Member("a", ("t",))]),
-        ({"t": Topic("t", -1, topic_id=ID)}, [Member("a", ("t",))]),
-        ({**ONE, "u": Topic("u", 1, topic_id=ID)}, [Member("a", ("t",))]),
-        (ONE, [Member("ä", ("t",)), Member("b", ("t",))]),
+        ({"t": Topic("t", -1, topic_id=TOPIC_ID)}, [Member("a", ("t",))]),
+        ({**ONE_TOPIC, "u": Topic("u", 1, topic_id=TOPIC_ID)}, [Member("a", ("t",))]),
+        (ONE_TOPIC, [Member("ä", ("t",)), Member("b", ("t",))]),
     ],
 )
 @pytest.mark.parametrize("assignor", ASSIGNORS)
@@ -188,10 +188,10 @@ def test_unsupported_groups_are_left_to_python(assignor: str, topics: dict[str, 
 )
 def test_native_code_declines_invalid_claims(owned: list[dict[str, Sequence[int]]]) -> None:
     members = [Member(name, ("t",), owned=share) for name, share in zip("ab", owned, strict=True)]
-    assert same("uniform", ONE, members) is None
+    assert same("uniform", ONE_TOPIC, members) is None
 
 
 def test_native_code_declines_duplicate_instance_ids() -> None:
     members = [Member(name, ("t",), instance_id="i") for name in "ab"]
-    assert same("range", ONE, members) is None
-    assert same("uniform", ONE, members) is not None
+    assert same("range", ONE_TOPIC, members) is None
+    assert same("uniform", ONE_TOPIC, members) is not None

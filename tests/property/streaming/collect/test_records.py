@@ -14,10 +14,10 @@ from streaming.collect.fold import CollectedEvent, Fold, RejectedRecord
 from streaming.records import codec
 from tests.support import offsets_topic
 
-ROWS = [row for rows in offsets_topic.captured().values() for row in rows]
-ROWS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
+CAPTURED_RECORDS = [row for rows in offsets_topic.captured_records().values() for row in rows]
+CAPTURED_RECORDS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
 #: Edge values of lengths, counts, versions and partitions.
-EDGES = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
+EDGE_NUMBERS = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
 TYPES = st.integers(-1, 26)
 
 embedded = st.one_of(
@@ -26,8 +26,8 @@ embedded = st.one_of(
         lambda version, counts, tail: (
             pack(">h", version) + b"".join(pack(">i", count) + offsets_topic.string("t") for count in counts) + tail
         ),
-        st.sampled_from([version for version in EDGES if -32_768 <= version < 32_768]),
-        st.lists(st.sampled_from(EDGES), max_size=4),
+        st.sampled_from([version for version in EDGE_NUMBERS if -32_768 <= version < 32_768]),
+        st.lists(st.sampled_from(EDGE_NUMBERS), max_size=4),
         st.binary(max_size=12),
     ),
     st.builds(
@@ -46,11 +46,11 @@ embedded = st.one_of(
 
 @st.composite
 def rows(draw: st.DrawFn) -> RawRecord:
-    real = draw(st.sampled_from(ROWS))
+    real = draw(st.sampled_from(CAPTURED_RECORDS))
     key, value = real.key or b"", real.value
     match draw(st.sampled_from(["real", "mutated", "client", "commit", "noise"])):
         case "mutated":
-            key, value = draw(mutated(key)), None if value is None else draw(mutated(value))
+            key, value = draw(mutated_bytes(key)), None if value is None else draw(mutated_bytes(value))
         case "client":
             members = draw(st.dictionaries(st.text(max_size=4), st.tuples(embedded, embedded), max_size=3))
             key = offsets_topic.group_key(draw(st.sampled_from(["g-classic", "g", "\n"])))
@@ -59,7 +59,7 @@ def rows(draw: st.DrawFn) -> RawRecord:
                 draw(st.integers(-1, 9)), members, version=draw(st.integers(0, 4)), protocol=protocol
             )
         case "commit":
-            key = offsets_topic.commit_key("g-classic", "t", draw(st.sampled_from(EDGES)))
+            key = offsets_topic.commit_key("g-classic", "t", draw(st.sampled_from(EDGE_NUMBERS)))
             value = offsets_topic.commit_value(draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4)))
         case "noise":
             key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
@@ -69,16 +69,16 @@ def rows(draw: st.DrawFn) -> RawRecord:
 
 
 @st.composite
-def mutated(draw: st.DrawFn, data: bytes) -> bytes:
+def mutated_bytes(draw: st.DrawFn, data: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
-        new = draw(st.sampled_from([pack(">i", edge) for edge in EDGES]) | st.binary(max_size=3))
+        new = draw(st.sampled_from([pack(">i", edge) for edge in EDGE_NUMBERS]) | st.binary(max_size=3))
         data = data[:at] + new + data[at + draw(st.integers(0, 4)) :]
     return data
 
 
 @given(rows())
-def test_decoding_only_raises_its_own_error(row: RawRecord) -> None:
+def test_decoder_raises_only_malformed_record(row: RawRecord) -> None:
     with suppress(MalformedRecord):
         decode(row.key, row.value)
 

@@ -35,14 +35,14 @@ class Partition:
         if random.random() < 0.5:
             self.commits.append((self.stop, self.position_at_stop))
         committed = self.commits[-1][1] if self.commits else 0
-        self.consumed = [max(at, min(at, self.stop)) for at in self.produced[: self.position_at_stop]]
-        now, cost_ms = float(self.resume), random.choice((0.01, 0.5, 5))
+        self.consumption_times = [max(at, min(at, self.stop)) for at in self.produced[: self.position_at_stop]]
+        now, record_ms = float(self.resume), random.choice((0.01, 0.5, 5))
         done = []
         for offset in range(committed, len(self.produced)):
-            now = max(now + cost_ms, self.produced[offset])
+            now = max(now + record_ms, self.produced[offset])
             done.append(now)
             if offset >= self.position_at_stop:
-                self.consumed.append(now)
+                self.consumption_times.append(now)
         for at in range(self.resume + random.randrange(every), 90_000, every):
             self.commits.append((at, committed + bisect_right(done, at)))
         self.delayed = range(self.position_at_stop, max(self.position_at_stop, self.end(self.resume)))
@@ -57,11 +57,11 @@ class Partition:
     def samples(self, random: Random) -> list[Sample]:
         every = random.choice((1000, 3000, 7000))
         times = range(1 + random.randrange(every), 90_000, every)
-        ages = [random.choice((0, 20, 900)) for _ in times]
-        ends = [self.end(at - random.randrange(age + 1)) for at, age in zip(times, ages, strict=True)]
+        request_delays_ms = [random.choice((0, 20, 900)) for _ in times]
+        ends = [self.end(at - random.randrange(age + 1)) for at, age in zip(times, request_delays_ms, strict=True)]
         return [
             Sample(at, self.committed(at), max(self.committed(at), end), since=at - age)
-            for at, age, end in zip(times, ages, ends, strict=True)
+            for at, age, end in zip(times, request_delays_ms, ends, strict=True)
         ]
 
     def outage(self, random: Random) -> Outage:
@@ -90,29 +90,29 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
     for sample in samples:
         partitions = {"t": {"0": (sample.committed, sample.end)}}
         data = GroupProgress(group_id="g", timestamp=sample.at, partitions=partitions, requested_at=sample.since)
-        taken = add_samples(progress, data)
-        assert taken is not None
-        progress = taken
+        updated_samples = add_samples(progress, data)
+        assert updated_samples is not None
+        progress = updated_samples
     assert progress is not None
     for kept in (samples, progress.samples["t"][0]):
         bounds = outage_cost_bounds(kept, outage, partition.stop)
-        delays = [partition.consumed[offset] - partition.produced[offset] for offset in partition.delayed]
+        delays = [partition.consumption_times[offset] - partition.produced[offset] for offset in partition.delayed]
         assert is_within(len(partition.delayed), bounds.delayed)
         assert is_within(max(delays, default=0), bounds.worst)
-        if bounds.caught_up_at is not None and outage.resumed_before is not None and not had_lag(kept, outage):
-            assert all(partition.consumed[offset] <= bounds.caught_up_at for offset in partition.delayed)
+        if bounds.caught_up_at is not None and outage.resumed_before is not None and not has_lag_before(kept, outage):
+            assert all(partition.consumption_times[offset] <= bounds.caught_up_at for offset in partition.delayed)
     lags = [partition.end(at) - partition.committed(at) for at in range(samples[0].at, samples[-2].at + 1, 50)]
     assert progress.peak[1] is not None
     assert progress.peak[0] <= progress.peak[1]
     assert max(lags) <= progress.peak[1]
 
 
-def is_within(truth: float, bounds: tuple[int, int | None]) -> bool:
+def is_within(true_value: float, bounds: tuple[int, int | None]) -> bool:
     """Return true if a true value is within measured bounds, with 1 ms of tolerance for rounding."""
-    return bounds[0] <= truth + 1 and (bounds[1] is None or truth <= bounds[1] + 1)
+    return bounds[0] <= true_value + 1 and (bounds[1] is None or true_value <= bounds[1] + 1)
 
 
-def had_lag(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
+def has_lag_before(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
     """Return True if a sample from before the outage shows lag."""
     return any(
         (sample.committed or 0) < sample.end for sample in samples if sample.at <= (outage.stopped_after or 40_000)

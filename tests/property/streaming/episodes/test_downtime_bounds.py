@@ -18,16 +18,16 @@ from streaming.records.downtime import NO_STOPS, Stops
 from streaming.records.events import Event
 from tests.support.pure_stream import SINKS
 from tests.support.timeline_groups import cooperative, eager, epochs
-from tests.support.timelines import Gap, Timeline, events_of, gaps
+from tests.support.timelines import Timeline, UnconsumedPeriod, events_of, gaps
 
 #: The whole history of the group is one episode.
-QUIET = SINKS._replace(quiet_ms=10**9)
+SINKS_WITH_LONG_QUIET_TIME = SINKS._replace(quiet_ms=10**9)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_episode() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold, "_begins_next_episode", lambda *_: False)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(fold, "_begins_next_episode", lambda *_: False)
         yield
 
 
@@ -35,29 +35,29 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
     """Return the final downtime per partition, and the downtime of all partitions together."""
     bucket = Bucket()
     for offset, event in enumerate(events):
-        process(bucket, [Record.of(0, offset, *encode_event(event))], 0, QUIET)
+        process(bucket, [Record.of(0, offset, *encode_event(event))], 0, SINKS_WITH_LONG_QUIET_TIME)
     episode = bucket.get("g").episode
     assert episode is not None
-    each = (
+    single_bounds = (
         {} if episode.outages is None else {number: stops_of(outage) for _, number, outage in episode.outages.tracked()}
     )
     total = downtime(episode.outages)
-    return each, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
+    return single_bounds, NO_STOPS if total is None else Stops(total.stops, total.total_ms, total.longest_ms)
 
 
-def check(stops: Stops, truth: list[Gap], end: int) -> None:
+def check(stops: Stops, true_periods: list[UnconsumedPeriod], end: int) -> None:
     """Assert that the true values are within the bounds; a stop that was proved late may count or not."""
-    lengths = [(gap.end or end) - gap.start for gap in truth]
-    sure = [length for length, outage in zip(lengths, truth, strict=True) if outage.is_sure]
-    is_open = any(gap.end is None and gap.is_sure for gap in truth)
+    downtimes_ms = [(gap.end or end) - gap.start for gap in true_periods]
+    sure_downtimes = [length for length, outage in zip(downtimes_ms, true_periods, strict=True) if outage.is_sure]
+    is_open = any(gap.end is None and gap.is_sure for gap in true_periods)
     for bound, least, most in (
-        (stops.count, len(sure), len(lengths)),
-        (stops.total, sum(sure), sum(lengths)),
-        (stops.longest, max(sure, default=0), max(lengths, default=0)),
+        (stops.count, len(sure_downtimes), len(downtimes_ms)),
+        (stops.total, sum(sure_downtimes), sum(downtimes_ms)),
+        (stops.longest, max(sure_downtimes, default=0), max(downtimes_ms, default=0)),
     ):
-        assert bound[0] <= most, (stops, truth)
-        assert bound[1] is None or least <= bound[1], (stops, truth)
-    assert not is_open or stops.total[1] is None, (stops, truth)
+        assert bound[0] <= most, (stops, true_periods)
+        assert bound[1] is None or least <= bound[1], (stops, true_periods)
+    assert not is_open or stops.total[1] is None, (stops, true_periods)
 
 
 @pytest.mark.parametrize("draw", [eager, cooperative, epochs])
@@ -67,9 +67,9 @@ def test_bounds_contain_the_true_downtime(
     draw: Callable[[Random], Timeline], seed: int, reported: bool, logged: bool, restarts: int
 ) -> None:
     line = draw(Random(seed))
-    truth = {partition: gaps(line, partition) for partition in range(line.partitions)}
+    true_periods = {partition: gaps(line, partition) for partition in range(line.partitions)}
     line.chance = Random(seed)
-    each, together = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
-    for partition, outages in truth.items():
-        check(each.get(partition, NO_STOPS), outages, line.now)
-    check(together, [outage for outages in truth.values() for outage in outages], line.now)
+    single_bounds, merged_bounds = bounds(events_of(line, reported=reported, logged=logged, restarts=restarts))
+    for partition, outages in true_periods.items():
+        check(single_bounds.get(partition, NO_STOPS), outages, line.now)
+    check(merged_bounds, [outage for outages in true_periods.values() for outage in outages], line.now)

@@ -23,16 +23,16 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident, decode_episode, decode_incident
 from streaming.records.events import Event, GroupDeleted, GroupObserved, GroupQuiet, MemberLeft, PartitionsStopped, Stop
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
 
 Notes = list[tuple[str, Diff] | BounceNote | WaitNote | QuietNote]
 
 
-class Groups:
+class RandomGroups:
     def __init__(self, count: int, seed: int) -> None:
-        self.random, self.witness = Random(seed), Random(seed + 1)
+        self.random, self.evidence_random = Random(seed), Random(seed + 1)
         self.bucket = Bucket()
         self.notes: defaultdict[str, Notes] = defaultdict(list)
         self.late: defaultdict[str, int] = defaultdict(int)
@@ -52,7 +52,7 @@ class Groups:
             # Before a group is observed, its diffs do not show who reported that a member left.
             event = structs.replace(event, data=structs.replace(event.data, reason="closed"))
         if isinstance(event.data, GroupObserved):
-            event = structs.replace(event, data=self.with_pending_revocations(event.data))
+            event = structs.replace(event, data=self.add_pending_revocations(event.data))
         self.apply(event)
         yield event
         yield from self.witness_events(event)
@@ -65,7 +65,7 @@ class Groups:
             process(self.bucket, [Record.of(0, 0, *encode_event(quiet))], 0, SINKS)
             yield quiet
 
-    def with_pending_revocations(self, data: GroupObserved) -> GroupObserved:
+    def add_pending_revocations(self, data: GroupObserved) -> GroupObserved:
         """Return the snapshot, in which random members still have partitions to revoke."""
         if self.random.random() < 0.5:
             return data
@@ -83,12 +83,14 @@ class Groups:
     def witness_events(self, event: Event) -> Iterator[Event]:
         """Yield random evidence about the partitions that the group's last round stopped."""
         state = self.bucket.get(event.data.group_id).state
-        if state is None or not state.observed or self.witness.random() < 0.6:
+        if state is None or not state.observed or self.evidence_random.random() < 0.6:
             return
-        moments = sorted(event.data.timestamp + self.witness.randrange(-9_000, 9_000) for _ in range(2))
-        stop = Stop(stopped_after=moments[0], resumed_before=moments[1])
-        if self.witness.random() < 0.8:
-            stop = structs.replace(stop, partitions=self.witness.choice([*ownership(state.members).values(), {}]))
+        timestamps = sorted(event.data.timestamp + self.evidence_random.randrange(-9_000, 9_000) for _ in range(2))
+        stop = Stop(stopped_after=timestamps[0], resumed_before=timestamps[1])
+        if self.evidence_random.random() < 0.8:
+            stop = structs.replace(
+                stop, partitions=self.evidence_random.choice([*ownership(state.members).values(), {}])
+            )
         data = PartitionsStopped(
             group_id=event.data.group_id,
             timestamp=event.data.timestamp,
@@ -97,9 +99,9 @@ class Groups:
             generation=state.generation,
             group_epoch=state.generation,
         )
-        seen = Event("witness", f"{event.id}/stopped", data)
-        process(self.bucket, [Record.of(0, 0, *encode_event(seen))], 0, SINKS)
-        yield seen
+        stopped_event = Event("witness", f"{event.id}/stopped", data)
+        process(self.bucket, [Record.of(0, 0, *encode_event(stopped_event))], 0, SINKS)
+        yield stopped_event
 
     def apply(self, event: Event) -> None:
         group_id = event.data.group_id
@@ -119,7 +121,7 @@ class Groups:
 def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str, list[Episode]]:
     """Return the episodes of each group, as a reader of the compacted topic receives them."""
     episodes_by_group: defaultdict[str, list[Episode]] = defaultdict(list)
-    for (topic, _), rows in by_key(run(as_topic(log, 4), batch=batch, buckets=buckets)).items():
+    for (topic, _), rows in by_key(run(log_by_partition(log, 4), batch=batch, buckets=buckets)).items():
         if topic == "e":
             ((value, _),) = rows
             assert value is not None
@@ -134,13 +136,13 @@ def written(log: list[Event], batch: int = 10_000, buckets: int = 1) -> dict[str
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
 @settings(max_examples=6)
 def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buckets: int) -> None:
-    log = as_topic(Groups(150, seed).log, 4)
+    log = log_by_partition(RandomGroups(150, seed).log, 4)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
 
 
 def test_generated_logs_give_bounds_of_downtime() -> None:
     downtimes = [
-        episode.downtime for group_episodes in written(Groups(150, 1).log).values() for episode in group_episodes
+        episode.downtime for group_episodes in written(RandomGroups(150, 1).log).values() for episode in group_episodes
     ]
     assert any(episode_downtime is not None and episode_downtime.bounded_ms for episode_downtime in downtimes)
 
@@ -148,7 +150,7 @@ def test_generated_logs_give_bounds_of_downtime() -> None:
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=5)
 def test_condition_has_at_most_one_open_incident(seed: int) -> None:
-    groups = Groups(250, seed)
+    groups = RandomGroups(250, seed)
     bucket, newest = Bucket(), dict[tuple[str, int], Incident]()
     for at, event in enumerate(groups.log):
         writes = process(bucket, [Record.of(0, at, *encode_event(event))], 0, SINKS)
@@ -158,8 +160,8 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
             assert (incident.status == "open") == (incident.closed_at is None)
             newest[incident.group_id, incident.incident] = incident
         incidents = [incident for incident in newest.values() if incident.group_id == event.data.group_id]
-        lasting = [incident.kind for incident in incidents if incident.status == "open"]
-        assert len(lasting) == len(set(lasting))
+        open_incidents = [incident.kind for incident in incidents if incident.status == "open"]
+        assert len(open_incidents) == len(set(open_incidents))
         assert sorted(incident.incident for incident in incidents) == list(range(1, len(incidents) + 1))
     assert newest
 
@@ -167,7 +169,7 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=5)
 def test_diffs_alone_give_the_same_episodes(seed: int) -> None:
-    groups = Groups(250, seed)
+    groups = RandomGroups(250, seed)
     by_group = written(groups.log)
     assert any(len(group_episodes) > 1 for group_episodes in by_group.values())
     for group_id, group_episodes in by_group.items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from streaming.records.events import Event, GroupObserved, Holding, ObservedMember
-from tests.support.histories import Log, as_topic, check_algebra, diffs, play
+from tests.support.histories import Log, check_algebra, diffs, log_by_partition, play
 from tests.support.pure_stream import by_key, run
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -23,8 +23,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def history(name: str, random: Random, length: int = 12) -> list[Event]:
     """Return generations of a group with random members and assignments, up to the group's deletion."""
-    log, fixed = Log(f"g-{name}"), KINDS[name]
-    epochs = "group_protocol" in fixed
+    log, kind_fields = Log(f"g-{name}"), KINDS[name]
+    epochs = "group_protocol" in kind_fields
     first = -1 if name == "connect" else 0
     events: list[Event] = [] if name in ("connect", "kip-1071") else [log.topics(t=4, u=2)]
     number = 0
@@ -40,7 +40,7 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
                 if name != "share":
                     free.remove((topic, partition))
             pending = {"t": [0]} if random.random() < 0.3 else {}
-            standby = {"0": [random.randrange(3)]} if fixed["kind"] == "streams" else UNSET
+            standby = {"0": [random.randrange(3)]} if kind_fields["kind"] == "streams" else UNSET
             members.append(
                 ObservedMember(
                     member_id=member_id, topics=["t", "u"], assigned=share, pending_revocation=pending, standby=standby
@@ -49,13 +49,13 @@ def history(name: str, random: Random, length: int = 12) -> list[Event]:
         delay = random.choice((UNSET, 5000)) if name == "connect" else UNSET
         state = random.choice(("Stable", "Assigning", "Reconciling")) if members else "Empty"
         count = {"group_epoch" if epochs else "generation": number}
-        events.append(log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **fixed))
+        events.append(log.event(GroupObserved, members=members, delay_ms=delay, state=state, **count, **kind_fields))
     return [*events, log.delete()]
 
 
 @given(name=st.sampled_from(list(KINDS)), seed=st.integers(0, 10**9))
 @settings(max_examples=30)
-def test_every_diff_satisfies_the_algebra(name: str, seed: int) -> None:
+def test_random_diffs_satisfy_the_algebra(name: str, seed: int) -> None:
     rounds = diffs(play(history(name, Random(seed)))[1])
 
     assert rounds
@@ -77,6 +77,6 @@ def test_every_diff_satisfies_the_algebra(name: str, seed: int) -> None:
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4)))
 @settings(max_examples=15)
 def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buckets: int) -> None:
-    log = as_topic([event for name in KINDS for event in history(name, Random(seed))], 4)
+    log = log_by_partition([event for name in KINDS for event in history(name, Random(seed))], 4)
 
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))

@@ -13,7 +13,7 @@ from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.records.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
-from tests.support.histories import as_topic, check_algebra, holds
+from tests.support.histories import check_algebra, log_by_partition, partitions_after
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log
 
@@ -21,39 +21,43 @@ from tests.support.recorded import membership_log
 Shares = dict[str, Partitions]
 
 
-def _began(state: GroupState | None, data: EventData, held: Shares, *, round_follows: bool) -> Shares:
+def _shares_at_begin(state: GroupState | None, data: EventData, owned_shares: Shares, *, round_follows: bool) -> Shares:
     """Return each member's partitions at the beginning of the rebalance.
 
     A static member that rejoins under another id keeps its partitions. A new member's claim counts for partitions
     without an owner. Earlier diffs show neither of these two cases.
     """
     if isinstance(data, GroupObserved):
-        coming: Sequence[MemberJoined | ObservedMember] = data.members
+        arriving_members: Sequence[MemberJoined | ObservedMember] = data.members
     elif isinstance(data, MemberJoined) and not (state is not None and state.observed):
-        coming = [data]
+        arriving_members = [data]
     else:
-        return held
+        return owned_shares
     instance_ids = {member.member_id: member.instance_id for member in state.members} if state is not None else {}
-    held = {name: held.get(name, {}) for name in instance_ids}
+    owned_shares = {name: owned_shares.get(name, {}) for name in instance_ids}
     instances = {
-        member.group_instance_id: member.member_id for member in coming if member.group_instance_id is not None
+        member.group_instance_id: member.member_id
+        for member in arriving_members
+        if member.group_instance_id is not None
     }
-    present = {member.member_id for member in coming}
-    renamed = {name: instances[by] for name, by in instance_ids.items() if by in instances and name not in present}
-    held = {renamed.get(name, name): share for name, share in held.items()}
-    for member in coming if round_follows else ():
-        if member.member_id not in held:
-            held[member.member_id] = _free(member.owned, held)
-    return held
+    present = {member.member_id for member in arriving_members}
+    new_ids = {name: instances[by] for name, by in instance_ids.items() if by in instances and name not in present}
+    owned_shares = {new_ids.get(name, name): share for name, share in owned_shares.items()}
+    for member in arriving_members if round_follows else ():
+        if member.member_id not in owned_shares:
+            owned_shares[member.member_id] = _unowned_partitions(member.owned, owned_shares)
+    return owned_shares
 
 
-def _free(claim: Partitions, held: Shares) -> Partitions:
-    taken = {(topic, p) for share in held.values() for topic, partitions in share.items() for p in partitions}
-    free = {topic: [p for p in partitions if (topic, p) not in taken] for topic, partitions in claim.items()}
+def _unowned_partitions(claim: Partitions, owned_shares: Shares) -> Partitions:
+    owned_partitions = {
+        (topic, p) for share in owned_shares.values() for topic, partitions in share.items() for p in partitions
+    }
+    free = {topic: [p for p in partitions if (topic, p) not in owned_partitions] for topic, partitions in claim.items()}
     return {topic: partitions for topic, partitions in free.items() if partitions}
 
 
-def _missed(outputs: Iterable[Output]) -> list[str]:
+def _members_without_generation(outputs: Iterable[Output]) -> list[str]:
     """Return the members that, according to evidence, did not receive the previous generation."""
     undelivered = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
     return [name for undelivered in undelivered if undelivered for name in undelivered.evidence.member_ids]
@@ -62,8 +66,8 @@ def _missed(outputs: Iterable[Output]) -> list[str]:
 def _check(log: Iterable[Event]) -> int:
     """Check every diff of one group against the previous diff; return the number of diffs."""
     state: GroupState | None = None
-    held: Shares = {}
-    replaced: Shares = {}
+    owned_shares: Shares = {}
+    replaced_shares: Shares = {}
     ids: list[str] = []
     for event in log:
         try:
@@ -71,17 +75,19 @@ def _check(log: Iterable[Event]) -> int:
         except MonitorError:
             continue
         if after is not state:
-            decided = any(isinstance(output, DiffOutput) for output in outputs)
-            held = held | {name: replaced.get(name, {}) for name in _missed(outputs)}
-            held = _began(state, event.data, held, round_follows=decided)
+            has_diff = any(isinstance(output, DiffOutput) for output in outputs)
+            owned_shares = owned_shares | {
+                name: replaced_shares.get(name, {}) for name in _members_without_generation(outputs)
+            }
+            owned_shares = _shares_at_begin(state, event.data, owned_shares, round_follows=has_diff)
         state = after
         for output in outputs:
             if isinstance(output, DiffOutput):
                 ids.append(output.id)
                 check_algebra(output.diff)
                 owned = {name: member.owned for name, member in output.diff.members.items() if member.owned}
-                assert owned == {name: share for name, share in held.items() if share}
-                held, replaced = holds(output.diff), owned
+                assert owned == {name: share for name, share in owned_shares.items() if share}
+                owned_shares, replaced_shares = partitions_after(output.diff), owned
     assert len(set(ids)) == len(ids)
     return len(ids)
 
@@ -98,5 +104,5 @@ def test_diffs_are_consistent_and_start_where_the_last_ended(seed: int) -> None:
 @given(seed=st.integers(0, 10**9), batch=st.sampled_from((1, 3, 50)), buckets=st.sampled_from((1, 4, 16)))
 @settings(max_examples=15)
 def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buckets: int) -> None:
-    log = as_topic(membership_log(150, 9, seed), 4)
+    log = log_by_partition(membership_log(150, 9, seed), 4)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))

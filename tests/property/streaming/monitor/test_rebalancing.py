@@ -11,12 +11,12 @@ from msgspec import UNSET
 
 from streaming.records.episodes import decode_episode
 from streaming.records.events import Event, GroupProgress, GroupRebalancing, IncidentAcknowledged
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.pure_stream import SINKS, by_key, run
 from tests.support.recorded import membership_log
 
 
-def with_rebalances(count: int, seed: int) -> Iterator[Event]:
+def log_with_rebalances(count: int, seed: int) -> Iterator[Event]:
     """Yield a log with random reports of rebalances, which are early, late, repeated, ended or never ended."""
     random = Random(seed)
     last: dict[str, Event] = {}
@@ -50,15 +50,15 @@ def with_rebalances(count: int, seed: int) -> Iterator[Event]:
 @given(seed=st.integers(0, 10**9), batch=st.integers(1, 60), buckets=st.integers(1, 6))
 @settings(max_examples=10)
 def test_output_does_not_depend_on_batches_or_buckets(seed: int, batch: int, buckets: int) -> None:
-    log = as_topic(list(with_rebalances(150, seed)), 4)
+    log = log_by_partition(list(log_with_rebalances(150, seed)), 4)
     assert by_key(run(log, batch=batch, buckets=buckets)) == by_key(run(log, batch=10_000, buckets=1))
 
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=10)
 def test_status_agrees_with_the_rebalance(seed: int) -> None:
-    log = list(with_rebalances(150, seed))
-    writes = run(as_topic(log, 4), batch=1, buckets=1)
+    log = list(log_with_rebalances(150, seed))
+    writes = run(log_by_partition(log, 4), batch=1, buckets=1)
     refused = [dict(write.headers).get("ce_type") for write in writes if write.topic == SINKS.dead_letters]
     assert not {b"group.rebalancing", b"group.progress", b"incident.acknowledged"}.intersection(refused)
     for episode in (decode_episode(write.value or b"") for write in writes if write.topic == "e"):

@@ -39,19 +39,19 @@ from streaming.records.events import (
 )
 
 SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 2)), episodes="e", incidents="i")
-TIMES = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
-NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
+TIMESTAMPS = st.sampled_from([0, 1, 1_700_000_000_000, MAX_TIMESTAMP - 1, MAX_TIMESTAMP])
+INT32_NUMBERS = st.sampled_from([-MAX_INT32 - 1, -1, 0, 1, 2, MAX_INT32 - 1, MAX_INT32])
 COUNTS = st.sampled_from([0, 1, MAX_INT32])
 MEMBERS = st.sampled_from(["a", "b"])
 OFFSETS = st.sampled_from([0, 7, 2**63 - 1])
 SHARES = st.sampled_from([{}, {"t": [0]}, {"t": [0, MAX_INT32]}, {"u": [1]}])
-TASKS = st.sampled_from([{}, {"t": [CONNECTOR]}, {"t": [0, MAX_INT32]}])
+TASK_SHARES = st.sampled_from([{}, {"t": [CONNECTOR]}, {"t": [0, MAX_INT32]}])
 
 
 @st.composite
 def views(draw: st.DrawFn) -> GroupObserved:
     connect = draw(st.booleans())
-    shares = TASKS if connect else SHARES
+    shares = TASK_SHARES if connect else SHARES
     modern = not connect and draw(st.booleans())
     members = [
         ObservedMember(
@@ -60,18 +60,18 @@ def views(draw: st.DrawFn) -> GroupObserved:
             assigned=draw(shares),
             target=draw(shares) if modern else None,
             pending_revocation=draw(shares),
-            session_timeout_ms=draw(NUMBERS),
-            member_epoch=draw(NUMBERS),
-            previous_member_epoch=draw(NUMBERS),
+            session_timeout_ms=draw(INT32_NUMBERS),
+            member_epoch=draw(INT32_NUMBERS),
+            previous_member_epoch=draw(INT32_NUMBERS),
         )
         for member_id in draw(st.sets(MEMBERS))
     ]
     return GroupObserved(
         group_id="g",
-        timestamp=draw(TIMES),
+        timestamp=draw(TIMESTAMPS),
         members=members,
-        generation=None if modern else draw(NUMBERS),
-        group_epoch=draw(NUMBERS) if modern else None,
+        generation=None if modern else draw(INT32_NUMBERS),
+        group_epoch=draw(INT32_NUMBERS) if modern else None,
         group_protocol="consumer" if modern else "classic",
         protocol="uniform" if modern else "compatible" if connect else "cooperative-sticky",
         state=draw(st.sampled_from(["Stable", "Reconciling", "Assigning", None])),
@@ -80,7 +80,7 @@ def views(draw: st.DrawFn) -> GroupObserved:
 
 
 def member_event(struct: Any, **fields: Any) -> Any:
-    return st.builds(struct, group_id=st.just("g"), timestamp=TIMES, member_id=MEMBERS, **fields)
+    return st.builds(struct, group_id=st.just("g"), timestamp=TIMESTAMPS, member_id=MEMBERS, **fields)
 
 
 EVENTS = st.one_of(
@@ -88,18 +88,18 @@ EVENTS = st.one_of(
     member_event(
         MemberJoined,
         topics=st.just(["t"]),
-        generation=NUMBERS,
-        session_timeout_ms=NUMBERS,
+        generation=INT32_NUMBERS,
+        session_timeout_ms=INT32_NUMBERS,
         owned=SHARES,
         acknowledges=st.booleans(),
     ),
     member_event(MemberHeartbeat),
-    member_event(MemberFenced, last_heartbeat=TIMES),
-    member_event(AssignmentAcknowledged, generation=NUMBERS, owned=SHARES, held_ms=COUNTS),
+    member_event(MemberFenced, last_heartbeat=TIMESTAMPS),
+    member_event(AssignmentAcknowledged, generation=INT32_NUMBERS, owned=SHARES, held_ms=COUNTS),
     st.builds(
         PartitionsChanged,
         group_id=st.just("g"),
-        timestamp=TIMES,
+        timestamp=TIMESTAMPS,
         topics=st.dictionaries(
             st.sampled_from(["t", "u"]), st.builds(TopicMetadata, partitions=st.sampled_from([0, 1, 7])), min_size=1
         ),
@@ -107,17 +107,17 @@ EVENTS = st.one_of(
     st.builds(
         PartitionsStopped,
         group_id=st.just("g"),
-        timestamp=TIMES,
+        timestamp=TIMESTAMPS,
         source=st.just("w"),
-        generation=NUMBERS,
+        generation=INT32_NUMBERS,
         stops=st.lists(
             st.builds(
                 Stop,
                 partitions=SHARES,
-                stopped_after=TIMES,
-                stopped_before=TIMES,
-                resumed_after=TIMES,
-                resumed_before=TIMES,
+                stopped_after=TIMESTAMPS,
+                stopped_before=TIMESTAMPS,
+                resumed_after=TIMESTAMPS,
+                resumed_before=TIMESTAMPS,
             ),
             max_size=2,
         ),
@@ -125,12 +125,12 @@ EVENTS = st.one_of(
     st.builds(
         GroupRebalancing,
         group_id=st.just("g"),
-        timestamp=TIMES,
-        since=TIMES,
+        timestamp=TIMESTAMPS,
+        since=TIMESTAMPS,
         joined=st.lists(MEMBERS, max_size=2),
         awaited=st.lists(MEMBERS, max_size=2),
         state=st.sampled_from([None, "PreparingRebalance", "Reconciling"]),
-        until=st.dictionaries(MEMBERS, TIMES),
+        until=st.dictionaries(MEMBERS, TIMESTAMPS),
         source=st.sampled_from(["coordinator-log", "admin"]),
         commits_stopped=st.booleans(),
         ended=st.booleans(),
@@ -138,7 +138,7 @@ EVENTS = st.one_of(
     st.builds(
         GroupProgress,
         group_id=st.just("g"),
-        timestamp=TIMES,
+        timestamp=TIMESTAMPS,
         partitions=st.dictionaries(
             st.sampled_from(["t", "u"]),
             st.dictionaries(st.sampled_from(["0", "2147483647"]), st.tuples(st.none() | OFFSETS, OFFSETS)),
@@ -148,31 +148,31 @@ EVENTS = st.one_of(
     st.builds(
         IncidentAcknowledged,
         group_id=st.just("g"),
-        timestamp=TIMES,
+        timestamp=TIMESTAMPS,
         incident=COUNTS,
         by=st.sampled_from([None, "ann"]),
-        until=st.none() | TIMES,
+        until=st.none() | TIMESTAMPS,
         text=st.sampled_from([None, "known"]),
         muted=st.booleans(),
     ),
     st.builds(
         ClusterObserved,
         group_id=st.just("g"),
-        timestamp=TIMES,
+        timestamp=TIMESTAMPS,
         brokers=st.lists(st.integers(0, 2), max_size=3),
         changes=st.lists(
             st.builds(
                 ClusterChange,
                 st.sampled_from(["broker-restart", "topic-deleted"]),
                 st.sampled_from(["broker 1", "t"]),
-                TIMES,
+                TIMESTAMPS,
                 st.lists(st.just("g"), max_size=1),
             ),
             max_size=2,
         ),
     ),
 )
-LONG_DELAY = GroupObserved(
+LONG_DELAY_SNAPSHOT = GroupObserved(
     group_id="g",
     timestamp=MAX_TIMESTAMP - 1,
     members=[],
@@ -181,7 +181,7 @@ LONG_DELAY = GroupObserved(
     protocol="compatible",
     delay_ms=MAX_INT32,
 )
-WORKING = GroupObserved(
+TASKS_SNAPSHOT = GroupObserved(
     group_id="g",
     timestamp=MAX_TIMESTAMP - 1,
     members=[
@@ -192,8 +192,10 @@ WORKING = GroupObserved(
     kind="connect",
     protocol="compatible",
 )
-LOST = msgspec.structs.replace(LONG_DELAY, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})])
-READ = {
+LOST_TASKS_SNAPSHOT = msgspec.structs.replace(
+    LONG_DELAY_SNAPSHOT, members=[ObservedMember(member_id="a", topics=[], assigned={"c": [0]})]
+)
+DECODERS = {
     "d": lambda value: msgspec.json.decode(value, type=Diff),
     "a": lambda value: msgspec.json.decode(value, type=LatestAssignment),
     "e": decode_episode,
@@ -202,8 +204,8 @@ READ = {
 
 
 @given(st.lists(EVENTS, max_size=12))
-@example([WORKING, LOST])
-@example([WORKING, LONG_DELAY])
+@example([TASKS_SNAPSHOT, LOST_TASKS_SNAPSHOT])
+@example([TASKS_SNAPSHOT, LONG_DELAY_SNAPSHOT])
 def test_written_records_can_be_read(log: list[Any]) -> None:
     blob: bytes | None = None
     assert MAX_PARTITIONS > 7
@@ -216,6 +218,6 @@ def test_written_records_can_be_read(log: list[Any]) -> None:
             if write.topic == "m":
                 codec.decode_event(write.key, write.value, codec.ce_attributes(write.headers))
             elif write.topic != "dlt" and write.value is not None:
-                READ[write.topic](write.value)
+                DECODERS[write.topic](write.value)
         group = Bucket(blob).get("g")
         assert (group.state, group.episode, group.incidents) is not None

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import LIVE, Stage
-from tests.support.machines import Driver, at_rest, topics
+from tests.support.machines import MachineDriver, at_rest, topics
 
 NAMES = ("a", "b", "c", "d", "e")
 TOPICS = ("t0", "t1", "t2")
@@ -32,11 +32,11 @@ ASSIGNORS: dict[str, list[tuple[str, ...]]] = {
     "eager": [(), ("range", "roundrobin"), ("range", "sticky"), ("cooperative-sticky", "range")],
 }
 
-_USUAL = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "scheduled_rebalance_delay_ms": 15_000}
+_USUAL_TIMEOUTS = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "scheduled_rebalance_delay_ms": 15_000}
 #: Timers as in production, and timers of a few milliseconds, which end at the same moments.
 TIMINGS = (
-    {**_USUAL, "initial_rebalance_delay_ms": 0},
-    {**_USUAL, "initial_rebalance_delay_ms": 3000},
+    {**_USUAL_TIMEOUTS, "initial_rebalance_delay_ms": 0},
+    {**_USUAL_TIMEOUTS, "initial_rebalance_delay_ms": 3000},
     {
         "heartbeat_ms": 4,
         "processing_ms": 4,
@@ -63,7 +63,7 @@ class Lifecycles(RuleBasedStateMachine):
     @initialize(timing=st.sampled_from(TIMINGS), lag=st.integers(0, 3))
     def begin(self, timing: dict[str, int], lag: int) -> None:
         more: dict[str, Any] = {"assignor": self.assignor} if self.assignor else {}
-        self.driver = Driver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
+        self.driver = MachineDriver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
         setup = replace(self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9)
         self.driver.machine.setup = setup
         self.counts = {"t0": 3, "t1": 4, "t2": 1}
@@ -109,8 +109,8 @@ class Lifecycles(RuleBasedStateMachine):
         ):
             assignors = ("cooperative-sticky", "range")
         instance = f"i-{name}" if static else None
-        speaks = data.draw(st.sampled_from(["classic", "consumer"])) if self.mixed else None
-        client = vocabulary.Client(name, chosen, instance, None, self.common(assignors), speaks)
+        group_protocol = data.draw(st.sampled_from(["classic", "consumer"])) if self.mixed else None
+        client = vocabulary.Client(name, chosen, instance, None, self.common(assignors), group_protocol)
         self.apply(vocabulary.Start(self.driver.now, (client,)))
 
     def common(self, assignors: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class Lifecycles(RuleBasedStateMachine):
             [vocabulary.Leave, vocabulary.ShutDown, vocabulary.Crash, vocabulary.Freeze, vocabulary.Thaw]
         ),
     )
-    def happen(self, names: list[str], kind: Any) -> None:
+    def apply_to_members(self, names: list[str], kind: Any) -> None:
         self.apply(kind(self.driver.now, tuple(names)))
 
     @rule(name=st.sampled_from(NAMES), chosen=subscriptions)
@@ -182,9 +182,9 @@ class Lifecycles(RuleBasedStateMachine):
         """Check that the group settles without further changes, and that every partition then has one owner."""
         if not hasattr(self, "driver"):
             return
-        frozen = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
-        if frozen:
-            self.apply(vocabulary.Thaw(self.driver.now, frozen))
+        frozen_members = tuple(name for name in NAMES if self.stage(name) is Stage.FROZEN)
+        if frozen_members:
+            self.apply(vocabulary.Thaw(self.driver.now, frozen_members))
         most = 2000
         while self.driver.queue:
             most -= 1

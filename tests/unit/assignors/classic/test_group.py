@@ -10,7 +10,7 @@ from assignors.registry import find, names
 T = {"t": Topic("t", 2)}
 
 
-def test_only_subscribed_topics_with_metadata_count() -> None:
+def test_only_subscribed_topics_with_partitions_are_assigned() -> None:
     topics = {"t": Topic("t", 2), "empty": Topic("empty", 0), "unused": Topic("unused", 3)}
     assert read_group(topics, [Member("a", ("t", "empty", "unknown"))]).counts == {"t": 2}
 
@@ -37,10 +37,10 @@ def test_group_without_members_has_no_assignment(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", names("classic"))
-def test_group_without_partitions(name: str) -> None:
+def test_topics_without_partitions_give_empty_shares(name: str) -> None:
     assert find("classic", name).assign({}, [Member("a", ("t",)), Member("b")]) == {"a": {}, "b": {}}
 
 
-def test_map_order_is_that_of_a_hash_map() -> None:
+def test_members_are_ordered_as_in_a_java_hash_map() -> None:
     ids = ["c1", "c2", "c3", "new"]
     assert [member.member_id for member in in_map_order([Member(name) for name in ids])] == ["c3", "new", "c1", "c2"]

@@ -5,7 +5,7 @@ import pytest
 from assignors.classic.sticky import assign, equal_subscriptions
 from assignors.errors import InvalidGroup
 from assignors.model import Member, Topic
-from tests.support.groups import readable
+from tests.support.groups import assignment_lists
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tests.support.groups import readable
         ([("t",), ("t",), ("t", "u")], False),
     ],
 )
-def test_equal_subscriptions(subscriptions: list[tuple[str, ...]], equal: bool) -> None:
+def test_subscriptions_in_another_order_are_equal(subscriptions: list[tuple[str, ...]], equal: bool) -> None:
     members = [Member(f"c{place}", topics) for place, topics in enumerate(subscriptions)]
     assert equal_subscriptions(members) is equal
 
@@ -34,30 +34,30 @@ def test_partition_without_near_replica_moves_to_a_near_member() -> None:
         Member("c1", ("t",), rack_id="r1", owned={"t": [0, 2]}, generation=1),
         Member("c2", ("t",), rack_id="r2", owned={"t": [1, 3]}, generation=1),
     ]
-    assert readable(assign(topics, members)) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
+    assert assignment_lists(assign(topics, members)) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
 
 
 def test_endless_reassignment_of_kafka_is_cut_off() -> None:
     topics = {name: Topic(name, count) for name, count in {"t7": 40, "t0": 6, "t3": 3, "t4": 2}.items()}
-    small, large = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
+    few_topics, repeated_topics = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
     members = [
-        Member("c2", small, owned={"t0": [0, 2, 4], "t3": [1], "t4": [0]}, generation=1),
-        Member("c0", small, owned={"t0": [1, 3, 5], "t3": [0, 2], "t4": [1]}, generation=1),
-        Member("c4", large, owned={"t7": range(40)}, generation=1),
-        Member("c5", large),
+        Member("c2", few_topics, owned={"t0": [0, 2, 4], "t3": [1], "t4": [0]}, generation=1),
+        Member("c0", few_topics, owned={"t0": [1, 3, 5], "t3": [0, 2], "t4": [1]}, generation=1),
+        Member("c4", repeated_topics, owned={"t7": range(40)}, generation=1),
+        Member("c5", repeated_topics),
     ]
-    answer = readable(assign(topics, members))
+    answer = assignment_lists(assign(topics, members))
     assigned = sorted((t, p) for share in answer.values() for t, partitions in share.items() for p in partitions)
     assert assigned == sorted((name, p) for name, topic in topics.items() for p in range(topic.partitions))
     sizes = {member: sum(map(len, share.values())) for member, share in answer.items()}
     assert sizes["c4"] - sizes["c5"] <= 1
 
 
-def test_without_owners_topics_go_round_robin() -> None:
+def test_sticky_without_owned_partitions_deals_in_turn() -> None:
     """Each topic starts at the member after the previous topic's last one, so no member is always first."""
     topics = {name: Topic(name, 3) for name in ("t0", "t1", "t2")}
     members = [Member(name, tuple(topics)) for name in ("d", "a", "c", "b")]
-    assert readable(assign(topics, members)) == {
+    assert assignment_lists(assign(topics, members)) == {
         "a": {"t0": [0], "t1": [1], "t2": [2]},
         "b": {"t0": [1], "t1": [2]},
         "c": {"t0": [2], "t2": [0]},

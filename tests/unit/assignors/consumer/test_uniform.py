@@ -32,7 +32,7 @@ def uniform(group_topics: Mapping[str, Topic], *members: Member) -> Assignment:
     return {name: {topic: [*numbers] for topic, numbers in share.items()} for name, share in answer.items()}
 
 
-def test_fresh_members_take_blocks_across_topics() -> None:
+def test_uniform_assigns_new_members_blocks_across_topics() -> None:
     assert uniform(topics(t=4, u=3), *(member(f"c{n}", "t", "u") for n in range(3))) == {
         "c0": {"t": [*range(2)]},
         "c1": {"t": [*range(2, 4)]},
@@ -69,7 +69,7 @@ def test_unsubscribed_topic_is_revoked() -> None:
     }
 
 
-def test_unknown_topics_still_make_subscriptions_differ() -> None:
+def test_uniform_counts_unknown_topics_in_subscriptions() -> None:
     def first(*names: str) -> object:
         owner = member("c0", *names, t=[0, 1, 16, 17, 32])
         return uniform(topics(t=33), owner, *(member(f"c{n}", "t", "gone") for n in range(1, 17)))["c0"]
@@ -98,7 +98,7 @@ def test_group_without_members_has_no_target() -> None:
     assert uniform(topics(t=1)) == {}
 
 
-def test_range_puts_static_members_first() -> None:
+def test_consumer_range_assigns_static_members_first() -> None:
     members = [Member("a", ("t",)), Member("z", ("t",), instance_id="i-2"), Member("y", ("t", "u"), instance_id="i-10")]
     assert find("consumer", "range").assign(topics(t=4, u=2), members) == {
         "a": {"t": range(3, 4)},

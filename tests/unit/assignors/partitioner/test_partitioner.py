@@ -25,7 +25,7 @@ def test_round_robin_wraps_around() -> None:
     assert [*islice(partitioner.round_robin(3, 2), 2)] == [2, 0]
 
 
-def test_the_counter_wraps_as_an_atomic_integer() -> None:
+def test_round_robin_counter_wraps_like_an_int32() -> None:
     assert [*islice(partitioner.round_robin(10, 2**31 - 1), 3)] == [(2**31 - 1) % 10, 0, 1]
     assert [*islice(partitioner.round_robin(10, -1), 2)] == [(2**31 - 1) % 10, 0]
 
@@ -41,7 +41,7 @@ def test_built_in_refuses_an_empty_batch() -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), VECTORS.items())
-def test_murmur2_of_known_keys(key: bytes, expected: int) -> None:
+def test_murmur2_hash_equals_javas(key: bytes, expected: int) -> None:
     assert murmur2(key) == expected
 
 
@@ -49,7 +49,7 @@ def test_negative_hash_is_masked() -> None:
     assert partition_for_key(b"21", 10) == 0  # abs() would give 8
 
 
-def test_an_empty_key_is_a_key() -> None:
+def test_empty_key_has_a_partition_by_hash() -> None:
     assert partition_for_key(b"", 1000) == 275646681 % 1000
 
 

@@ -10,29 +10,29 @@ from assignors.java import JavaRandom
 from assignors.placement import replicas
 from assignors.placement.replicas import Broker, assign_replicas
 
-PLAIN = [Broker(number) for number in range(5)]
-SIX = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]
+BROKERS_WITHOUT_RACKS = [Broker(number) for number in range(5)]
+SIX_BROKERS = [Broker(i, rack) for i, rack in enumerate(["rack1", "rack3", "rack3", "rack2", "rack2", "rack1"])]
 
 
-def _listed(*args: Any, **kwargs: Any) -> list[list[int]]:
+def _placement_lists(*args: Any, **kwargs: Any) -> list[list[int]]:
     return list(assign_replicas(*args, **kwargs).values())
 
 
-def test_rack_alternated() -> None:
-    assert [b.id for b in replicas.rack_alternated(SIX)] == [0, 3, 1, 5, 4, 2]
-    assert [b.id for b in replicas.rack_alternated(SIX[:5])] == [0, 3, 1, 4, 2]
-    nine = [Broker(i, f"rack{i // 3}") for i in range(9)]
-    assert [b.id for b in replicas.rack_alternated(nine)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
+def test_brokers_alternate_between_racks() -> None:
+    assert [b.id for b in replicas.rack_alternated(SIX_BROKERS)] == [0, 3, 1, 5, 4, 2]
+    assert [b.id for b in replicas.rack_alternated(SIX_BROKERS[:5])] == [0, 3, 1, 4, 2]
+    nine_brokers = [Broker(i, f"rack{i // 3}") for i in range(9)]
+    assert [b.id for b in replicas.rack_alternated(nine_brokers)] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
 
 
 def test_replicas_alternate_over_racks() -> None:
-    assert _listed(SIX, 7, 3, start_index=0) == [
+    assert _placement_lists(SIX_BROKERS, 7, 3, start_index=0) == [
         [0, 3, 1], [3, 1, 5], [1, 5, 4], [5, 4, 2], [4, 2, 0], [2, 0, 3], [0, 4, 2],
     ]  # fmt: skip # one row per line
 
 
 def test_brokers_without_racks_take_turns() -> None:
-    assert _listed(PLAIN, 10, 3, start_index=0) == [
+    assert _placement_lists(BROKERS_WITHOUT_RACKS, 10, 3, start_index=0) == [
         [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1],
         [0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2],
     ]  # fmt: skip # one row per line
@@ -40,13 +40,13 @@ def test_brokers_without_racks_take_turns() -> None:
 
 def test_racks_of_different_sizes_share_replicas() -> None:
     brokers = [Broker(i, rack) for i, rack in enumerate("abcaa")]
-    assert _listed(brokers, 6, 4, start_index=2) == [
+    assert _placement_lists(brokers, 6, 4, start_index=2) == [
         [2, 0, 1, 3], [3, 1, 2, 4], [4, 2, 1, 3], [0, 1, 2, 3], [1, 4, 2, 3], [2, 4, 1, 3],
     ]  # fmt: skip # one row per line
 
 
-def test_partitions_added_to_a_topic() -> None:
-    assert assign_replicas(PLAIN, 6, 3, start_index=2, start_partition=4) == {
+def test_added_partitions_continue_the_placement() -> None:
+    assert assign_replicas(BROKERS_WITHOUT_RACKS, 6, 3, start_index=2, start_partition=4) == {
         4: [1, 4, 0], 5: [2, 1, 3], 6: [3, 2, 4], 7: [4, 3, 0], 8: [0, 4, 1], 9: [1, 0, 2],
     }  # fmt: skip # one row per line
 
@@ -58,18 +58,22 @@ def test_partitions_added_to_a_topic() -> None:
         (1, [[2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1], [0, 1, 2], [1, 2, 0]]),
     ],
 )
-def test_shift_moves_the_followers(shift: int, expected: list[list[int]]) -> None:
-    assert _listed(PLAIN[:3], 6, 3, start_index=2, shift=shift) == expected
+def test_placement_shift_moves_the_follower_replicas(shift: int, expected: list[list[int]]) -> None:
+    assert _placement_lists(BROKERS_WITHOUT_RACKS[:3], 6, 3, start_index=2, shift=shift) == expected
 
 
 def test_shift_defaults_to_the_start_index() -> None:
-    assert _listed(PLAIN, 6, 3, start_index=2) == _listed(PLAIN, 6, 3, start_index=2, shift=2)
+    assert _placement_lists(BROKERS_WITHOUT_RACKS, 6, 3, start_index=2) == _placement_lists(
+        BROKERS_WITHOUT_RACKS, 6, 3, start_index=2, shift=2
+    )
 
 
-def test_random_start_and_shift_are_drawn_in_this_order() -> None:
+def test_random_placement_draws_start_and_then_shift() -> None:
     random = JavaRandom(42)
     start, shift = random.next_int(5), random.next_int(5)
-    assert _listed(PLAIN, 9, 3, random=JavaRandom(42)) == _listed(PLAIN, 9, 3, start_index=start, shift=shift)
+    assert _placement_lists(BROKERS_WITHOUT_RACKS, 9, 3, random=JavaRandom(42)) == _placement_lists(
+        BROKERS_WITHOUT_RACKS, 9, 3, start_index=start, shift=shift
+    )
 
 
 def test_single_broker_gets_every_replica() -> None:
@@ -82,14 +86,14 @@ def test_single_broker_gets_every_replica() -> None:
         (([], 1, 1), replicas.InvalidPlacement, "brokers: missing"),
         (([Broker(1), Broker(1)], 1, 1), replicas.InvalidPlacement, "brokers: id 1 is listed twice"),
         (([Broker(-1)], 1, 1), replicas.InvalidPlacement, "brokers: id -1 is negative"),
-        ((PLAIN, 0, 1), replicas.InvalidPlacement, "partitions: 0"),
-        ((PLAIN, 1, 0), replicas.InvalidReplicationFactor, "replication_factor: 0"),
+        ((BROKERS_WITHOUT_RACKS, 0, 1), replicas.InvalidPlacement, "partitions: 0"),
+        ((BROKERS_WITHOUT_RACKS, 1, 0), replicas.InvalidReplicationFactor, "replication_factor: 0"),
         (
-            (PLAIN, 1, 6),
+            (BROKERS_WITHOUT_RACKS, 1, 6),
             replicas.InvalidReplicationFactor,
             "replication_factor: 6 is larger than the number of brokers, 5",
         ),
-        ((PLAIN, 10**9, 3), replicas.InvalidPlacement, "over the limit"),
+        ((BROKERS_WITHOUT_RACKS, 10**9, 3), replicas.InvalidPlacement, "over the limit"),
         (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), replicas.InvalidPlacement, "brokers: 1, 2 without a rack"),
     ],
 )
@@ -103,9 +107,9 @@ def test_impossible_placement_is_refused(arguments: Any, error: type[Exception],
 )
 def test_negative_start_index_or_shift_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(replicas.InvalidPlacement, match=r"start_index|shift"):
-        assign_replicas(PLAIN, 1, 1, **options)
+        assign_replicas(BROKERS_WITHOUT_RACKS, 1, 1, **options)
 
 
 def test_a_negative_start_partition_is_refused() -> None:
     with pytest.raises(replicas.InvalidPlacement, match="start_partition: -1"):
-        assign_replicas(PLAIN, 1, 1, start_index=0, start_partition=-1)
+        assign_replicas(BROKERS_WITHOUT_RACKS, 1, 1, start_index=0, start_partition=-1)

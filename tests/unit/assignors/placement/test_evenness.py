@@ -8,35 +8,35 @@ import pytest
 from assignors.placement.evenness import Evenness, Move, check_placement
 from assignors.placement.replicas import Broker, InvalidPlacement, assign_replicas
 
-THREE = [Broker(0), Broker(1), Broker(2)]
+THREE_BROKERS = [Broker(0), Broker(1), Broker(2)]
 
 
-def spread(evenness: Evenness) -> int:
+def replica_spread(evenness: Evenness) -> int:
     return max(evenness.replicas.values()) - min(evenness.replicas.values())
 
 
 def test_placement_of_admin_utils_is_even() -> None:
-    evenness = check_placement(THREE, assign_replicas(THREE, 6, 3, start_index=2))
+    evenness = check_placement(THREE_BROKERS, assign_replicas(THREE_BROKERS, 6, 3, start_index=2))
     assert evenness.is_even
     assert (evenness.leaders, evenness.replicas) == ({0: 2, 1: 2, 2: 2}, {0: 6, 1: 6, 2: 6})
     assert evenness.rack_gaps == []
 
 
 def test_leaders_on_one_broker_are_spread_without_moving_data() -> None:
-    evenness = check_placement(THREE, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
+    evenness = check_placement(THREE_BROKERS, {0: [0, 1], 1: [0, 2], 2: [0, 1], 3: [1, 2], 4: [2, 1], 5: [0, 2]})
     assert evenness.leaders == {0: 4, 1: 1, 2: 1}
     assert evenness.moves == []
     assert sorted(evenness.leader_changes) == [Move(0, 0, 1), Move(1, 0, 2)]
 
 
-def test_leadership_is_handed_along_a_chain() -> None:
+def test_leadership_moves_along_a_chain_of_brokers() -> None:
     # Broker 2 leads no partition and shares none with broker 0; broker 1 has to pass on the leadership that it gets.
-    evenness = check_placement(THREE, {0: [0, 1], 1: [0], 2: [1, 2]})
+    evenness = check_placement(THREE_BROKERS, {0: [0, 1], 1: [0], 2: [1, 2]})
     assert evenness.leader_changes == [Move(0, 0, 1), Move(2, 1, 2)]
 
 
-def test_an_empty_broker_gets_its_share() -> None:
-    evenness = check_placement([*THREE, Broker(3)], {p: [p % 3, (p + 1) % 3] for p in range(6)})
+def test_empty_broker_gets_its_share_of_replicas() -> None:
+    evenness = check_placement([*THREE_BROKERS, Broker(3)], {p: [p % 3, (p + 1) % 3] for p in range(6)})
     assert evenness.replicas == {0: 4, 1: 4, 2: 4, 3: 0}
     assert len(evenness.moves) == 3
     assert {move.target for move in evenness.moves} == {3}
@@ -52,7 +52,7 @@ def test_a_rack_without_a_replica_is_used() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_better_placement_is_valid_and_final(seed: int) -> None:
+def test_improved_placement_has_no_violations_left(seed: int) -> None:
     rng = random.Random(seed)
     racks = rng.choice([[None], ["a", "b"], ["a", "b", "c"]])
     brokers = [Broker(i, rng.choice(racks)) for i in range(rng.randint(2, 8))]
@@ -61,9 +61,9 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
     again = check_placement(brokers, evenness.after)
     assert again.is_even
     assert again.rack_gaps == []
-    assert spread(again) <= spread(evenness) or evenness.rack_gaps
+    assert replica_spread(again) <= replica_spread(evenness) or evenness.rack_gaps
     if racks == [None]:
-        assert spread(again) <= 1
+        assert replica_spread(again) <= 1
     assert {p: len(r) for p, r in evenness.after.items()} == {p: len(r) for p, r in placement.items()}
     moved = sum(len(set(placement[p]) - set(evenness.after[p])) for p in placement)
     assert len(evenness.moves) == moved
@@ -73,9 +73,9 @@ def test_better_placement_is_valid_and_final(seed: int) -> None:
     ("brokers", "placement", "message"),
     [
         ([], {0: [0]}, "brokers: missing"),
-        (THREE, {0: []}, "placement: partition 0 has no replicas"),
-        (THREE, {0: [1, 1]}, "placement: partition 0 lists a broker twice"),
-        (THREE, {4: [9]}, "placement: partition 4 is on broker 9"),
+        (THREE_BROKERS, {0: []}, "placement: partition 0 has no replicas"),
+        (THREE_BROKERS, {0: [1, 1]}, "placement: partition 0 lists a broker twice"),
+        (THREE_BROKERS, {4: [9]}, "placement: partition 4 is on broker 9"),
     ],
 )
 def test_invalid_input_is_refused(brokers: Any, placement: Any, message: str) -> None:

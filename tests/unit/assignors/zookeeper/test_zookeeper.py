@@ -19,14 +19,14 @@ def consumers(**streams: dict[str, int]) -> list[Member]:
     return [Member(name, streams=by_topic) for name, by_topic in streams.items()]
 
 
-def test_threads_compare_as_strings() -> None:
+def test_zookeeper_range_sorts_threads_as_strings() -> None:
     answer = assign_range(topics(t=12), [Member("c", streams={"t": 11})])
     assert answer["c-0"] == {"t": range(2)}
     assert answer["c-10"] == {"t": range(3, 4)}
     assert answer["c-9"] == {"t": range(11, 12)}
 
 
-def test_range_by_position() -> None:
+def test_zookeeper_range_follows_the_order_of_threads() -> None:
     assert assign_range(topics(t=5, u=2), consumers(c1={"t": 2, "u": 1}, c2={"t": 2})) == {
         "c1-0": {"t": range(2), "u": range(2)},
         "c1-1": {"t": range(2, 3)},
@@ -35,7 +35,7 @@ def test_range_by_position() -> None:
     }
 
 
-def test_order_of_the_signed_hash() -> None:
+def test_round_robin_order_follows_signed_hashes() -> None:
     assert string_hash("[t,10]") == -1581226645
     assert string_hash("[t,11]") == -1581226614
     assert string_hash("[topic-1,0]") == -1196313087
@@ -60,7 +60,7 @@ def test_round_robin_follows_hash_order() -> None:
     }
 
 
-def test_the_hashed_text_changed_with_1_0() -> None:
+def test_zookeeper_round_robin_order_changed_with_kafka_1_0() -> None:
     streams = {"t": 1, "topic-1": 1}
     group = {"t": Topic("t", 1), "topic-1": Topic("topic-1", 2)}, consumers(c1=streams, c2=streams)
     brackets, dash = (assign_round_robin(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
@@ -76,10 +76,10 @@ def test_round_robin_skips_consumers_without_the_topic() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.8.2", "0.9.0.1", "0.10.1"])
-def test_before_0_10_2_all_topics_need_the_same_threads(version: str) -> None:
-    unequal = topics(t=4, u=2), consumers(c1={"t": 2}, c2={"t": 1, "u": 1})
+def test_unequal_threads_before_kafka_0_10_2_are_refused(version: str) -> None:
+    unequal_group = topics(t=4, u=2), consumers(c1={"t": 2}, c2={"t": 1, "u": 1})
     with pytest.raises(InvalidGroup) as refused:
-        assign_round_robin(*unequal, kafka_version=version)
+        assign_round_robin(*unequal_group, kafka_version=version)
     for part in ("members.streams", "Topic u has", "{c2-0}", "topic t has", "{c1-0, c1-1, c2-0}"):
         assert part in str(refused.value)
     equal = topics(t=4, u=2), consumers(c1={"t": 2, "u": 2}, c2={"t": 1, "u": 1})
@@ -114,7 +114,7 @@ def test_invalid_groups_are_refused(sizes: dict[str, int], members: list[Member]
 
 
 @pytest.mark.parametrize("version", ["", "new", "0.8.1", "2.0", "1.x", "0.8.2.2.2"])
-def test_refuses_versions_without_these_assignors(version: str) -> None:
+def test_invalid_kafka_version_is_refused_by_zookeeper_assignors(version: str) -> None:
     for assign in (assign_range, assign_round_robin):
         with pytest.raises(BadInput, match="kafkaVersion"):
             assign(topics(t=1), consumers(c={"t": 1}), kafka_version=version)

@@ -35,7 +35,7 @@ server.port: 8080
 """
 
 
-def test_java_properties() -> None:
+def test_java_properties_file_is_parsed() -> None:
     configuration = parse_configuration("app.properties", JAVA)
     assert configuration.client.name == "Java"
     assert configuration.values["group.id"] == "checkout"
@@ -70,7 +70,7 @@ def test_spring_property_names_are_understood() -> None:
     assert configuration.values["max.poll.records"] == "100"
 
 
-def test_files_without_configuration() -> None:
+def test_client_file_without_settings_is_refused() -> None:
     with pytest.raises(BadInput, match=r"a\.properties: no setting found"):
         parse_configuration("a.properties", "# nothing\n")
     with pytest.raises(BadInput, match=r"a\.yaml: "):
@@ -97,12 +97,12 @@ FILES = {
 
 @pytest.mark.parametrize("rule", FILES)
 def test_configuration_file_alone_gives_advice(rule: str) -> None:
-    text, severity, figures, corrected = FILES[rule]
-    broken = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
-    (advice,) = rules(broken).values()
+    text, severity, figures, corrected_text = FILES[rule]
+    history_of_bad_settings = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
+    (advice,) = rules(history_of_bad_settings).values()
     assert (advice.rule, advice.severity, advice.evidence[0].figures) == (rule, severity, figures)
     assert advice.evidence[0].text.startswith("app.conf: ")
-    assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", corrected))) == {}
+    assert rules(GroupHistory("", 0, configuration=parse_configuration("app.conf", corrected_text))) == {}
 
 
 def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
@@ -112,7 +112,7 @@ def test_a_heartbeat_interval_above_the_session_is_refused() -> None:
     assert advice["heartbeat-interval"].settings == {"heartbeat.interval.ms": "3333"}
 
 
-def test_settings_use_the_names_of_the_files_client() -> None:
+def test_advice_uses_spring_names_for_a_spring_file() -> None:
     spring = parse_configuration("application.yml", SPRING)
     builder = DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
     advice = rules(history(deploy(builder), configuration=spring))["cooperative-assignor"]

@@ -12,19 +12,19 @@ from tests.support.compacted import latest
 from tests.support.incidents import incident
 
 
-def test_two_processes_share_an_instance_id() -> None:
+def test_shared_instance_id_gets_advice() -> None:
     builder = DiffBuilder(6).join("a@h1#1=a", "b@h2#1=b")
-    shared = incident(
+    shared_id_incident = incident(
         "g", 2, kind="duplicate-instance-id", opened_at=builder.now, story="a of g rejoined 4 times.", sure=False
     )
-    advice = rules(history(builder, incidents=[shared]))["duplicate-instance-id"]
+    advice = rules(history(builder, incidents=[shared_id_incident]))["duplicate-instance-id"]
     assert (advice.severity, advice.confidence) == ("critical", "medium")
     assert advice.evidence == evidence("Incident 2: a of g rejoined 4 times.", incident=2)
     assert advice.unsure == ["one process that restarts again and again looks the same"]
     assert rules(history(builder)) == {}
 
 
-def test_members_without_partitions() -> None:
+def test_idle_members_get_advice() -> None:
     advice = rules(history(DiffBuilder(2).join("a@h1#1", "b@h2#1", "c@h3#1")))["idle-members"]
     assert advice.severity == "info"
     assert advice.evidence == evidence(
@@ -33,7 +33,7 @@ def test_members_without_partitions() -> None:
     assert rules(history(DiffBuilder(3).join("a@h1#1", "b@h2#1", "c@h3#1"))) == {}
 
 
-def test_partitions_that_do_not_divide_by_members() -> None:
+def test_uneven_partition_counts_get_advice() -> None:
     advice = rules(history(DiffBuilder(5).join("a@h1#1", "b@h2#1", "c@h3#1")))["uneven-partitions"]
     assert advice.evidence == evidence(
         "5 partitions for 3 members: 2 have 2, the others 1", partitions=5, members=3, most=2, least=1
@@ -43,7 +43,7 @@ def test_partitions_that_do_not_divide_by_members() -> None:
 
 
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
-def test_range_over_several_topics(same: bool, severity: str) -> None:
+def test_range_skew_over_several_topics_gets_advice(same: bool, severity: str) -> None:
     """Topics with equal partition counts may be joined by partition, so their skew is only information."""
     builder = DiffBuilder(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
@@ -58,7 +58,7 @@ def test_range_over_several_topics(same: bool, severity: str) -> None:
     assert bool(advice.unsure) == same
 
 
-def test_one_topic_has_no_range_skew() -> None:
+def test_range_with_one_topic_gets_no_skew_advice() -> None:
     assert "range-skew" not in rules(history(DiffBuilder(5).join("a@h1#1", "b@h2#1", "c@h3#1")))
 
 
@@ -70,7 +70,7 @@ def grown(times: int) -> DiffBuilder:
     return builder
 
 
-def test_topics_that_grow_again_and_again() -> None:
+def test_repeatedly_growing_topics_get_advice() -> None:
     advice = rules(history(grown(3)))["metadata-rebalances"]
     assert advice.severity == "info"
     assert advice.evidence == evidence(
@@ -82,14 +82,14 @@ def test_topics_that_grow_again_and_again() -> None:
 POLL_TIMED_OUT = "explicit `LeaveGroup` request; client reason: consumer poll timeout has expired."
 
 
-def left_idle(client: str) -> DiffBuilder:
+def idle_member_removed(client: str) -> DiffBuilder:
     """Return a group whose fourth member, which has no partitions, is removed after max.poll.interval.ms."""
     builder = DiffBuilder(2).join(f"{client}@h1#1", f"{client}@h2#1", f"{client}@h3#1", f"{client}@h4#1")
     return builder.leave(f"{client}@h4#1", after=600, reason=POLL_TIMED_OUT)
 
 
 def test_client_fault_is_detected_from_history() -> None:
-    advice = rules(history(left_idle("aiokafka-0.12.0")))["known-fault"]
+    advice = rules(history(idle_member_removed("aiokafka-0.12.0")))["known-fault"]
     assert (advice.severity, advice.confidence) == ("warning", "medium")
     assert advice.evidence == evidence(
         "Members without partitions left in episode 2, as aiokafka takes them for stuck "
@@ -97,7 +97,7 @@ def test_client_fault_is_detected_from_history() -> None:
         2,
         link="https://github.com/aio-libs/aiokafka/issues/720",
     )
-    assert "known-fault" not in rules(history(left_idle("kafka-python-3.0.12")))
+    assert "known-fault" not in rules(history(idle_member_removed("kafka-python-3.0.12")))
     assert "known-fault" not in rules(history(DiffBuilder(4).join("aiokafka-0.12.0@h1#1", "aiokafka-0.12.0@h2#1")))
 
 
@@ -110,7 +110,7 @@ def probing_rounds(times: int) -> DiffBuilder:
     return builder
 
 
-def test_probing_rebalances_of_streams() -> None:
+def test_repeated_probing_rebalances_get_advice() -> None:
     advice = rules(history(probing_rounds(3), live=None))
     assert list(advice) == ["probing-rebalances"]
     assert advice["probing-rebalances"].evidence == evidence(

@@ -17,15 +17,15 @@ STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
-def ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
+def group_of_ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
     """Return a group of ten members with sixty partitions."""
     builder = DiffBuilder(60)
     builder.assignor = assignor
     return builder.join(*[client.format(number) for number in range(10)])
 
 
-def test_eager_assignor_against_cooperative() -> None:
-    advice = rules(history(deploy(deploy(ten())), downtime_ms=20_000))["cooperative-assignor"]
+def test_eager_groups_get_cooperative_assignor_advice() -> None:
+    advice = rules(history(deploy(deploy(group_of_ten())), downtime_ms=20_000))["cooperative-assignor"]
 
     assert (advice.severity, advice.confidence, advice.episodes) == ("warning", "high", [3, 2])
     assert advice.evidence == evidence(
@@ -53,43 +53,43 @@ def test_eager_assignor_against_cooperative() -> None:
     )
     assert advice.docs == "docs/reference/advice.md#cooperative-assignor"
 
-    assert "cooperative-assignor" not in rules(history(deploy(deploy(ten("cooperative-sticky")))))
-    assert "cooperative-assignor" not in rules(history(ten()))
+    assert "cooperative-assignor" not in rules(history(deploy(deploy(group_of_ten("cooperative-sticky")))))
+    assert "cooperative-assignor" not in rules(history(group_of_ten()))
 
 
 def test_no_cooperative_advice_without_savings() -> None:
     """Four members with three partitions each: the second round of each restart costs as much as cooperation saves."""
-    four = DiffBuilder(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
-    assert rules(history(deploy(deploy(four)))) == {}
+    group_of_four = DiffBuilder(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
+    assert rules(history(deploy(deploy(group_of_four)))) == {}
 
 
 def test_librdkafka_has_no_rolling_path_to_cooperative() -> None:
-    advice = rules(history(deploy(ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
+    advice = rules(history(deploy(group_of_ten(client="rdkafka@h{0}#1"))))["cooperative-assignor"]
     assert advice.client == LIBRDKAFKA.name
     assert advice.change.startswith("Stop all members, set partition.assignment.strategy=cooperative-sticky")
     assert advice.settings == {STRATEGY: "cooperative-sticky"}
 
 
 def test_clients_without_cooperative_get_no_such_advice() -> None:
-    advice = rules(history(deploy(ten(client="aiokafka-0.12.0@h{0}#1"))))
+    advice = rules(history(deploy(group_of_ten(client="aiokafka-0.12.0@h{0}#1"))))
     assert "cooperative-assignor" not in advice
     assert "consumer-protocol" not in advice
 
 
 def test_rounds_that_were_not_read_lower_the_confidence() -> None:
-    advice = rules(history(deploy(deploy(ten())), rounds={}))["cooperative-assignor"]
+    advice = rules(history(deploy(deploy(group_of_ten())), rounds={}))["cooperative-assignor"]
     assert (advice.saving, advice.confidence) == (None, "medium")
     assert advice.unsure == ["no saving computed: the rounds of its episodes were not read, or are too many to replay"]
 
 
-def test_classic_protocol_against_kip_848() -> None:
-    advice = rules(history(deploy(deploy(ten("cooperative-sticky")))))["consumer-protocol"]
+def test_classic_groups_get_consumer_protocol_advice() -> None:
+    advice = rules(history(deploy(deploy(group_of_ten("cooperative-sticky")))))["consumer-protocol"]
     assert (advice.severity, advice.confidence) == ("info", "medium")
     assert advice.settings == {"group.protocol": "consumer"}
     assert advice.saving is not None
     assert advice.saving.downtime_ms == (722_160, 594_000)
 
-    modern = ten("uniform")
+    modern = group_of_ten("uniform")
     modern.protocol = "consumer"
     assert "consumer-protocol" not in rules(history(deploy(modern)))
 
@@ -99,7 +99,7 @@ def group_of_twelve() -> DiffBuilder:
     return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 
-def test_short_restarts_against_static_members() -> None:
+def test_short_restarts_get_static_membership_advice() -> None:
     advice = rules(history(deploy(group_of_twelve(), away_s=2), session_ms=45_000))["static-membership"]
     assert (advice.severity, advice.confidence) == ("info", "high")
     assert advice.evidence == evidence(
@@ -118,12 +118,12 @@ def test_short_restarts_against_static_members() -> None:
     assert "static-membership" not in rules(history(deploy(static, away_s=2), session_ms=45_000))
 
 
-def test_static_members_do_not_help_long_restarts() -> None:
+def test_long_restarts_get_no_static_membership_advice() -> None:
     """Static membership would delay the partitions for the minute of the restart; a rebalance moves them in seconds."""
     assert "static-membership" not in rules(history(deploy(group_of_twelve(), away_s=60), session_ms=45_000))
 
 
-def test_pod_names_of_a_deployment_are_not_instance_ids() -> None:
+def test_advice_warns_of_deployment_pod_names_as_instance_ids() -> None:
     pods = DiffBuilder(96).join(*[f"pay-7d9f5b6c8d-bcdf{number}@10.0.0.{number}#1" for number in "2456789bcdfg"])
     wait = 3600.0
     for number, member_id in enumerate(list(pods.members)):
@@ -135,16 +135,16 @@ def test_pod_names_of_a_deployment_are_not_instance_ids() -> None:
     assert "The pod name of a Deployment does not help, as no successor has it" in advice.change
 
 
-def static_pods(first: str, second: str) -> DiffBuilder:
+def pods_with_new_instance_id(first: str, second: str) -> DiffBuilder:
     """Return a group in which a new pod joins under a new instance id before the old pod's session ends."""
     builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", f"{first}@10.0.0.2#1={first}")
     builder.join(f"{second}@10.0.0.9#2={second}", after=3600)
     return builder.fence(f"{first}@10.0.0.2#1={first}", after=30)
 
 
-def test_instance_ids_that_change_with_every_pod() -> None:
+def test_changing_instance_ids_get_advice() -> None:
     old, new = "pay-7d9f5b6c8d-bcdf2", "pay-86c4d7b9f5-xzvw2"
-    advice = rules(history(static_pods(old, new), session_ms=45_000))
+    advice = rules(history(pods_with_new_instance_id(old, new), session_ms=45_000))
     assert advice["static-ids-change"].severity == "warning"
     assert advice["static-ids-change"].evidence == evidence(
         f"Static members came back under other instance ids in episode 2: {old} as {new}",
@@ -161,11 +161,11 @@ def test_unchanged_instance_ids_give_no_advice() -> None:
     assert "static-ids-change" not in rules(history(builder, session_ms=45_000))
 
 
-def test_ordinals_of_a_stateful_set_are_not_changed_ids() -> None:
-    assert "static-ids-change" not in rules(history(static_pods("pay-3", "pay-4"), session_ms=45_000))
+def test_stateful_set_ordinals_get_no_changing_ids_advice() -> None:
+    assert "static-ids-change" not in rules(history(pods_with_new_instance_id("pay-3", "pay-4"), session_ms=45_000))
 
 
-def test_departed_static_member_holds_its_partitions() -> None:
+def test_expired_static_member_gets_slot_held_advice() -> None:
     builder = DiffBuilder(12).join("b@h2#1=b", "c@h3#1=c", "a@h1#1=a").fence("a@h1#1=a", after=3600)
     advice = rules(history(builder, session_ms=45_000))["static-slot-held"]
     assert advice.severity == "info"
@@ -181,28 +181,30 @@ def test_departed_static_member_holds_its_partitions() -> None:
     assert "static-slot-held" not in rules(history(left, session_ms=45_000))
 
 
-def test_single_restarts_compared_with_batches() -> None:
-    advice = rules(history(deploy(ten())))["rolling-batches"]
+def test_one_by_one_restarts_get_rolling_batches_advice() -> None:
+    advice = rules(history(deploy(group_of_ten())))["rolling-batches"]
     assert (advice.severity, advice.evidence[0].figures) == ("info", {"rebalances": 20, "members": 10})
     assert advice.change == "Restart 2 members at once (maxUnavailable: 2), if the others can carry the load"
     assert advice.saving is not None
     assert advice.saving.rounds == (20, 10)
 
-    together = ten()
-    both = list(together.members)[:5]
-    together.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
-    assert "rolling-batches" not in rules(history(together))
+    batched_group = group_of_ten()
+    both = list(batched_group.members)[:5]
+    batched_group.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
+    assert "rolling-batches" not in rules(history(batched_group))
 
 
 def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:
     group = members(builder)
     assert group is not None
-    each = zip(group.members, lists, strict=True)
-    return group._replace(members=tuple(structs.replace(member, assignors=names) for member, names in each))
+    members_and_lists = zip(group.members, lists, strict=True)
+    return group._replace(
+        members=tuple(structs.replace(member, assignors=names) for member, names in members_and_lists)
+    )
 
 
-def test_cooperative_listed_beside_an_eager_assignor() -> None:
-    builder = deploy(ten())
+def test_unused_cooperative_assignor_gets_half_migration_advice() -> None:
+    builder = deploy(group_of_ten())
     lists = [("cooperative-sticky", "range")] * 9 + [("range",)]
     assert "half-migration" not in rules(history(builder))
 
@@ -213,18 +215,18 @@ def test_cooperative_listed_beside_an_eager_assignor() -> None:
     assert half.settings == {STRATEGY: COOPERATIVE}
 
 
-@pytest.mark.parametrize(("age_ms", "is_given"), [(86_400_000, True), (3_600_000, False)])
-def test_half_a_migration_is_advice_after_a_day(age_ms: int, is_given: bool) -> None:
+@pytest.mark.parametrize(("age_ms", "has_advice"), [(86_400_000, True), (3_600_000, False)])
+def test_half_migrated_group_gets_advice_after_a_day(age_ms: int, has_advice: bool) -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     opened = builder.now + 60_000 - age_ms
-    open_since = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
-    advice = rules(history(builder, incidents=[open_since]))
-    assert ("half-migration" in advice) == is_given
-    if is_given:
+    open_incident = incident("g", 4, kind="half-migration", opened_at=opened, story="g is half migrated.", episode=1)
+    advice = rules(history(builder, incidents=[open_incident]))
+    assert ("half-migration" in advice) == has_advice
+    if has_advice:
         assert advice["half-migration"].evidence == evidence("Incident 4: g is half migrated.", 1, incident=4)
 
 
-def test_members_with_different_subscriptions() -> None:
+def test_mixed_subscriptions_get_advice() -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
     group = members(builder)
     assert group is not None
@@ -238,4 +240,4 @@ def test_members_with_different_subscriptions() -> None:
 
 
 def test_java_clients_are_recognised_by_their_default_ids() -> None:
-    assert history(ten(client="consumer-pay-{0}@h{0}#1")).client is JAVA
+    assert history(group_of_ten(client="consumer-pay-{0}@h{0}#1")).client is JAVA

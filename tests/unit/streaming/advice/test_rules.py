@@ -17,12 +17,12 @@ from tests.support.built_diffs import DiffBuilder
 DAY_MS = 86_400_000
 
 
-def ten(group_id: str = "g") -> DiffBuilder:
+def group_of_ten(group_id: str = "g") -> DiffBuilder:
     return DiffBuilder(60, group_id).join(*[f"pay-{number}@h{number}#1" for number in range(10)])
 
 
 def test_a_quiet_group_gets_no_advice() -> None:
-    assert advise(history(ten())) == []
+    assert advise(history(group_of_ten())) == []
 
 
 @pytest.mark.parametrize("client", ["consumer-g-{0}", "rdkafka", "kafka-python-3.0.12", "aiokafka-0.12.0", "pay-{0}"])
@@ -46,7 +46,7 @@ def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, ass
 
 
 def test_advice_looks_back_thirty_days() -> None:
-    builder = deploy(ten())
+    builder = deploy(group_of_ten())
     now = builder.now + 30 * DAY_MS
     assert advise(history(builder, now_ms=now)) == []
     assert episodes_to_read(history(builder).episodes, now) == []
@@ -54,8 +54,12 @@ def test_advice_looks_back_thirty_days() -> None:
 
 
 def test_the_worst_group_comes_first() -> None:
-    quiet, small, large = ten("quiet"), deploy(ten("small")), deploy(deploy(ten("large")))
-    histories = [history(quiet), history(small), history(large, downtime_ms=20_000)]
+    quiet, small_group, large_group = (
+        group_of_ten("quiet"),
+        deploy(group_of_ten("small")),
+        deploy(deploy(group_of_ten("large"))),
+    )
+    histories = [history(quiet), history(small_group), history(large_group, downtime_ms=20_000)]
     advice = advise_all(histories)
     assert [(item.group_id, item.severity) for item in advice][:2] == [("large", "warning"), ("large", "info")]
     assert advice[-1].group_id == "small"
@@ -63,9 +67,9 @@ def test_the_worst_group_comes_first() -> None:
     assert not fails(advice, "critical")
 
 
-def test_episodes_beyond_the_budget_are_not_replayed() -> None:
+def test_advice_beyond_the_work_budget_has_no_saving() -> None:
     """A replay of ten restarts of ten members costs 140 units; advice replays once unchanged and once per change."""
-    histories = [history(deploy(ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
+    histories = [history(deploy(group_of_ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     advice = advise_all(histories, Budget(work=300))
     savings = {(item.group_id, item.rule): item.saving for item in advice}
     assert savings["a", "cooperative-assignor"] is None
@@ -73,7 +77,7 @@ def test_episodes_beyond_the_budget_are_not_replayed() -> None:
 
 
 def test_cooperative_deploys_show_the_measured_saving() -> None:
-    builder = deploy(ten())
+    builder = deploy(group_of_ten())
     builder.assignor = "cooperative-sticky"
     deploy(builder)
     first, before, after = history(builder).episodes
@@ -98,8 +102,8 @@ def test_cooperative_deploys_show_the_measured_saving() -> None:
     assert advice.docs == "docs/reference/advice.md#cooperative-assignor"
 
 
-def test_overlapping_bounds_prove_no_gain() -> None:
-    builder = deploy(ten())
+def test_overlapping_downtime_bounds_give_unproven_advice() -> None:
+    builder = deploy(group_of_ten())
     builder.protocol, builder.assignor = "consumer", "uniform"
     first, before, after = history(deploy(builder)).episodes
     was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
@@ -115,14 +119,14 @@ def test_overlapping_bounds_prove_no_gain() -> None:
 
 
 def test_static_deploys_show_the_measured_saving() -> None:
-    builder = deploy(ten())
+    builder = deploy(group_of_ten())
     first, before, _ = history(deploy(builder)).episodes
     down = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     names = {"a": MemberNames(client_id="a", group_instance_id="a")}
-    bounce = structs.replace(
+    deploy_episode = structs.replace(
         before, episode=3, kind="static-bounce", rebalances=0, downtime=None, members=EpisodeMembers(names=names)
     )
-    episodes = [first, structs.replace(before, downtime=down), bounce]
+    episodes = [first, structs.replace(before, downtime=down), deploy_episode]
     advice = rules(history(builder, episodes=episodes))["static-membership/applied"]
     assert advice.evidence[0].figures == {"beforeMs": 48_000, "afterMs": 0}
     assert advice.change == "Nothing: it helped"

@@ -16,15 +16,15 @@ def group_of_three(instances: bool = False) -> DiffBuilder:
     return DiffBuilder(12).join(*(f"{member_id}={member_id[0]}" if instances else member_id for member_id in ids))
 
 
-def paused(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
+def pause_member(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
     """Let member a's session time out and the same client rejoin from the same host two seconds later."""
     for number in range(1, times + 1):
         builder.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
     return builder
 
 
-def test_pauses_longer_than_the_session_timeout() -> None:
-    advice = rules(history(paused(group_of_three()), session_ms=10_000))["session-timeout-short"]
+def test_expired_sessions_get_longer_session_timeout_advice() -> None:
+    advice = rules(history(pause_member(group_of_three()), session_ms=10_000))["session-timeout-short"]
     assert advice.evidence == evidence(
         "Sessions expired in episodes 3, 2, and the same clients came back from the same hosts; "
         "the session timeout is 10 s",
@@ -37,12 +37,12 @@ def test_pauses_longer_than_the_session_timeout() -> None:
     assert advice.saving is not None
     assert (advice.saving.rounds, advice.saving.moved) == ((4, 0), (24, 0))
 
-    assert "session-timeout-short" not in rules(history(paused(group_of_three()), session_ms=45_000))
-    assert "session-timeout-short" not in rules(history(paused(group_of_three(), times=1), session_ms=10_000))
-    assert "session-timeout-short" not in rules(history(paused(group_of_three())))
+    assert "session-timeout-short" not in rules(history(pause_member(group_of_three()), session_ms=45_000))
+    assert "session-timeout-short" not in rules(history(pause_member(group_of_three(), times=1), session_ms=10_000))
+    assert "session-timeout-short" not in rules(history(pause_member(group_of_three())))
 
 
-def test_static_members_restart_for_longer_than_their_session() -> None:
+def test_static_restarts_beyond_the_session_get_advice() -> None:
     builder = group_of_three(instances=True).fence("a@h1#1=a", after=3600, reason=EXPIRED).join("a@h1#2=a", after=60)
     advice = rules(history(builder, session_ms=45_000))["session-timeout-short"]
     assert advice.evidence == evidence(
@@ -58,7 +58,7 @@ def test_static_members_restart_for_longer_than_their_session() -> None:
     ]
 
 
-def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
+def test_kip_848_advice_changes_the_brokers_session_timeout() -> None:
     builder = DiffBuilder(12)
     builder.protocol, builder.assignor = "consumer", "uniform"
     builder.join("a@h1#1=a", "b@h2#1=b", "c@h3#1=c")
@@ -69,7 +69,7 @@ def test_kip_848_takes_the_session_timeout_from_the_brokers() -> None:
     assert advice.unsure == ["no record that was read has the session timeout: the default is taken, 45000 ms"]
 
 
-def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
+def replace_members(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
     """Replace each member by a new member on another host; a killed member sends no LeaveGroup."""
     wait = 3600.0
     for member_id in list(builder.members):
@@ -82,8 +82,8 @@ def replaced(builder: DiffBuilder, *, killed: bool) -> DiffBuilder:
     return builder
 
 
-def test_killed_members_send_no_leave_group() -> None:
-    advice = rules(history(replaced(group_of_three(), killed=True), session_ms=45_000))["missing-leave"]
+def test_killed_members_get_missing_leave_advice() -> None:
+    advice = rules(history(replace_members(group_of_three(), killed=True), session_ms=45_000))["missing-leave"]
     assert (advice.severity, advice.confidence) == ("warning", "medium")
     assert advice.evidence == evidence(
         "3 restarts without LeaveGroup in episode 2 (a, b, c): partitions waited for the session timeout of 45 s",
@@ -95,14 +95,14 @@ def test_killed_members_send_no_leave_group() -> None:
     assert advice.saving is not None
     assert advice.saving.downtime_ms == (534_456, 30_456)
 
-    assert "missing-leave" not in rules(history(replaced(group_of_three(), killed=False), session_ms=45_000))
+    assert "missing-leave" not in rules(history(replace_members(group_of_three(), killed=False), session_ms=45_000))
 
 
 def poll_timeout(*, reason: str = POLL_TIMED_OUT) -> DiffBuilder:
     return group_of_three().leave("a@h1#1", after=3600, reason=reason).join("a@h1#2", after=40)
 
 
-def test_members_that_poll_too_late() -> None:
+def test_poll_timeouts_get_poll_interval_advice() -> None:
     advice = rules(history(poll_timeout(), session_ms=45_000, poll_ms=300_000))["poll-interval"]
     assert (advice.severity, advice.confidence) == ("warning", "high")
     assert advice.evidence == evidence(
@@ -128,12 +128,12 @@ def test_open_incident_about_late_polls_is_critical() -> None:
     assert advice.evidence == evidence("Incident 3: a of g polls too late.", 1, incident=3)
 
 
-def test_rebalances_that_wait_for_a_slow_member() -> None:
+def test_stuck_rebalances_get_rebalance_timeout_advice() -> None:
     builder = group_of_three()
-    stuck = incident(
+    stuck_incident = incident(
         "g", 2, kind="rebalance-stuck", opened_at=builder.now, closed_at=builder.now + 1, story="g waited for a."
     )
-    advice = rules(history(builder, poll_ms=600_000, incidents=[stuck]))["rebalance-timeout"]
+    advice = rules(history(builder, poll_ms=600_000, incidents=[stuck_incident]))["rebalance-timeout"]
     assert (advice.severity, advice.confidence) == ("warning", "medium")
     assert advice.evidence == evidence(
         "Incident 2: g waited for a. The rebalance timeout, max.poll.interval.ms, is 10 min.", incident=2
@@ -141,19 +141,19 @@ def test_rebalances_that_wait_for_a_slow_member() -> None:
     assert "rebalance-timeout" not in rules(history(builder, poll_ms=600_000))
 
 
-def started(spread_s: float) -> DiffBuilder:
+def started(join_interval_s: float) -> DiffBuilder:
     """Return a group that starts twice with four members, each of which joins in a separate rebalance."""
     builder = DiffBuilder(12)
     for start in range(2):
         for number in range(4):
-            wait = 3600.0 if start and not number else spread_s
+            wait = 3600.0 if start and not number else join_interval_s
             builder.join(f"m{number}@h{number}#{start}", after=wait)
         if not start:
             builder.leave(*builder.members, after=600)
     return builder
 
 
-def test_first_starts_with_a_rebalance_for_each_member() -> None:
+def test_slow_first_starts_get_initial_delay_advice() -> None:
     advice = rules(history(started(5)))["initial-delay"]
     assert advice.evidence == evidence(
         "First starts took several rebalances in episodes 3, 1, 4 in the newest: members joined over 15 s",
@@ -171,22 +171,22 @@ def workers(delay_ms: int) -> DiffBuilder:
     builder = DiffBuilder(4)
     builder.kind, builder.assignor = "connect", "sessioned"
     builder.join("a@h1#1", "b@h2#1")
-    held = builder.members["a@h1#1"]
+    worker_tasks = builder.members["a@h1#1"]
     lost = builder.members["b@h2#1"]
     builder.round(
-        "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": held}, unassigned=lost, delay_ms=delay_ms
+        "member.left", gone=("b@h2#1",), after=600, shares={"a@h1#1": worker_tasks}, unassigned=lost, delay_ms=delay_ms
     )
     return builder.round(
         "member.joined",
         joined=("b@h2#2",),
         after=20,
-        shares={"a@h1#1": held, "b@h2#2": {}},
+        shares={"a@h1#1": worker_tasks, "b@h2#2": {}},
         unassigned=lost,
         delay_ms=delay_ms - 20_000,
     )
 
 
-def test_connect_tasks_wait_longer_than_workers_restart() -> None:
+def test_long_connect_delay_gets_scheduled_delay_advice() -> None:
     advice = rules(history(workers(300_000), live=None))
     assert list(advice) == ["scheduled-delay"]
     assert advice["scheduled-delay"].severity == "warning"

@@ -15,7 +15,7 @@ from streaming.cli.main import main
 from streaming.records.codec import encode
 from streaming.records.episodes import key as key_of
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, records
+from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout_group, records
 from tests.support.memory_kafka import MemoryKafka
 
 
@@ -48,11 +48,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 #: Runs the command line and returns a finished process, as ``tests.support.command.run`` does.
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+RunCommand = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def run(command: Command) -> Run:
+def run(command: Command) -> RunCommand:
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, *command(*words, stdin=stdin))
 
@@ -65,13 +65,13 @@ def groups(kafka: MemoryKafka) -> MemoryKafka:
 
     Two incidents of ``flappy`` are open, and one incident is closed.
     """
-    flappy = DiffBuilder(12, group_id="flappy").join("a@h1#1", "b@h2#1")
+    flappy_group = DiffBuilder(12, group_id="flappy").join("a@h1#1", "b@h2#1")
     for _ in range(3):
-        flappy.fence("a@h1#1", after=40, reason="member a@h1#1 overran max.poll.interval.ms")
-        flappy.join("a@h1#1", after=2)
+        flappy_group.fence("a@h1#1", after=40, reason="member a@h1#1 overran max.poll.interval.ms")
+        flappy_group.join("a@h1#1", after=2)
     for topic in (ASSIGNMENTS, EPISODES, INCIDENTS):
         kafka.create(topic, 2)
-    for place, builder in enumerate((checkout(), flappy)):
+    for place, builder in enumerate((checkout_group(), flappy_group)):
         for topic, key, value in records(builder, over=place == 0):
             kafka.append(topic, value, key=key, partition=place)
     for incident in FLAPPY_INCIDENTS:

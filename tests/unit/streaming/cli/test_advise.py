@@ -22,21 +22,21 @@ def live(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     """Return a cluster with two groups: ``checkout`` (range) was deployed twice, ``quiet`` was never deployed."""
     for topic in ("membership", "assignments", "episodes", "incidents", "diffs"):
         kafka.create(f"rebalance.{topic}", 1)
-    large = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
+    large_group = DiffBuilder(60, "checkout").join(*[f"pay-{number}@h{number}#1" for number in range(10)])
     quiet = DiffBuilder(6, "quiet").join("a@h1#1", "b@h2#1")
-    for builder in (deploy(deploy(large, away_s=2), away_s=2), quiet):
+    for builder in (deploy(deploy(large_group, away_s=2), away_s=2), quiet):
         for topic, key, value in records(builder):
             kafka.append(topic, value, key=key)
-    for ce_id, diff in large.diffs:
+    for ce_id, diff in large_group.diffs:
         headers = [("ce_id", ce_id.encode()), ("ce_type", b"rebalance.diff")]
         kafka.append("rebalance.diffs", encode(diff), key=b"checkout", headers=headers)
-    monkeypatch.setattr(advise, "now_ms", lambda: large.now + 60_000)
+    monkeypatch.setattr(advise, "now_ms", lambda: large_group.now + 60_000)
     log = Log("checkout")
-    kafka.publish(log.topics(t=60), log.observe(41, dict(large.members)))
+    kafka.publish(log.topics(t=60), log.observe(41, dict(large_group.members)))
     return kafka
 
 
-def test_text_output_of_a_group(command: Command, live: MemoryKafka) -> None:
+def test_advise_prints_the_advice_as_text(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "checkout")
 
     assert (status, errors) == (0, "")
@@ -55,7 +55,7 @@ def test_text_output_of_a_group(command: Command, live: MemoryKafka) -> None:
     assert lines[start + 5 : start + 7] == ["  sure   high", "  docs   docs/reference/advice.md#cooperative-assignor"]
 
 
-def test_json_output_of_all_groups(command: Command, live: MemoryKafka) -> None:
+def test_advise_all_prints_json_and_exits_with_1(command: Command, live: MemoryKafka) -> None:
     status, out, errors = command("advise", "--all", "--json", "--fail-on", "info")
 
     assert (status, errors) == (1, "")
@@ -69,7 +69,7 @@ def test_json_output_of_all_groups(command: Command, live: MemoryKafka) -> None:
     assert command("advise", "--all", "--fail-on", "warning")[0] == 0
 
 
-def test_group_without_advice_prints_that(command: Command, live: MemoryKafka) -> None:
+def test_advise_without_advice_prints_a_line(command: Command, live: MemoryKafka) -> None:
     assert command("advise", "quiet") == (0, "no advice for 1 group\n", "")
 
 
@@ -113,7 +113,7 @@ def test_config_file_is_checked_without_a_cluster(command: Command, tmp_path: Pa
         (("nobody",), "group nobody: the monitor has no data about it"),
     ],
 )
-def test_invalid_requests_are_refused(
+def test_invalid_advise_arguments_are_refused(
     command: Command, live: MemoryKafka, words: tuple[str, ...], problem: str
 ) -> None:
     status, out, errors = command("advise", *words)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.unit.streaming.cli.conftest import Run
+from tests.unit.streaming.cli.conftest import RunCommand
 
-CONTRACT = {
+CONTRACT_EXAMPLE = {
     "protocol": "classic",
     "assignor": "cooperative-sticky",
     "topics": {"t0": {"partitions": 3, "racks": [["r1"], ["r2"], ["r1"]]}, "t1": {"partitions": 2}},
@@ -42,25 +42,25 @@ def error(kind: str, message: str) -> dict[str, Any]:
     return {"error": {"type": kind, "message": message}}
 
 
-def test_example_of_the_docs_is_answered(run: Run) -> None:
-    done = run("assign", stdin=lines(CONTRACT))
+def test_example_of_the_docs_is_answered(run: RunCommand) -> None:
+    done = run("assign", stdin=lines(CONTRACT_EXAMPLE))
     assert (done.returncode, done.stderr) == (0, "")
     assert parsed_lines(done.stdout) == [{"assignment": {"c1": {"t0": [0, 1, 2], "t1": [0, 1]}}}]
 
 
-def test_empty_input_gives_empty_output(run: Run) -> None:
+def test_empty_input_gives_empty_output(run: RunCommand) -> None:
     for nothing in ("", "\n", "\r\n  \n", "\ufeff"):
         done = run("assign", stdin=nothing)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_non_ascii_names_are_answered(run: Run) -> None:
+def test_non_ascii_names_are_answered(run: RunCommand) -> None:
     """The input has a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
     assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
 
-def test_invalid_lines_give_errors_in_order(run: Run) -> None:
+def test_invalid_lines_give_errors_in_order(run: RunCommand) -> None:
     base = {"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"memberId": "a", "topics": ["t"]}]}
     member = base["members"][0]
     cases: list[tuple[Any, dict[str, Any]]] = [
@@ -93,7 +93,7 @@ def test_invalid_lines_give_errors_in_order(run: Run) -> None:
     assert parsed_lines(done.stdout) == [answer for _, answer in cases]
 
 
-def test_too_long_line_gives_an_error(run: Run) -> None:
+def test_too_long_line_gives_an_error(run: RunCommand) -> None:
     done = run("assign", "--max-line-bytes", "300", stdin=lines("x" * 301, RANGE, "y" * 5000))
     limit = "longer than 300 bytes, the limit; shorten it or raise --max-line-bytes"
     assert (done.returncode, parsed_lines(done.stdout)) == (
@@ -102,8 +102,8 @@ def test_too_long_line_gives_an_error(run: Run) -> None:
     )
 
 
-def test_every_protocol_and_assignor_is_answered(run: Run) -> None:
-    zookeeper = {
+def test_every_protocol_and_assignor_is_answered(run: RunCommand) -> None:
+    zookeeper_request = {
         "protocol": "zookeeper",
         "assignor": "roundrobin",
         "topics": {"t": {"partitions": 3}},
@@ -115,14 +115,14 @@ def test_every_protocol_and_assignor_is_answered(run: Run) -> None:
         "topics": {"t": {"partitions": 2, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}},
         "members": [{"memberId": "c1", "topics": ["t", "unknown"]}],
     }
-    done = run("assign", stdin=lines(zookeeper, consumer))
+    done = run("assign", stdin=lines(zookeeper_request, consumer))
     parsed = parsed_lines(done.stdout)
     assert done.returncode == 0
     assert sorted(parsed[0]["assignment"]) == ["c1-0", "c1-1"]
     assert parsed[1] == {"assignment": {"c1": {"t": [0, 1]}}}
 
 
-def test_explain_adds_reasons(run: Run) -> None:
+def test_explain_adds_reasons(run: RunCommand) -> None:
     (answer,) = parsed_lines(run("assign", "--explain", stdin=lines(RANGE)).stdout)
     assert answer["assignment"] == RANGE_ANSWER["assignment"]
     assert [answer["members"][member]["decisions"][0]["rule"] for member in ("é", "😀")] == ["range", "range"]

@@ -23,7 +23,7 @@ def test_group_gets_the_assignment_of_its_assignor() -> None:
     assert assignment_answer(line(assignor="sticky")) == {"assignment": {"a": {"t": [0, 3]}, "b": {"t": [1, 2]}}}
 
 
-def test_every_member_is_present() -> None:
+def test_assignment_answer_lists_every_member() -> None:
     members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": ["none"]}]
     assert assignment_answer(line(assignor="roundrobin", members=members)) == {"assignment": {"a": {}, "b": {}}}
     assert assignment_answer(line(assignor="range", members=[])) == {"assignment": {}}
@@ -48,7 +48,7 @@ def test_explained_answer_lists_the_changes_of_each_member() -> None:
     }
 
 
-def test_zookeeper_versions() -> None:
+def test_zookeeper_assignment_accepts_known_kafka_versions() -> None:
     members = [{"memberId": "b", "streams": {"t": 2}}, {"memberId": "a", "streams": {"t": 1}}]
     request = {"protocol": "zookeeper", "assignor": "range", "members": members}
     expected = {"assignment": {"a-0": {"t": [0, 1]}, "b-0": {"t": [2]}, "b-1": {"t": [3]}}}
@@ -87,8 +87,8 @@ def test_compare_lists_every_client_assignor() -> None:
 
 
 def test_order_of_owned_partitions_does_not_matter() -> None:
-    backwards = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
-    assert comparison_answer(line(members=backwards)) == comparison_answer(line())
+    reversed_claims = [member | {"owned": {"t": member["owned"]["t"][::-1]}} for member in MEMBERS]
+    assert comparison_answer(line(members=reversed_claims)) == comparison_answer(line())
 
 
 def test_comparison_shows_the_error_of_an_assignor() -> None:
@@ -101,9 +101,16 @@ def test_comparison_shows_the_error_of_an_assignor() -> None:
     assert compared["range"]["assignment"] == {"a-0": {"t": [0], "u": [0]}, "b-0": {"t": [1]}}
 
 
-def without_last_partitions(assignor: str, owned: dict[str, dict[str, list[int]]], *, unequal: bool = False) -> bytes:
+def without_last_partitions(
+    assignor: str, owned: dict[str, dict[str, list[int]]], *, has_unequal_topics: bool = False
+) -> bytes:
     members = [
-        {"memberId": name, "topics": ["t", "u"] if unequal and name == "c1" else ["t"], "owned": share, "generation": 1}
+        {
+            "memberId": name,
+            "topics": ["t", "u"] if has_unequal_topics and name == "c1" else ["t"],
+            "owned": share,
+            "generation": 1,
+        }
         for name, share in owned.items()
     ]
     topics = {"t": {"partitions": 3}, "u": {"partitions": 2}}
@@ -134,7 +141,9 @@ def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
-    line = without_last_partitions(assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, unequal=True)
+    line = without_last_partitions(
+        assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, has_unequal_topics=True
+    )
     response = assignment_answer(line, explained=True)
     assert response["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}
     assert [
@@ -145,7 +154,7 @@ def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
-def test_comparison_has_the_error_of_sticky(assignor: str) -> None:
+def test_sticky_refuses_owned_partitions_that_do_not_exist(assignor: str) -> None:
     with pytest.raises(InvalidGroup) as refused:
         assignment_answer(without_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (

@@ -14,7 +14,7 @@ from streaming.process import service
 from tests.unit.streaming.cli.conftest import Command
 
 
-class OneBroker:
+class FakeBroker:
     options: dict[str, Any] = {}  # noqa: RUF012 - emptied for each test
     running = True
     bootstrap_servers, log_path, pid = "127.0.0.1:1234", Path("/logs/server.log"), 77
@@ -33,22 +33,22 @@ class OneBroker:
 
 
 @pytest.fixture
-def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[OneBroker]:
+def short_broker(monkeypatch: pytest.MonkeyPatch) -> type[FakeBroker]:
     stop = threading.Event()
     stop.set()
     monkeypatch.setattr(service, "stop_on_signals", lambda: stop)
-    monkeypatch.setattr(broker, "EmbeddedBroker", OneBroker)
-    monkeypatch.setattr(OneBroker, "options", {})
-    return OneBroker
+    monkeypatch.setattr(broker, "EmbeddedBroker", FakeBroker)
+    monkeypatch.setattr(FakeBroker, "options", {})
+    return FakeBroker
 
 
-def test_broker_defaults_to_a_free_port_and_temporary_folder(command: Command, short_broker: type[OneBroker]) -> None:
+def test_broker_defaults_to_a_free_port_and_temporary_folder(command: Command, short_broker: type[FakeBroker]) -> None:
     assert command("broker") == (0, "Kafka 4.3.1 at 127.0.0.1:1234, log /logs/server.log\n", "")
     assert short_broker.options == {"port": None, "data_dir": None, "version": "4.3.1", "properties": {}}
 
 
 def test_broker_options_reach_the_embedded_broker(
-    command: Command, short_broker: type[OneBroker], tmp_path: Path
+    command: Command, short_broker: type[FakeBroker], tmp_path: Path
 ) -> None:
     words = ("--port", "9092", "--data-dir", str(tmp_path), "--version", "3.9.0", "--json")
     status, out, _ = command("broker", *words, "--property", "a.b=c=d", "--property", "e=")
@@ -65,13 +65,13 @@ def test_broker_options_reach_the_embedded_broker(
 
 
 @pytest.mark.parametrize("text", ["a.b", "=c", ""])
-def test_property_without_name_or_value_is_refused(command: Command, short_broker: type[OneBroker], text: str) -> None:
+def test_property_without_name_or_value_is_refused(command: Command, short_broker: type[FakeBroker], text: str) -> None:
     assert command("broker", "--property", text) == (2, "", f"error: --property {text}: NAME=VALUE is needed\n")
     assert short_broker.options == {}
 
 
 def test_broker_that_ends_by_itself_is_reported(
-    command: Command, short_broker: type[OneBroker], monkeypatch: pytest.MonkeyPatch
+    command: Command, short_broker: type[FakeBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "stop_on_signals", threading.Event)
     monkeypatch.setattr(short_broker, "running", False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.streaming.cli.conftest import Run
+from tests.unit.streaming.cli.conftest import RunCommand
 
 GROUP: dict[str, Any] = {
     "assignor": "cooperative-sticky",
@@ -20,32 +20,38 @@ GROUP: dict[str, Any] = {
         {"memberId": "b", "topics": ["p"]},
     ],
 }
-GOOD = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
-EARLY = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
-PLACED = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
+VALID_ASSIGNMENT = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {}}}
+EARLY_ASSIGNMENT = {**GROUP, "assignment": {"a": {"p": [0, 1]}, "b": {"p": [2, 3]}}}
+PLACEMENT_REQUEST = {"brokers": "0:r1,1:r2", "placement": {"0": [0, 1], "1": [0, 1]}}
 RULES = ["valid", "balanced", "sticky", "cooperative-safe"]
 
 
-def check(run: Run, *lines: Any, options: tuple[str, ...] = ()) -> tuple[int, list[Any]]:
+def check(run: RunCommand, *lines: Any, options: tuple[str, ...] = ()) -> tuple[int, list[Any]]:
     done = run("check", *options, stdin="\n".join(map(json.dumps, lines)))
     assert done.stderr == ""
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_valid_assignment_exits_with_0(run: Run) -> None:
-    assert check(run, GOOD, options=("--exact",)) == (0, [{"ok": True, "rules": [*RULES, "exact"], "violations": []}])
-
-
-def test_violation_exits_with_1(run: Run) -> None:
-    early = "cooperative-safe: p-2,3 given to b while a still owns it"
-    assert check(run, GOOD, EARLY) == (
-        1,
-        [{"ok": True, "rules": RULES, "violations": []}, {"ok": False, "rules": RULES, "violations": [early]}],
+def test_valid_assignment_exits_with_0(run: RunCommand) -> None:
+    assert check(run, VALID_ASSIGNMENT, options=("--exact",)) == (
+        0,
+        [{"ok": True, "rules": [*RULES, "exact"], "violations": []}],
     )
 
 
-def test_invalid_line_and_violation_exit_with_2(run: Run) -> None:
-    status, responses = check(run, EARLY, GROUP, GOOD)
+def test_violation_exits_with_1(run: RunCommand) -> None:
+    early_violation = "cooperative-safe: p-2,3 given to b while a still owns it"
+    assert check(run, VALID_ASSIGNMENT, EARLY_ASSIGNMENT) == (
+        1,
+        [
+            {"ok": True, "rules": RULES, "violations": []},
+            {"ok": False, "rules": RULES, "violations": [early_violation]},
+        ],
+    )
+
+
+def test_invalid_line_and_violation_exit_with_2(run: RunCommand) -> None:
+    status, responses = check(run, EARLY_ASSIGNMENT, GROUP, VALID_ASSIGNMENT)
     assert (status, responses[1]) == (
         2,
         {

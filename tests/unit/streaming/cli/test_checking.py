@@ -22,9 +22,9 @@ def group(assignment: Any, **fields: Any) -> bytes:
 
 
 def test_valid_assignment_passes() -> None:
-    good = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
-    assert check_answer(group(good)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
-    assert check_answer(group(good), exact=True) == {
+    valid_assignment = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
+    assert check_answer(group(valid_assignment)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
+    assert check_answer(group(valid_assignment), exact=True) == {
         "ok": True,
         "rules": ["valid", "balanced", "exact"],
         "violations": [],
@@ -86,7 +86,7 @@ def test_even_placement_is_ok() -> None:
     }
 
 
-def test_moves_to_a_better_placement() -> None:
+def test_violated_placement_lists_moves_to_a_valid_one() -> None:
     assert check_answer(placement({"t": {"0": [0, 2], "1": [0, 1]}, "u": {"0": [0]}}, "0:r1,1:r2,2:r1")) == {
         "ok": False,
         "rules": ["rack-spread", "even-replicas", "even-leaders"],

@@ -12,7 +12,7 @@ import pytest
 
 from streaming.kafka.runtime import free_ports
 from tests.support.memory_kafka import MemoryKafka, group
-from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.offsets_topic import GOLDEN, captured_records
 from tests.support.wait import eventually
 from tests.unit.streaming.cli.conftest import Command
 
@@ -20,7 +20,7 @@ from tests.unit.streaming.cli.conftest import Command
 @pytest.fixture
 def recorded(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster with the recorded offsets topic."""
-    rows = captured()
+    rows = captured_records()
     kafka.create("__consumer_offsets", max(rows) + 1)
     for partition, numbers in rows.items():
         for row in numbers:

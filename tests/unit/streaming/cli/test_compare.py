@@ -8,14 +8,14 @@ from msgspec.structs import replace
 from streaming.cli.episodes import change_table, figure_changes
 from streaming.process.terminal import console
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode
-from tests.support.compacted import checkout, updated
+from tests.support.compacted import checkout_group, episode_updates
 
-BEFORE = updated(checkout())[-1]
+EPISODE_BEFORE = episode_updates(checkout_group())[-1]
 
 
 def episode(total: Bounds | None, delayed: Bounds | None = None, **fields: int) -> Episode:
     downtime = total and Downtime(lower_ms=total[0], upper_ms=total[1], total_ms=total)
-    return replace(BEFORE, downtime=downtime, cost=delayed and Cost(delayed_messages=delayed), **fields)
+    return replace(EPISODE_BEFORE, downtime=downtime, cost=delayed and Cost(delayed_messages=delayed), **fields)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_overlapping_bounds_are_neither_better_nor_worse(
     assert (line.before, line.after, line.better) == (before, after, better)
 
 
-def test_every_figure_is_compared() -> None:
+def test_each_figure_of_two_episodes_is_compared() -> None:
     lines = figure_changes(episode(None, (5, 9), moved=7, rebalances=4), episode(None, (1, 2), moved=8, rebalances=2))
     changes = {line.figure: (line.before, line.after, line.better) for line in lines}
     assert changes["moved"] == ((7, 7), (8, 8), False)

@@ -12,17 +12,17 @@ from msgspec import structs
 from streaming.records.codec import encode
 from streaming.records.cost import total_cost
 from streaming.records.episodes import Cost, Downtime, Episode, key
-from tests.support.compacted import EPISODES, checkout, episode_records
+from tests.support.compacted import EPISODES, checkout_group, episode_records
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
-NOW = time.time_ns() // 1_000_000
+NOW_MS = time.time_ns() // 1_000_000
 MESSAGES = Cost(delayed_messages=(10, 20), worst_delay_ms=(3000, 4000), peak_lag=(7, 7), catch_up_ms=(1000, None))
-STOPPED = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))
+KNOWN_DOWNTIME = Downtime(lower_ms=5000, upper_ms=9000, total_ms=(5000, 9000))
 
 
 def episode(number: int, group: str, days: float, **changes: object) -> Episode:
-    newest, at = episode_records(checkout())[-1].episode, int(NOW - days * 86_400_000)
+    newest, at = episode_records(checkout_group())[-1].episode, int(NOW_MS - days * 86_400_000)
     times = {"opened_at": at, "updated_at": at, "closed_at": at}
     return structs.replace(newest, group_id=group, episode=number, **times, **changes)
 
@@ -32,7 +32,7 @@ def week(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(EPISODES)
     for record in (
         episode(1, "pay", 8, cost=MESSAGES),
-        episode(2, "pay", 2, cost=MESSAGES, downtime=STOPPED),
+        episode(2, "pay", 2, cost=MESSAGES, downtime=KNOWN_DOWNTIME),
         episode(3, "pay", 1),
         episode(1, "ship", 1, cost=structs.replace(MESSAGES, catch_up_ms=(0, 0))),
     ):
@@ -42,20 +42,28 @@ def week(kafka: MemoryKafka) -> MemoryKafka:
 
 def test_unknown_values_widen_the_bounds() -> None:
     with_cost, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
-    both, partly, none = total_cost([with_cost, second]), total_cost([with_cost, episode(3, "g", 1)]), total_cost([])
+    both, partly_unknown, none = (
+        total_cost([with_cost, second]),
+        total_cost([with_cost, episode(3, "g", 1)]),
+        total_cost([]),
+    )
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
     assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
-    assert (partly.delayed_messages, partly.peak_lag, partly.measured) == ((10, None), (7, None), 1)
+    assert (partly_unknown.delayed_messages, partly_unknown.peak_lag, partly_unknown.measured) == (
+        (10, None),
+        (7, None),
+        1,
+    )
     assert (none.delayed_messages, none.downtime) == (None, None)
 
 
 @pytest.mark.usefixtures("week")
 def test_json_has_one_line_per_group(command: Command) -> None:
     status, out, errors = command("cost", "--json")
-    pay, ship = (json.loads(line) for line in out.splitlines())
-    assert (status, errors, pay["groupId"], ship["groupId"]) == (0, "", "pay", "ship")
-    assert (pay["cost"]["episodes"], pay["cost"]["delayedMessages"]) == (2, [10, None])
-    assert (ship["cost"]["delayedMessages"], ship["cost"]["downtime"]) == ([10, 20], None)
+    pay_cost, ship_cost = (json.loads(line) for line in out.splitlines())
+    assert (status, errors, pay_cost["groupId"], ship_cost["groupId"]) == (0, "", "pay", "ship")
+    assert (pay_cost["cost"]["episodes"], pay_cost["cost"]["delayedMessages"]) == (2, [10, None])
+    assert (ship_cost["cost"]["delayedMessages"], ship_cost["cost"]["downtime"]) == ([10, 20], None)
 
 
 @pytest.mark.usefixtures("week")

@@ -12,16 +12,16 @@ from streaming.records.dead_letters import dead_letter_headers
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
-MEMBERSHIP, LETTERS = "rebalance.membership", "rebalance.membership-dlt"
+MEMBERSHIP_TOPIC, DEAD_LETTER_TOPIC = "rebalance.membership", "rebalance.membership-dlt"
 
 
 @pytest.fixture
 def letters(kafka: MemoryKafka) -> MemoryKafka:
-    kafka.create(MEMBERSHIP, 3)
-    kafka.create(LETTERS, 2)
+    kafka.create(MEMBERSHIP_TOPIC, 3)
+    kafka.create(DEAD_LETTER_TOPIC, 2)
     for number, key in enumerate((b"g", b"\xff", None)):
         headers = dead_letter_headers([("x", b"1")], MalformedEvent("why"), topic="m", partition=2, offset=number)
-        kafka.append(LETTERS, b"v%d" % number, key=key, partition=number % 2, headers=headers)
+        kafka.append(DEAD_LETTER_TOPIC, b"v%d" % number, key=key, partition=number % 2, headers=headers)
     return kafka
 
 
@@ -55,15 +55,15 @@ def test_dead_letters_are_listed_as_table_and_json(command: Command, letters: Me
 def test_selected_or_all_dead_letters_are_published_again(
     command: Command, letters: MemoryKafka, words: list[str], sent: list[bytes]
 ) -> None:
-    assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} published to {MEMBERSHIP}\n", "")
-    assert sorted(message.value() or b"" for message in letters.records(MEMBERSHIP)) == sent
+    assert command("dlt", "resubmit", *words) == (0, f"{len(sent)} published to {MEMBERSHIP_TOPIC}\n", "")
+    assert sorted(message.value() or b"" for message in letters.records(MEMBERSHIP_TOPIC)) == sent
 
 
 @pytest.mark.parametrize("words", [[], ["0:0", "--all"]])
-def test_resubmit_needs_places_or_all(command: Command, letters: MemoryKafka, words: list[str]) -> None:
+def test_resubmit_without_offsets_or_all_is_refused(command: Command, letters: MemoryKafka, words: list[str]) -> None:
     assert command("dlt", "resubmit", *words) == (
         2,
         "",
         "error: Name the dead letters to publish again: PARTITION:OFFSET …, or --all.\n",
     )
-    assert letters.records(MEMBERSHIP) == []
+    assert letters.records(MEMBERSHIP_TOPIC) == []

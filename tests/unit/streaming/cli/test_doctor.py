@@ -52,10 +52,10 @@ def test_failed_checks_are_named_and_exit_with_3(command: Command, kafka: Memory
     status, out, _ = command("doctor", "--json")
     assert status == 3
     findings = [json.loads(line) for line in out.splitlines()]
-    lacking = [(finding["check"], finding["text"][:60]) for finding in findings if not finding["ok"]]
+    failed_checks = [(finding["check"], finding["text"][:60]) for finding in findings if not finding["ok"]]
     user = "cluster 127.0.0.1:9092: user 'ANONYMOUS' may not write topic "
     assert (
-        lacking
+        failed_checks
         == [
             ("permissions", user[:60]),  # permissions of collect
             ("permissions", user[:60]),  # permissions of stream
@@ -78,7 +78,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     monkeypatch.setitem(sys.modules, "rebalance_kernel", SimpleNamespace(**dict.fromkeys(functions)))
 
 
-def absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def hide_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Hide the native code; return the file that records a failed build."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
@@ -110,7 +110,7 @@ def test_native_code_of_another_release_is_reported(
 
 
 def test_native_code_that_fails_to_load_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    absent(monkeypatch, tmp_path)
+    hide_native_code(monkeypatch, tmp_path)
     (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
     assert assignment_code() == AssignmentCode(
         "in Python, as the native code does not load (libc is too old); run `make packages`", is_intended=False
@@ -118,7 +118,7 @@ def test_native_code_that_fails_to_load_is_reported(monkeypatch: pytest.MonkeyPa
 
 
 def test_missing_native_code_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    failed = absent(monkeypatch, tmp_path)
+    failed = hide_native_code(monkeypatch, tmp_path)
     assert assignment_code() == AssignmentCode(
         "in Python; with cargo installed, `make packages` builds the native code", is_intended=True
     )

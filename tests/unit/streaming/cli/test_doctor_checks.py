@@ -15,11 +15,11 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.support.offsets_topic import GOLDEN
 
 
-@pytest.mark.parametrize("lacks", ["offsets", "metadata"])
-def test_incomplete_checkpoint_is_rejected(tmp_path: Path, lacks: str) -> None:
+@pytest.mark.parametrize("missing_file", ["offsets", "metadata"])
+def test_incomplete_checkpoint_is_rejected(tmp_path: Path, missing_file: str) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text("{}")
-    (tmp_path / lacks).rename(tmp_path / "elsewhere")
+    (tmp_path / missing_file).rename(tmp_path / "elsewhere")
     finding = doctor._check_checkpoint(tmp_path)
     assert (finding.ok, "has files that are not" in finding.text) == (False, True)
 
@@ -46,17 +46,17 @@ def test_outgrown_checkpoint_is_valid_and_reported(tmp_path: Path, monkeypatch: 
 
 
 def test_checks_of_the_cluster_are_skipped_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_java() -> tuple[Path, int]:
+    def fail_to_find_java() -> tuple[Path, int]:
         raise NoJava
 
-    def unreachable(_: object) -> str:
+    def fail_to_connect(_: object) -> str:
         raise doctor.MonitorError("nobody there")
 
-    monkeypatch.setattr(doctor, "java", without_java)
+    monkeypatch.setattr(doctor, "java", fail_to_find_java)
     monkeypatch.setattr(doctor, "kafka_connector", list)
-    monkeypatch.setattr(doctor, "check_reachable", unreachable)
-    by_check = {finding.check: finding for finding in doctor.run_checks(load(), None)}
-    assert {check: finding.ok for check, finding in by_check.items()} == {
+    monkeypatch.setattr(doctor, "check_reachable", fail_to_connect)
+    findings_by_check = {finding.check: finding for finding in doctor.run_checks(load(), None)}
+    assert {check: finding.ok for check, finding in findings_by_check.items()} == {
         "java": False,
         "jars": True,
         "spark": True,
@@ -65,10 +65,10 @@ def test_checks_of_the_cluster_are_skipped_without_a_broker(monkeypatch: pytest.
         "permissions": None,
         "topics": None,
     }
-    assert "install it" in by_check["java"].text
+    assert "install it" in findings_by_check["java"].text
 
 
-def test_missing_native_code_is_not_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_passes_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         doctor, "assignment_code", lambda: AssignmentCode("in Python, as it is of another release", False)
     )

@@ -38,7 +38,7 @@ def test_lines_without_a_group_are_reported() -> None:
     assert (done.returncode, b"their log does not name the group" in done.stdout) == (0, True)
 
 
-def test_from_excludes_earlier_rounds() -> None:
+def test_explain_with_from_omits_earlier_rounds() -> None:
     lines = run(LOG, "--json", "--from", "2024-05-01T10:05:00Z").stdout.splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["member.fenced", "crash"]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from streaming.records.codec import encode, encode_event
-from tests.support.compacted import checkout, records
+from tests.support.compacted import checkout_group, records
 from tests.support.histories import Log
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
-ROLLING = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processing", "0s")
+ROLLING_OPTIONS = ("--rolling-restart", "--down", "5s", "--between", "20s", "--processing", "0s")
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
     log = Log("checkout")
     shares = {name: {"t": [2 * number, 2 * number + 1]} for number, name in enumerate(("a-1", "b-1", "c-1"))}
     names = {name: (name[0], "/h") for name in shares}
-    sink = Log("sink")
-    for event in (log.topics(t=6), log.observe(4, shares, clients=names), sink.observe(2, {"w": {"conn": [0]}})):
+    sink_log = Log("sink")
+    for event in (log.topics(t=6), log.observe(4, shares, clients=names), sink_log.observe(2, {"w": {"conn": [0]}})):
         key, value, headers = encode_event(event)
         if event.data.group_id == "sink":
             value = json.dumps({**json.loads(value), "kind": "connect"}).encode()
@@ -34,7 +34,7 @@ def live(kafka: MemoryKafka) -> MemoryKafka:
 
 
 def test_forecast_table_has_one_row_per_protocol(command: Command, live: MemoryKafka) -> None:
-    status, out, errors = command("forecast", "checkout", *ROLLING)
+    status, out, errors = command("forecast", "checkout", *ROLLING_OPTIONS)
 
     assert (status, errors) == (0, "")
     head, sentence, _, *lines = out.splitlines()
@@ -47,7 +47,7 @@ def test_forecast_table_has_one_row_per_protocol(command: Command, live: MemoryK
 
 
 def test_json_has_the_fields_of_simulate(command: Command, live: MemoryKafka) -> None:
-    status, out, _ = command("forecast", "checkout", *ROLLING, "--heartbeat", "1s", "--json")
+    status, out, _ = command("forecast", "checkout", *ROLLING_OPTIONS, "--heartbeat", "1s", "--json")
     document = json.loads(out)
 
     assert status == 0
@@ -70,7 +70,7 @@ def test_scale_and_deploy_file_are_forecast(command: Command, live: MemoryKafka,
 
 
 def test_past_episode_is_forecast_under_every_protocol(command: Command, live: MemoryKafka) -> None:
-    builder = checkout("pay/out")
+    builder = checkout_group("pay/out")
     live.create("rebalance.episodes", 1)
     live.create("rebalance.diffs", 1)
     for topic, key, value in records(builder):

@@ -11,7 +11,7 @@ from streaming.cli import assignment
 from streaming.cli.assignment import GroupQuery, TooLarge, parse_group
 from streaming.cli.json_lines import MalformedJson
 
-ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def line(**fields: Any) -> bytes:
@@ -34,7 +34,7 @@ def test_all_fields_are_read_and_unknown_ones_ignored() -> None:
             protocol="consumer",
             kafkaVersion="1.1",
             later="unknown",
-            topics={"t0": {"partitions": 2, "racks": [["a", "b"], []], "topicId": ID, "x": 1}},
+            topics={"t0": {"partitions": 2, "racks": [["a", "b"], []], "topicId": TOPIC_ID, "x": 1}},
             members=[
                 {
                     "memberId": "c",
@@ -52,7 +52,7 @@ def test_all_fields_are_read_and_unknown_ones_ignored() -> None:
     assert group == GroupQuery(
         "consumer",
         "range",
-        {"t0": Topic("t0", 2, (("a", "b"), ()), ID)},
+        {"t0": Topic("t0", 2, (("a", "b"), ()), TOPIC_ID)},
         [Member("c", ("t0", "t9"), "i", "a", {"t0": [1, 0], "t9": [77]}, 4)],
         "1.1",
     )
@@ -153,9 +153,9 @@ def test_too_large_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "MAX_MEMBERS", 1)
     monkeypatch.setattr(assignment, "MAX_THREADS", 3)
     monkeypatch.setattr(assignment, "MAX_PARTITIONS", 5)
-    two = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": []}]
+    two_members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": []}]
     with pytest.raises(TooLarge, match="members: 2 members, the limit is 1"):
-        parse_group(line(members=two))
+        parse_group(line(members=two_members))
     with pytest.raises(TooLarge, match="members: 4 streams in all, the limit is 3"):
         parse_group(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
     with pytest.raises(TooLarge, match="topics: 6 partitions in all, the limit is 5"):

@@ -7,7 +7,7 @@ import json
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.records.events import CLUSTER
-from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout, episode_records
+from tests.support.compacted import ASSIGNMENTS, EPISODES, FLAPPY_INCIDENTS, INCIDENTS, checkout_group, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
@@ -55,7 +55,7 @@ def test_json_has_one_object_per_group(command: Command, groups: MemoryKafka) ->
             "downtimeToday": None,
         },
     ]
-    newest = episode_records(checkout())[-1].value.decode()
+    newest = episode_records(checkout_group())[-1].value.decode()
     assert out.splitlines()[1].endswith(f'"episode":{newest},"incidents":[]}}')
 
 
@@ -81,7 +81,7 @@ def test_missing_topic_of_a_new_cluster_is_named(command: Command, kafka: Memory
     assert "does not exist" in errors
 
 
-def test_incidents_of_the_cluster_come_first(command: Command, groups: MemoryKafka) -> None:
+def test_cluster_incidents_are_printed_first(command: Command, groups: MemoryKafka) -> None:
     away = incident(CLUSTER, 1, kind="broker-restart", scope="cluster", groups=["flappy"], story="Broker 1 is away.")
     groups.append(INCIDENTS, encode(away), key=key(CLUSTER, 1))
     line = "broker-restart since 1970-01-01 00:00:00 UTC  Broker 1 is away."
@@ -97,7 +97,7 @@ def cells(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
 
 
-def test_text_output_of_a_group(command: Command, groups: MemoryKafka) -> None:
+def test_group_command_prints_the_group_as_text(command: Command, groups: MemoryKafka) -> None:
     status, out, errors = command("group", "team/checkout")
     assert (status, errors, "\x1b" in out) == (0, "", False)
     assert out.splitlines()[0] == (

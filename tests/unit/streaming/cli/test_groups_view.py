@@ -12,24 +12,24 @@ from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, Episode, EpisodeMembers, Rebalancing, Replaced
 from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import ENDED, checkout, episode_records, latest
+from tests.support.compacted import ENDED_MS, checkout_group, episode_records, latest
 
-NOW = ENDED + 86_400_000
+NOW_MS = ENDED_MS + 86_400_000
 GROUP = "team/checkout"
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
 def lines(episode: Episode, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    show(episode_lines(episode, NOW))
+    show(episode_lines(episode, NOW_MS))
     return capsys.readouterr().out.splitlines()
 
 
 def test_unsure_kinds_and_missing_evidence_are_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    episode = structs.replace(episode_records(checkout())[0].episode, kind="crash", sure=False, evidence=[])
+    episode = structs.replace(episode_records(checkout_group())[0].episode, kind="crash", sure=False, evidence=[])
     shown = lines(episode, capsys)
     assert shown[0] == "team/checkout, episode 1: crash (not sure), settled"
     assert shown[2:4] == ["evidence", "  none"]
@@ -42,11 +42,11 @@ def test_repeated_reason_is_shown_once_with_names(capsys: pytest.CaptureFixture[
         Evidence(source="coordinator-log", reason="pay@h1#1 left", member_ids=["pay@h1#1", "x"]),
         Evidence(source="polling", reason="can't tell", member_ids=[]),
     ]
-    shown = lines(structs.replace(episode_records(checkout())[1].episode, evidence=evidence), capsys)
+    shown = lines(structs.replace(episode_records(checkout_group())[1].episode, evidence=evidence), capsys)
     assert shown[2:5] == ["evidence", "  pay (h1) left (coordinator-log)", "  can't tell (polling)"]
 
 
-def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_episode_lists_members_by_change_and_counts_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
     members = EpisodeMembers(
         joined=[f"j{number:02}" for number in range(22)],
         left=["l"],
@@ -58,7 +58,7 @@ def test_members_of_every_kind_with_a_count_of_the_rest(capsys: pytest.CaptureFi
         names={"a": MemberNames(client_id="pay-1"), "b": MemberNames(client_id="pay-2")},
         omitted=7,
     )
-    shown = lines(structs.replace(episode_records(checkout())[0].episode, members=members), capsys)
+    shown = lines(structs.replace(episode_records(checkout_group())[0].episode, members=members), capsys)
     assert shown[shown.index("members  4 before, 23 after") + 1 : -1] == [
         "  replaced pay-1 → pay-2  by pod names of one Deployment",
         *(f"  joined   j{number:02}" for number in range(20)),
@@ -80,27 +80,27 @@ def test_downtime_bounds_are_printed(capsys: pytest.CaptureFixture[str]) -> None
         partitions=2,
         evidence=["listener", "offset-commits"],
     )
-    episode = structs.replace(episode_records(checkout())[0].episode, downtime=downtime)
+    episode = structs.replace(episode_records(checkout_group())[0].episode, downtime=downtime)
     assert lines(episode, capsys)[-1] == (
         "downtime  longest 3 to 40 ms; in all 5 to 90 ms (2 partitions, 2 to 3 stops); by listener, offset-commits"
     )
-    open_end = Downtime(
+    unbounded_downtime = Downtime(
         lower_ms=5, upper_ms=None, longest_ms=(4, None), total_ms=(5, None), stops=(3, 3), partitions=3, unbounded=1
     )
-    assert lines(structs.replace(episode, downtime=open_end), capsys)[-1] == (
+    assert lines(structs.replace(episode, downtime=unbounded_downtime), capsys)[-1] == (
         "downtime  longest ≥ 4 ms; in all ≥ 5 ms (3 partitions, 3 stops); no upper limit known for 1 partition"
     )
 
 
-def test_group_without_members_or_episodes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_without_members_or_episodes_is_still_printed(capsys: pytest.CaptureFixture[str]) -> None:
     empty = DiffBuilder().join("a").leave("a")
-    show(group_lines(group_overview("g", [latest(empty)], [], []), NOW))
+    show(group_lines(group_overview("g", [latest(empty)], [], []), NOW_MS))
     assert capsys.readouterr().out == (
         "g  consumer, empty since 2023-11-14 22:13:22 UTC, 0 members"
         "  classic, range, generation 2 since 2023-11-14 22:13:22 UTC\n"
     )
     unknown = structs.replace(latest(DiffBuilder().join("a")), assignor=None, generation=None, group_epoch=4)
-    show(group_lines(group_overview("g", [unknown], [], []), NOW))
+    show(group_lines(group_overview("g", [unknown], [], []), NOW_MS))
     assert capsys.readouterr().out.splitlines()[0] == (
         "g  consumer, stable since 2023-11-14 22:13:21 UTC, 1 member  classic, epoch 4 since 2023-11-14 22:13:21 UTC"
     )
@@ -110,7 +110,7 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
     assignment = structs.replace(
         latest(DiffBuilder(2).join("a", "b")), standby={"a": {"0": [1]}}, warmup={"a": {}, "b": {"1": [2]}}
     )
-    show(group_lines(group_overview("g", [assignment], [], []), NOW))
+    show(group_lines(group_overview("g", [assignment], [], []), NOW_MS))
     rows = [line.split("│")[3].strip() for line in capsys.readouterr().out.splitlines() if "│" in line]
     assert rows == ["t:0  standby 0:1", "t:1  warm-up 1:2"]
 
@@ -118,7 +118,9 @@ def test_tasks_of_kafka_streams_are_listed_beside_partitions(capsys: pytest.Capt
 def test_statuses_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     screen = console(wide=True)
     screen._color_system, screen._force_terminal = (__import__("rich.console").console.ColorSystem.STANDARD, True)
-    screen.print(group_table(group_overviews([latest(checkout())], episode_records(checkout()), [], ENDED)))
+    screen.print(
+        group_table(group_overviews([latest(checkout_group())], episode_records(checkout_group()), [], ENDED_MS))
+    )
     assert "\x1b[32mstable" in capsys.readouterr().out
 
 
@@ -133,7 +135,7 @@ def test_statuses_have_colours_on_a_terminal(capsys: pytest.CaptureFixture[str])
 def test_downtime_of_the_day_is_listed_with_each_group(
     downtime: Downtime | None, cell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (overview,) = group_overviews([latest(checkout())], episode_records(checkout()), [], ENDED)
+    (overview,) = group_overviews([latest(checkout_group())], episode_records(checkout_group()), [], ENDED_MS)
     console(wide=True).print(group_table([overview._replace(today=downtime)]))
     row = next(line for line in capsys.readouterr().out.splitlines() if GROUP in line)
     assert row.split("│")[5].strip() == cell

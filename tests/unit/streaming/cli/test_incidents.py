@@ -15,15 +15,15 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 TOPIC = "rebalance.incidents"
-STORM = incident("checkout", 2, opened_at=1_700_000_000_000, times=3)
-OVER = incident("checkout", 1, opened_at=1_600_000_000_000, closed_at=1_600_000_900_000, kind="skew")
-STUCK = incident("team/pay", 7, opened_at=1_700_000_100_000, kind="stuck", story="team/pay does not get on.")
+STORM_INCIDENT = incident("checkout", 2, opened_at=1_700_000_000_000, times=3)
+CLOSED_INCIDENT = incident("checkout", 1, opened_at=1_600_000_000_000, closed_at=1_600_000_900_000, kind="skew")
+STUCK_INCIDENT = incident("team/pay", 7, opened_at=1_700_000_100_000, kind="stuck", story="team/pay does not get on.")
 
 
 @pytest.fixture
 def incidents_topic(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(TOPIC, 2)
-    for place, record in enumerate((STORM, OVER, STUCK)):
+    for place, record in enumerate((STORM_INCIDENT, CLOSED_INCIDENT, STUCK_INCIDENT)):
         kafka.append(TOPIC, encode(record), key=key(record.group_id, record.incident), partition=place % 2)
     return kafka
 
@@ -47,7 +47,7 @@ def test_options_list_closed_incidents_and_one_group(command: Command, incidents
     assert [row[1:4] for row in rows(out)] == [["2", "storm", "open"], ["1", "skew", "closed"]]
 
 
-def test_pauses_of_groups_are_listed(command: Command, kafka: MemoryKafka) -> None:
+def test_incidents_command_lists_the_pauses_of_groups(command: Command, kafka: MemoryKafka) -> None:
     kafka.create(TOPIC)
     pauses = GroupPauses(groups={"checkout": (31_000, 39_000), "pay": (600, 900)}, rebalanced=["pay"])
     away = incident("(cluster)", kind="broker-restart", scope="cluster", story="Broker 1 away.", pauses=pauses)
@@ -61,11 +61,11 @@ def test_pauses_of_groups_are_listed(command: Command, kafka: MemoryKafka) -> No
 
 def test_json_has_one_incident_per_line(command: Command, incidents_topic: MemoryKafka) -> None:
     _, out, _ = command("incidents", "--json")
-    assert out.encode().splitlines() == [encode(STUCK), encode(STORM)]
+    assert out.encode().splitlines() == [encode(STUCK_INCIDENT), encode(STORM_INCIDENT)]
 
 
 @pytest.mark.parametrize(("words", "output"), [((), "no open incidents\n"), (("--all",), "no incidents\n")])
-def test_no_open_incidents_prints_that(
+def test_incidents_command_without_incidents_prints_a_line(
     command: Command, kafka: MemoryKafka, words: tuple[str, ...], output: str
 ) -> None:
     kafka.create(TOPIC)

@@ -16,13 +16,13 @@ class LongLineStream(io.RawIOBase):
     def __init__(self, size: int) -> None:
         self.left = size
         self.tail = b"\n7\n"
-        self.largest = 0
+        self.largest_read = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self.largest = max(self.largest, len(buffer))
+        self.largest_read = max(self.largest_read, len(buffer))
         if self.left:
             count = min(len(buffer), self.left)
             buffer[:count] = b"x" * count
@@ -108,6 +108,6 @@ GROUP = '"assignor": "range", "topics": {"t": {"partitions": 2}}, "members": [{"
     ],
 )
 def test_repeated_or_unknown_fields_are_refused(line: str, message: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(BadInput) as error:
         checking.check_answer(line.encode())
-    assert str(caught.value).startswith(message)
+    assert str(error.value).startswith(message)

@@ -19,11 +19,11 @@ from streaming.spark.progress import BatchReport
 from tests.support.histories import sample
 
 DIFF = sample()
-RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
+DIFF_RECORD = DiffRecord("id", DIFF, msgspec.json.format(msgspec.json.encode(DIFF), indent=2), 0, 0)
 KINDS = (*["member.joined"] * 2, *["member.fenced"] * 3, "made.up")
 GROUPS = (*["orders"] * 4, *["eager"] * 2)
 ROUNDS = [sample(cause=Cause(kind=kind), group_id=group) for kind, group in zip(KINDS, GROUPS, strict=True)]
-SEEN = DemoSummary(
+DEMO_SUMMARY = DemoSummary(
     [*ROUNDS, sample(cause=Cause(kind="group.deleted"), group_id="eager", round=2, moved=9)], Agreement(5, ())
 )
 
@@ -40,24 +40,24 @@ def view(*, as_json: bool) -> DemoView:
     return DemoView(as_json=as_json, clock=count(0.0, 2.5).__next__)
 
 
-def play_view(shown: DemoView) -> None:
+def show_batches(shown: DemoView) -> None:
     with shown:
         shown.stage("start")
         shown.stage("the page: http://127.0.0.1:1/")
         shown.step("c1 joins")
-        shown.diff(RECORD)
-    shown.summary(SEEN)
+        shown.diff(DIFF_RECORD)
+    shown.summary(DEMO_SUMMARY)
 
 
 def test_json_output_contains_only_diffs(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(view(as_json=True))
+    show_batches(view(as_json=True))
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(view(as_json=True))
+    show_batches(view(as_json=True))
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
     lines = [line.strip() for line in re.sub(r"\x1b\[\w+", "", errors).splitlines()]
@@ -65,7 +65,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_text_output_has_steps_diffs_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    play_view(view(as_json=False))
+    show_batches(view(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[:3] == ["  2.5 s  start", "  5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
@@ -101,12 +101,12 @@ def test_a_demo_that_ran_on_does_not_suggest_to_run_on(capsys: pytest.CaptureFix
     assert "--keep-running" not in capsys.readouterr().out
 
 
-def test_summary_without_comparison_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_summary_without_comparison_prints_no_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     DemoView(as_json=False).summary(DemoSummary())
     assert "compared" not in capsys.readouterr().out
 
 
-BATCH = BatchReport(number=1, events=1200, diffs=3, lag=4500)
+BATCH_REPORT = BatchReport(number=1, events=1200, diffs=3, lag=4500)
 
 
 def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +114,8 @@ def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.Mo
     monkeypatch.setattr(progress, "log_batch", logged.append)
     for every_batch in (False, True):
         with report_batches(every_batch=every_batch) as report:
-            report(BATCH)
-        assert logged == [BATCH] * every_batch
+            report(BATCH_REPORT)
+        assert logged == [BATCH_REPORT] * every_batch
 
 
 @pytest.mark.usefixtures("terminal")
@@ -126,6 +126,6 @@ def test_terminal_status_has_totals_of_all_batches(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(status, "update", lambda text: shown.append(text.plain))
     monkeypatch.setattr(Console, "status", lambda *_: status)
     with report_batches(every_batch=False) as report:
-        for done in (BATCH, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
+        for done in (BATCH_REPORT, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
             report(done)
     assert shown == ["1,200 events, 3 diffs, 4,500 behind", "2,000 events, 5 diffs", "2,000 events, 5 diffs"]

@@ -62,7 +62,7 @@ def test_entry_module_imports_nothing_slow() -> None:
     assert answer.stdout == "[]\n"
 
 
-def test_help_has_a_panel_for_each_kind_of_command() -> None:
+def test_help_groups_the_commands_in_six_panels() -> None:
     lines = run("--help").stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("╭")] == [
         *("Options", "Run", "Ask", "Plan", "Operate", "Offline")
@@ -177,7 +177,7 @@ def test_output_works_in_an_ascii_locale() -> None:
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-NUMBERS = {
+NUMBER_OPTIONS = {
     "assign": ["--max-line-bytes"],
     "check": ["--max-line-bytes"],
     "partition --partitions 3": ["--partitions", "--start", "--max-line-bytes"],
@@ -192,11 +192,11 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("value", [str(10**30), str(-(10**30)), "9" * 5000, "nan"])
-@pytest.mark.parametrize("words", NUMBERS)
+@pytest.mark.parametrize("words", NUMBER_OPTIONS)
 def test_huge_numbers_in_options_are_refused(
     words: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for option in NUMBERS[words]:
+    for option in NUMBER_OPTIONS[words]:
         monkeypatch.setattr(sys, "argv", ["rebalance-monitor", *words.split(), f"{option}={value}"])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
         with pytest.raises(SystemExit) as end:

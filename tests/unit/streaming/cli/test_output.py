@@ -9,7 +9,7 @@ import pytest
 from streaming.cli import output
 from streaming.cli.output import writer
 
-ANSWER = {"assignment": {"c": {"t": [0]}}}
+ASSIGNMENT_ANSWER = {"assignment": {"c": {"t": [0]}}}
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_pipe_gets_json_and_terminal_gets_tables(
     is_json: bool,
 ) -> None:
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: terminal, raising=False)
-    writer("assignment", as_json=as_json, as_table=as_table)(ANSWER)
+    writer("assignment", as_json=as_json, as_table=as_table)(ASSIGNMENT_ANSWER)
     out = capfd.readouterr().out
     assert (out == '{"assignment":{"c":{"t":[0]}}}\n') is is_json
     assert ("assignment" in out and "partitions" in out) is not is_json
 
 
-class Terminal(io.StringIO):
+class FakeTerminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -48,11 +48,11 @@ def shown(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO, times: list[floa
 
 
 def test_progress_is_hidden_for_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, Terminal(), [0.0, 0.5, 1.9]) == ""
+    assert shown(monkeypatch, FakeTerminal(), [0.0, 0.5, 1.9]) == ""
 
 
 def test_progress_is_shown_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, Terminal(), [0.0, 0.5, 2.1, 2.1]) == "\r2,000 keys placed\r\x1b[K"
+    assert shown(monkeypatch, FakeTerminal(), [0.0, 0.5, 2.1, 2.1]) == "\r2,000 keys placed\r\x1b[K"
 
 
 def test_progress_is_only_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.cli.json_lines import answer_lines
 from streaming.cli.partitioning import KeyFormat, parse_key, partition_chooser
-from tests.unit.streaming.cli.conftest import Run
+from tests.unit.streaming.cli.conftest import RunCommand
 
 
 def answered(data: bytes, partitions: int = 10, *, keys: KeyFormat = "utf8") -> Any:
@@ -25,14 +25,14 @@ def of(*keys: str, partitions: int = 10) -> list[str]:
     return [str(partition_for_key(key.encode(), partitions)) for key in keys]
 
 
-def test_keys_are_answered_in_order() -> None:
+def test_partition_command_answers_keys_in_order() -> None:
     data = "\ufeffalice\r\n\nb\u00f6b\n\r\n\ufeffx\n日本".encode()
     assert answered(data) == (0, of("alice", "", "böb", "", "\ufeffx", "日本"))
 
 
 def test_large_partition_count_is_accepted() -> None:
-    many = 2**31 - 1
-    assert answered(b"21\nabc\n", many) == (0, of("21", "abc", partitions=many))
+    largest_count = 2**31 - 1
+    assert answered(b"21\nabc\n", largest_count) == (0, of("21", "abc", partitions=largest_count))
 
 
 def test_base64_keys_are_decoded() -> None:
@@ -66,14 +66,14 @@ def test_invalid_input_is_refused(partitioner: Any, options: Any, message: str) 
         partition_chooser(partitioner, **{"partitions": 3, **options})
 
 
-def test_keys_of_the_java_tests(run: Run) -> None:
+def test_partition_command_hashes_keys_like_java(run: RunCommand) -> None:
     keys = ["21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string", "abc", ""]
     done = run("partition", "--partitions", "1000", stdin="\n".join(keys) + "\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["340", "166", "112", "819", "107", "681"]
 
 
-def test_round_robin_and_sticky_ignore_keys(run: Run) -> None:
+def test_round_robin_and_sticky_ignore_keys(run: RunCommand) -> None:
     done = run("partition", "--partitions", "3", "--partitioner", "round-robin", stdin="k\n" * 5)
     assert done.stdout.split() == ["0", "1", "2", "0", "1"]
     done = run("partition", "--partitions", "3", "--partitioner", "round-robin", "--start", "2", stdin="k\n" * 2)
@@ -86,7 +86,7 @@ def test_round_robin_and_sticky_ignore_keys(run: Run) -> None:
     assert [len(set(done.stdout.split()[at : at + 2])) for at in (0, 2)] == [1, 1]
 
 
-def test_invalid_options_are_refused(run: Run) -> None:
+def test_invalid_options_are_refused(run: RunCommand) -> None:
     for arguments, message in (
         (("--partitions", "0"), "--partitions: 0; must be between 1 and 2147483647"),
         (("--partitions", "many"), "--partitions"),
@@ -101,7 +101,7 @@ def test_invalid_options_are_refused(run: Run) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_million_keys_in_a_pipe_are_answered(run: Run) -> None:
+def test_million_keys_in_a_pipe_are_answered(run: RunCommand) -> None:
     done = run("partition", "--partitions", "12", stdin="".join(f"key-{n}\n" for n in range(1_000_000)))
     partitions = done.stdout.splitlines()
     assert (done.returncode, len(partitions)) == (0, 1_000_000)

@@ -9,35 +9,35 @@ import pytest
 
 from assignors.placement.replicas import Broker, InvalidPlacement
 from streaming.cli.checking import parse_brokers, place_replicas
-from tests.unit.streaming.cli.conftest import Run
+from tests.unit.streaming.cli.conftest import RunCommand
 
-PLACE = ("place", "--partitions", "6", "--replication-factor", "3")
+PLACE_COMMAND = ("place", "--partitions", "6", "--replication-factor", "3")
 
 
-def test_placement_equals_kafkas_documented_example(run: Run) -> None:
-    done = run(*PLACE, "--brokers", "0,1,2", "--start-index", "2", "--shift", "0")
+def test_placement_equals_kafkas_documented_example(run: RunCommand) -> None:
+    done = run(*PLACE_COMMAND, "--brokers", "0,1,2", "--start-index", "2", "--shift", "0")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '{"0":[2,0,1],"1":[0,1,2],"2":[1,2,0],"3":[2,1,0],"4":[0,2,1],"5":[1,0,2]}\n'
 
 
-def test_new_partitions_continue_with_the_default_shift(run: Run) -> None:
-    done = run(*PLACE, "--brokers", "0,1,2,3,4", "--start-index", "2", "--start-partition", "4")
+def test_new_partitions_continue_with_the_default_shift(run: RunCommand) -> None:
+    done = run(*PLACE_COMMAND, "--brokers", "0,1,2,3,4", "--start-index", "2", "--start-partition", "4")
     assert json.loads(done.stdout) == {
         "4": [1, 4, 0], "5": [2, 1, 3], "6": [3, 2, 4], "7": [4, 3, 0], "8": [0, 4, 1], "9": [1, 0, 2],
     }  # fmt: skip
 
 
-def test_replicas_are_in_different_racks(run: Run) -> None:
+def test_replicas_are_in_different_racks(run: RunCommand) -> None:
     brokers = "0:rack1,1:rack3,2:rack3,3:rack2,4:rack2,5:rack1"
-    done = run(*PLACE, "--brokers", brokers, "--start-index", "0")
+    done = run(*PLACE_COMMAND, "--brokers", brokers, "--start-index", "0")
     assert json.loads(done.stdout) == {
         "0": [0, 3, 1], "1": [3, 1, 5], "2": [1, 5, 4], "3": [5, 4, 2], "4": [4, 2, 0], "5": [2, 0, 3],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("placer", ["admin-utils", "striped"])
-def test_random_placements(placer: str, run: Run) -> None:
-    arguments = (*PLACE, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
+def test_random_placement_spreads_racks_and_follows_the_seed(placer: str, run: RunCommand) -> None:
+    arguments = (*PLACE_COMMAND, "--brokers", "0:a,1:b,2:c,3:a", "--placer", placer)
     placed = json.loads(run(*arguments).stdout)
     assert list(placed) == [str(partition) for partition in range(6)]
     for replicas in placed.values():
@@ -70,8 +70,8 @@ def test_random_placements(placer: str, run: Run) -> None:
         ),
     ],
 )
-def test_invalid_option_is_reported_in_one_line(arguments: tuple[str, ...], message: str, run: Run) -> None:
-    done = run(*PLACE, *arguments)
+def test_invalid_option_is_reported_in_one_line(arguments: tuple[str, ...], message: str, run: RunCommand) -> None:
+    done = run(*PLACE_COMMAND, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {message}\n")
 
 

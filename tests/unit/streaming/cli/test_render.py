@@ -48,7 +48,7 @@ def test_diff_text_has_cause_reason_and_one_line_per_member() -> None:
     ]
 
 
-def headline(**fields: Any) -> str:
+def diff_headline(**fields: Any) -> str:
     text = next(iter(diff_lines(sample(**fields)))).plain
     return text.partition(" ")[2]
 
@@ -70,7 +70,7 @@ def headline(**fields: Any) -> str:
     ],
 )
 def test_headline_names_member_and_cause(fields: dict[str, Any], expected: str) -> None:
-    assert headline(**fields) == expected
+    assert diff_headline(**fields) == expected
 
 
 def test_round_is_printed_under_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,23 +107,27 @@ def test_members_are_listed_in_order() -> None:
 
 
 def test_members_have_display_names_and_ids() -> None:
-    first, two, third = ("O4ZHelk8SVWGgq4QmbZ7bg", "zzZHelk8SVWGgq4QmbZ7bg", "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11")
+    first, second_id, third = (
+        "O4ZHelk8SVWGgq4QmbZ7bg",
+        "zzZHelk8SVWGgq4QmbZ7bg",
+        "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11",
+    )
     left = Evidence(source="log", reason=f"member {first} left the group", member_ids=[first], kind=None)
     diff = sample(
         cause=Cause(kind="member.left", member_ids=[first], evidence=[left]),
         members={
-            two: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
+            second_id: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
             first: change(present=False, client_id="orders", client_host="/10.0.0.1"),
             third: change(kept={"t": [0]}, owned={"t": [0]}),
         },
-        violations=[f"{two} and {third} have t-1"],
+        violations=[f"{second_id} and {third} have t-1"],
     )
     assert [line.plain.partition("generation 1")[2] or line.plain for line in diff_lines(diff)] == [
         "  orders (10.0.0.1) left",
         "  why: member orders (10.0.0.1) left the group (log)",
         f"  c1-0b9f…           {'':22}  = t 0",
         f"  orders (10.0.0.1)  {first}  gone",
-        f"  orders (10.0.0.2)  {two}  + t 1",
+        f"  orders (10.0.0.2)  {second_id}  + t 1",
         "  violation: orders (10.0.0.2) and c1-0b9f… have t-1",
     ]
 
@@ -135,14 +139,14 @@ def test_delayed_and_standby_tasks_are_printed() -> None:
         delay_ms=10_000,
         kind="connect",
     )
-    *_, member, nobody = [line.plain for line in diff_lines(waiting)]
+    *_, member, condition_line = [line.plain for line in diff_lines(waiting)]
     assert member == "  w1  = snk -1,0"
-    assert re.fullmatch(r"  unassigned: snk 1-2, delayed for their worker until \d\d:\d\d:12", nobody)
+    assert re.fullmatch(r"  unassigned: snk 1-2, delayed for their worker until \d\d:\d\d:12", condition_line)
 
     standby = MemberDiff(owned={}, revoked={}, assigned={}, kept={}, present=True, standby={"0": [1]}, warmup={})
-    probing = sample(members={"a": standby}, kind="streams", cause=Cause(kind=PROBING, member_ids=["a"]))
-    headline, member = [line.plain for line in diff_lines(probing)]
-    assert headline.endswith("  a probing rebalance")
+    probing_round = sample(members={"a": standby}, kind="streams", cause=Cause(kind=PROBING, member_ids=["a"]))
+    diff_headline, member = [line.plain for line in diff_lines(probing_round)]
+    assert diff_headline.endswith("  a probing rebalance")
     assert member == "  a  standby 0 1"
 
 
@@ -165,8 +169,8 @@ def test_differences_from_the_expected_assignment_are_printed() -> None:
 def test_unchanged_members_share_a_line() -> None:
     *_, last = [line.plain for line in diff_lines(sample(unchanged=1988))]
     assert last == "  = 1,988 other members unchanged"
-    _, only = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]
-    assert only == "  = all 3 members unchanged"
+    _, unchanged_line = [line.plain for line in diff_lines(sample(members={}, unchanged=3))]
+    assert unchanged_line == "  = all 3 members unchanged"
     assert not any("unchanged" in line.plain for line in diff_lines(sample()))
 
 

@@ -76,10 +76,10 @@ def test_diffs_written_twice_equal_the_replay(log: MemoryKafka) -> None:
 
 def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
     missing, changed, *rest = replayed_diffs(SETTINGS)
-    altered_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
-    altered = DiffRecord(changed.id, altered_diff, msgspec.json.encode(altered_diff), 0, 0)
-    extra = DiffRecord("extra", altered_diff, msgspec.json.encode(altered_diff), 0, 0)
-    write(log, [altered, *rest, extra])
+    changed_diff = msgspec.structs.replace(changed.diff, moved=changed.diff.moved + 1)
+    changed_record = DiffRecord(changed.id, changed_diff, msgspec.json.encode(changed_diff), 0, 0)
+    extra_record = DiffRecord("extra", changed_diff, msgspec.json.encode(changed_diff), 0, 0)
+    write(log, [changed_record, *rest, extra_record])
     log.append(SETTINGS.topics.diffs, b"no diff", key=b"g", headers=[("ce_id", b"x")])
     unreadable, *lines = differences(SETTINGS)
     assert unreadable.startswith("rebalance.diffs partition 0 offset 8: ")
@@ -93,11 +93,11 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
     """Diffs that list only changed members are compared by content, whatever the setting ``diffs`` is now."""
     log.publish(*static_member_handover(Log("big")), partition=2)
-    brief = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
-    records = list(replayed_diffs(brief, "big"))
+    brief_settings = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
+    records = list(replayed_diffs(brief_settings, "big"))
     assert [record.diff.unchanged for record in records] != [UNSET] * len(records)
     write(log, records)
-    assert list(differences(SETTINGS, "big")) == list(differences(brief, "big")) == []
+    assert list(differences(SETTINGS, "big")) == list(differences(brief_settings, "big")) == []
     last = records[-1]
     wrong = structs.replace(last.diff, unchanged=(last.diff.unchanged or 0) + 1)
     del log.topics[SETTINGS.topics.diffs].logs[0].entries[-1]

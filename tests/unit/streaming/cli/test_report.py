@@ -22,7 +22,7 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-HOSTILE = "c1<script>|`x`"
+HOSTILE_NAME = "c1<script>|`x`"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def log(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(SETTINGS.topics.episodes)
     kafka.create(SETTINGS.topics.incidents)
     g, bucket, sinks = Log("pay"), Bucket(), replay_sinks(SETTINGS)
-    for event in (g.topics(t=4), g.join(HOSTILE), g.join("c2"), g.fence("c2"), g.join("c3")):
+    for event in (g.topics(t=4), g.join(HOSTILE_NAME), g.join("c2"), g.fence("c2"), g.join("c3")):
         key, value, headers = codec.encode_event(event)
         kafka.append(SETTINGS.topics.membership, value, key=key, headers=headers)
         for write in process(bucket, [Record.of(0, 0, key, value, [*headers])], 0, sinks):
@@ -79,10 +79,10 @@ def test_html_report_of_an_episode_loads_nothing(command: Command, tmp_path: Pat
 @pytest.mark.usefixtures("log")
 def test_timeline_has_one_row_per_member(command: Command, tmp_path: Path) -> None:
     text = written(command, tmp_path, "pay")
-    titles = re.findall(r"<rect[^>]*><title>(.*?)</title>", text)
-    assert titles[:3] == [f"{'c1&lt;script&gt;|`x`'}: {count} partitions" for count in (2, 4, 2)]
-    assert "c2: 2 partitions" in titles
-    assert "c3: 2 partitions" in titles
+    tooltips = re.findall(r"<rect[^>]*><title>(.*?)</title>", text)
+    assert tooltips[:3] == [f"{'c1&lt;script&gt;|`x`'}: {count} partitions" for count in (2, 4, 2)]
+    assert "c2: 2 partitions" in tooltips
+    assert "c3: 2 partitions" in tooltips
 
 
 @pytest.mark.usefixtures("log")

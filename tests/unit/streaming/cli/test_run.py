@@ -23,13 +23,13 @@ from tests.support.wait import eventually
 from tests.unit.streaming.cli.conftest import Command
 
 
-class Part:
+class FakeComponent:
     """A fake child process that records its start and its end."""
 
     started: list[list[str]] = []  # noqa: RUF012 - emptied for each test
     ended: list[str] = []  # noqa: RUF012 - same
-    waited: list[str] = []  # noqa: RUF012 - same
-    crashing_part = ""
+    awaited_components: list[str] = []  # noqa: RUF012 - same
+    crashing_component = ""
     can_restart = False
 
     def __init__(self, name: str, words: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class Part:
         self.started.append([name, *words])
 
     def check(self) -> None:
-        if self.name == self.crashing_part:
+        if self.name == self.crashing_component:
             raise OutsideFailure(f"{self.name} ended with status 3; its error is above")
 
     def terminate(self) -> None:
@@ -45,20 +45,20 @@ class Part:
 
     def wait(self) -> int:
         assert len(self.ended) == len(self.started)
-        self.waited.append(self.name)
+        self.awaited_components.append(self.name)
         return 0
 
 
 @pytest.fixture
-def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[Part]:
-    monkeypatch.setattr(children, "Child", Part)
-    for name, value in (("started", []), ("ended", []), ("waited", []), ("crashing_part", "")):
-        monkeypatch.setattr(Part, name, value)
-    return Part
+def parts(monkeypatch: pytest.MonkeyPatch, kafka: MemoryKafka) -> type[FakeComponent]:
+    monkeypatch.setattr(children, "Child", FakeComponent)
+    for name, value in (("started", []), ("ended", []), ("awaited_components", []), ("crashing_component", "")):
+        monkeypatch.setattr(FakeComponent, name, value)
+    return FakeComponent
 
 
 def test_components_get_options_and_stop_in_reverse_order(
-    command: Command, parts: type[Part], kafka: MemoryKafka, tmp_path: Path
+    command: Command, parts: type[FakeComponent], kafka: MemoryKafka, tmp_path: Path
 ) -> None:
     def later() -> None:
         eventually(lambda: len(parts.started) == 3)
@@ -79,19 +79,23 @@ def test_components_get_options_and_stop_in_reverse_order(
         ["serve", "streaming", "serve", *common, "--port", "1234"],
     ]
     assert parts.ended == ["serve", "stream", "collect"]
-    assert parts.waited == parts.ended, "all are asked to end before one is waited for"
+    assert parts.awaited_components == parts.ended, "all are asked to end before one is waited for"
     assert "p.rebalance.membership" in kafka.topics
 
 
-def test_port_in_use_prevents_any_component_start(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_port_in_use_prevents_any_component_start(
+    command: Command, parts: type[FakeComponent], kafka: MemoryKafka
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used_socket:
+        port = used_socket.getsockname()[1]
         status, _, errors = command("run", "--port", str(port))
     assert (status, parts.started, kafka.topics) == (3, [], {})
     assert f"--port {port}: Address already in use" in errors
 
 
-def test_checkpoint_in_use_prevents_any_component_start(command: Command, parts: type[Part], tmp_path: Path) -> None:
+def test_checkpoint_in_use_prevents_any_component_start(
+    command: Command, parts: type[FakeComponent], tmp_path: Path
+) -> None:
     with LocalCheckpoint(str(tmp_path)):
         status, _, errors = command("run", "--port", "0", "--checkpoint", str(tmp_path))
     assert (status, parts.started) == (3, [])
@@ -107,7 +111,9 @@ def heartbeat(kafka: MemoryKafka, state: Literal["running", "stopped"] = "runnin
     kafka.append("rebalance.signs", value, key=key, headers=headers, timestamp=now)
 
 
-def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: type[Part], kafka: MemoryKafka) -> None:
+def test_a_second_run_does_not_end_a_running_collector(
+    command: Command, parts: type[FakeComponent], kafka: MemoryKafka
+) -> None:
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka)
     with run_in_background(lambda stop: [heartbeat(kafka) for _ in iter(lambda: stop.wait(0.05), True)]):
@@ -115,23 +121,23 @@ def test_a_second_run_does_not_end_a_running_collector(command: Command, parts: 
         assert (status, parts.started) == (3, [])
         assert "rebalance-monitor-collector is running" in errors
         assert "--take-over" in errors
-        parts.crashing_part = "collect"
+        parts.crashing_component = "collect"
         assert command("run", "--port", "0", "--take-over")[0] == 3
         assert len(parts.started) == 3
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_crashed_or_stopped_collector_does_not_prevent_start(
-    command: Command, parts: type[Part], kafka: MemoryKafka, state: Literal["running", "stopped"]
+    command: Command, parts: type[FakeComponent], kafka: MemoryKafka, state: Literal["running", "stopped"]
 ) -> None:
     kafka.create("rebalance.signs", 1)
     heartbeat(kafka, state)
-    parts.crashing_part = "collect"
+    parts.crashing_component = "collect"
     command("run", "--port", "0")
     assert len(parts.started) == 3
 
 
-def test_component_that_ends_by_itself_ends_the_others(command: Command, parts: type[Part]) -> None:
-    parts.crashing_part = "stream"
+def test_component_that_ends_by_itself_ends_the_others(command: Command, parts: type[FakeComponent]) -> None:
+    parts.crashing_component = "stream"
     assert command("run", "--port", "0") == (3, "", "error: stream ended with status 3; its error is above\n")
     assert parts.ended == ["serve", "stream", "collect"]

@@ -25,8 +25,8 @@ from streaming.settings.config import Settings
 def test_incomplete_proxy_options_are_rejected_before_start(
     command: Any, option: str, value: str, message: str
 ) -> None:
-    status, out, err = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
-    assert (status, out, err) == (2, "", f"error: {message}\n")
+    status, out, errors = command("serve", "--bootstrap-servers", "127.0.0.1:1", option, value)
+    assert (status, out, errors) == (2, "", f"error: {message}\n")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
         def __init__(self, settings: Settings) -> None:
             self.servers = settings.kafka.bootstrap_servers
 
-    class Server:
+    class FakeServer:
         address = "http://here"
 
         def __init__(self, clusters: list[Cluster], options: ServeOptions, *, beat: Any) -> None:
@@ -54,7 +54,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)
-    monkeypatch.setattr(server, "FeedServer", Server)
+    monkeypatch.setattr(server, "FeedServer", FakeServer)
     return started
 
 

@@ -17,7 +17,7 @@ from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulations_document
 from tests.support.machines import scenario
 
-TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
+SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 60000, crash: a", "at: 61000, join: b")
 
 
 Simulate = Callable[..., tuple[int, str, str]]
@@ -29,21 +29,21 @@ def simulate(command: Callable[..., tuple[int, str, str]]) -> Simulate:
 
 
 def answer(*protocols: str) -> dict[str, object]:
-    plan = load_scenario(TEXT)
+    plan = load_scenario(SCENARIO_TEXT)
     return json.loads(json.dumps(simulations_document([run_scenario(plan, protocol) for protocol in protocols])))
 
 
 def test_scenario_is_read_from_file_or_standard_input(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "crash.yaml"
-    file.write_text(TEXT)
+    file.write_text(SCENARIO_TEXT)
     options = ("--protocol", "eager", "--protocol", "consumer", "--json")
-    for name, stdin in ((str(file), ""), ("-", TEXT)):
+    for name, stdin in ((str(file), ""), ("-", SCENARIO_TEXT)):
         status, out, errors = simulate(name, *options, stdin=stdin)
         assert (status, json.loads(out), errors) == (0, answer("eager", "consumer"), "")
 
 
 def test_all_protocols_are_simulated_by_default(simulate: Simulate) -> None:
-    status, out, _ = simulate("-", "--json", stdin=TEXT)
+    status, out, _ = simulate("-", "--json", stdin=SCENARIO_TEXT)
     assert status == 0
     assert list(json.loads(out)["protocols"]) == [
         *("zookeeper", "eager-v1", "eager", "cooperative", "connect", "consumer")
@@ -68,8 +68,16 @@ def test_rounds_of_many_protocols_are_listed_on_request(
     [
         ([], "", "SCENARIO: missing; give a file, - (standard input) or a built-in scenario (see --list)"),
         (["-"], "", "scenario: Expected `object`, got `null`"),
-        (["-", "--members", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),
-        (["-", "--partitions", "3"], TEXT, "--members, --partitions: only for built-in scenarios; a file sets its own"),
+        (
+            ["-", "--members", "3"],
+            SCENARIO_TEXT,
+            "--members, --partitions: only for built-in scenarios; a file sets its own",
+        ),
+        (
+            ["-", "--partitions", "3"],
+            SCENARIO_TEXT,
+            "--members, --partitions: only for built-in scenarios; a file sets its own",
+        ),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),
     ],
@@ -92,9 +100,9 @@ def test_unknown_scenario_lists_the_available_ones(simulate: Simulate) -> None:
 def test_printed_built_in_scenario_gives_the_same_result(simulate: Simulate) -> None:
     status, shown, _ = simulate("crash", "--members", "3", "--partitions", "5", "--show")
     assert status == 0
-    _, edited, _ = simulate("-", "--json", stdin=shown)
+    _, edited_output, _ = simulate("-", "--json", stdin=shown)
     _, ready, _ = simulate("crash", "--members", "3", "--partitions", "5", "--json")
-    assert json.loads(edited) == json.loads(ready)
+    assert json.loads(edited_output) == json.loads(ready)
 
 
 def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
@@ -107,7 +115,7 @@ def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
     assert [row.split("  ")[0] for row in rows] == names
 
 
-def test_view_lag_depends_on_the_seed(simulate: Simulate) -> None:
+def test_zookeeper_view_lag_depends_on_the_seed(simulate: Simulate) -> None:
     lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
     first, again, different = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again

@@ -16,7 +16,7 @@ from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
-from tests.support.compacted import EPISODES, checkout, episode_records, updated
+from tests.support.compacted import EPISODES, checkout_group, episode_records, episode_updates
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 from tests.unit.streaming.cli.conftest import Command
@@ -24,14 +24,14 @@ from tests.unit.streaming.cli.conftest import Command
 DIFFS = "rebalance.diffs"
 GROUP = "team/checkout"
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-WORDS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
+WATCH_ARGS = ("watch", "--stories", "--from-beginning", "--exit-at-end")
 
 
 @pytest.fixture
 def diffs(kafka: MemoryKafka) -> MemoryKafka:
     """Return a cluster with the diffs of two episodes."""
     kafka.create(DIFFS, 1)
-    for ce_id, diff in checkout().diffs:
+    for ce_id, diff in checkout_group().diffs:
         kafka.append(DIFFS, encode(diff), key=GROUP.encode(), headers=[("ce_id", ce_id.encode())])
     return kafka
 
@@ -40,7 +40,7 @@ def diffs(kafka: MemoryKafka) -> MemoryKafka:
 def both(diffs: MemoryKafka) -> MemoryKafka:
     """Return the cluster with these diffs and with every update of the two episodes."""
     diffs.create(EPISODES, 1)
-    for episode in updated(checkout()):
+    for episode in episode_updates(checkout_group()):
         diffs.append(EPISODES, encode(episode), key=key(GROUP, episode.episode))
     return diffs
 
@@ -50,15 +50,17 @@ def heads(out: str) -> list[str]:
     return [line.split(" ", 1)[1] for line in out.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
 
 
-def printed() -> list[str]:
+def printed_lines() -> list[str]:
     """Return the group's story lines in order; an episode that closes without a change gets no further line."""
-    return list(dict.fromkeys(f"{GROUP}  {episode.status}  {episode.story}" for episode in updated(checkout())))
+    return list(
+        dict.fromkeys(f"{GROUP}  {episode.status}  {episode.story}" for episode in episode_updates(checkout_group()))
+    )
 
 
 def test_changed_stories_are_printed_above_their_diffs(command: Command, both: MemoryKafka) -> None:
-    status, out, errors = command(*WORDS)
+    status, out, errors = command(*WATCH_ARGS)
     assert (status, errors) == (0, "")
-    wanted, lines = printed(), heads(out)
+    wanted, lines = printed_lines(), heads(out)
     assert lines[: len(wanted)] == wanted
     assert [head.startswith(f"{GROUP} generation") for head in lines[len(wanted) :]] == [True] * 5
     again = command("watch", "--from-beginning", "--exit-at-end")[1]
@@ -66,32 +68,32 @@ def test_changed_stories_are_printed_above_their_diffs(command: Command, both: M
 
 
 def test_unchanged_stories_are_not_printed(command: Command, both: MemoryKafka) -> None:
-    before = heads(command(*WORDS)[1])
-    last = episode_records(checkout())[-1]
+    before = heads(command(*WATCH_ARGS)[1])
+    last = episode_records(checkout_group())[-1]
     both.append(EPISODES, last.value, key=key(GROUP, last.episode.episode))
     both.append(EPISODES, None, key=key(GROUP, last.episode.episode))
-    assert heads(command(*WORDS)[1]) == before
+    assert heads(command(*WATCH_ARGS)[1]) == before
 
 
 def test_json_has_episodes_as_in_the_topic_and_diffs(command: Command, both: MemoryKafka) -> None:
     plain = command("watch", "--from-beginning", "--exit-at-end", "--json")[1]
-    status, out, _ = command(*WORDS, "--json")
+    status, out, _ = command(*WATCH_ARGS, "--json")
     assert status == 0
     values = "".join(f"{(message.value() or b'').decode()}\n" for message in both.records(EPISODES))
     assert out == values + plain
 
 
 def test_other_groups_are_left_out(command: Command, both: MemoryKafka) -> None:
-    assert command(*WORDS, "--group", "team") == (0, "", "")
-    assert len(heads(command(*WORDS, "--group", GROUP)[1])) == len(printed()) + 5
+    assert command(*WATCH_ARGS, "--group", "team") == (0, "", "")
+    assert len(heads(command(*WATCH_ARGS, "--group", GROUP)[1])) == len(printed_lines()) + 5
 
 
 def test_malformed_episodes_are_reported_and_skipped(command: Command, both: MemoryKafka) -> None:
     both.append(EPISODES, b"{", key=b"x/1")
-    status, out, errors = command(*WORDS)
+    status, out, errors = command(*WATCH_ARGS)
     assert (status, errors.count("\n")) == (0, 1)
     assert errors.startswith("skipped: rebalance.episodes partition 0 offset ")
-    assert len(heads(out)) == len(printed()) + 5
+    assert len(heads(out)) == len(printed_lines()) + 5
 
 
 @pytest.mark.parametrize("case", ["missing", "denied"])
@@ -99,7 +101,7 @@ def test_diffs_are_printed_if_stories_are_unreadable(command: Command, diffs: Me
     if case == "denied":
         diffs.create(EPISODES, 1)
         diffs.deny(EPISODES, "DESCRIBE", "READ")
-    status, out, errors = command(*WORDS, "--json")
+    status, out, errors = command(*WATCH_ARGS, "--json")
     assert (status, len(out.splitlines())) == (0, 5)
     assert errors.startswith("no stories: ")
     assert (EPISODES in errors, errors.count("\n")) == (True, 1)
@@ -122,7 +124,7 @@ def test_story_published_with_a_diff_is_printed_above_it(
     both: MemoryKafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stories, "_STORY_WAIT_SECONDS", 30.0)  # the next event ends the wait
-    first, last = updated(checkout())[0], updated(checkout())[-1]
+    first, last = episode_updates(checkout_group())[0], episode_updates(checkout_group())[-1]
     with StoryFollower(
         SETTINGS, as_json=False, group=None, from_beginning=False, follow=True, stopped=lambda: False
     ) as builder:
@@ -143,21 +145,32 @@ def test_story_published_with_a_diff_is_printed_above_it(
     assert shown == ["a diff", "another"]
 
 
-SINCE = 1_700_000_000
-SILENT = Freshness(late=Late("collector-silent", "No heartbeat from collector \x1bc", SINCE * 1000))
-AWAY = Freshness(is_known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE * 1000))
-UNKNOWN = Freshness(is_known=False)
+SINCE_SECONDS = 1_700_000_000
+SILENT_COLLECTOR = Freshness(late=Late("collector-silent", "No heartbeat from collector \x1bc", SINCE_SECONDS * 1000))
+NO_CONTACT = Freshness(is_known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE_SECONDS * 1000))
+UNKNOWN_FRESHNESS = Freshness(is_known=False)
 
 
 def test_each_freshness_change_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     freshness = Freshness()
     warnings = FreshnessWarnings(lambda _: freshness)
-    printed = []
-    states = (Freshness(), UNKNOWN, SILENT, SILENT, UNKNOWN, SILENT, AWAY, UNKNOWN, Freshness(), Freshness())
+    printed_lines = []
+    states = (
+        Freshness(),
+        UNKNOWN_FRESHNESS,
+        SILENT_COLLECTOR,
+        SILENT_COLLECTOR,
+        UNKNOWN_FRESHNESS,
+        SILENT_COLLECTOR,
+        NO_CONTACT,
+        UNKNOWN_FRESHNESS,
+        Freshness(),
+        Freshness(),
+    )
     for number, freshness in enumerate(states):  # noqa: B007 - the function's result
-        warnings.poll(2.0 * number, SINCE + 130)
-        printed += capsys.readouterr().err.splitlines()
-    assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in printed] == [
+        warnings.poll(2.0 * number, SINCE_SECONDS + 130)
+        printed_lines += capsys.readouterr().err.splitlines()
+    assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in printed_lines] == [
         r"No heartbeat from collector \x1bc since <time> (2 min ago): groups may have changed since",
         "No contact with Kafka since <time> (2 min ago): groups may have changed since",
         "All components of the monitor send heartbeats again and are up to date",
@@ -165,11 +178,11 @@ def test_each_freshness_change_prints_one_line(capsys: pytest.CaptureFixture[str
 
 
 def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    moments = []
-    warnings = FreshnessWarnings(lambda now: (moments.append(now), Freshness())[1])
+    check_times = []
+    warnings = FreshnessWarnings(lambda now: (check_times.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):
-        warnings.poll(moment, SINCE)
-    assert moments == [5.0, 6.0]
+        warnings.poll(moment, SINCE_SECONDS)
+    assert check_times == [5.0, 6.0]
     assert capsys.readouterr().err == ""
 
 

@@ -22,16 +22,18 @@ from tests.unit.streaming.cli.conftest import Command
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def started_jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     started: list[tuple[Any, ...]] = []
     monkeypatch.setattr(job, "run", lambda *arguments: started.append(arguments))
     return started
 
 
-def test_stream_runs_with_its_default_options(command: Command, jobs: list[tuple[Any, ...]], tmp_path: Path) -> None:
+def test_stream_runs_with_its_default_options(
+    command: Command, started_jobs: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
     folder = str(tmp_path / "c")
     assert command("stream", "--checkpoint", folder)[0] == 0
-    ((settings, options, stop, _),) = jobs
+    ((settings, options, stop, _),) = started_jobs
     assert (settings.kafka.bootstrap_servers, stop.is_set()) == ("127.0.0.1:9092", False)
     assert options == StreamOptions(
         checkpoint=folder,
@@ -47,7 +49,7 @@ def test_stream_runs_with_its_default_options(command: Command, jobs: list[tuple
     )
 
 
-def test_stream_options_reach_the_job(command: Command, jobs: list[tuple[Any, ...]]) -> None:
+def test_stream_options_reach_the_job(command: Command, started_jobs: list[tuple[Any, ...]]) -> None:
     words = (
         *("--checkpoint", "s3://bucket/c", "--available-now", "--max-offsets-per-trigger", "7"),
         *("--trigger-interval", "500ms", "--buckets", "4", "--forget-after", "12h"),
@@ -56,7 +58,7 @@ def test_stream_options_reach_the_job(command: Command, jobs: list[tuple[Any, ..
         *("--bootstrap-servers", "k:1", "--verbose"),
     )
     assert command("stream", *words)[0] == 0
-    ((settings, options, _, _),) = jobs
+    ((settings, options, _, _),) = started_jobs
     assert settings.kafka.bootstrap_servers == "k:1"
     assert settings.stream == StreamSettings(episodes=False, episode_quiet_ms=9000, diffs="all")
     assert options == StreamOptions(
@@ -75,22 +77,27 @@ def test_stream_options_reach_the_job(command: Command, jobs: list[tuple[Any, ..
 
 @pytest.mark.parametrize(("is_intended", "level"), [(True, "INFO"), (False, "WARNING")])
 def test_first_line_names_the_assignment_code(
-    command: Command, jobs: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, *, is_intended: bool, level: str
+    command: Command,
+    started_jobs: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_intended: bool,
+    level: str,
 ) -> None:
     monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("by lot", is_intended))
     status, _, errors = command("stream", "--checkpoint", "c")
-    assert (status, len(jobs)) == (0, 1)
+    assert (status, len(started_jobs)) == (0, 1)
     first = errors.splitlines()[0]
     assert (level in first, first.endswith("streaming.cli.stream: assignments: by lot")) == (True, True)
 
 
-def test_stream_needs_a_checkpoint(command: Command, jobs: list[tuple[Any, ...]]) -> None:
+def test_stream_needs_a_checkpoint(command: Command, started_jobs: list[tuple[Any, ...]]) -> None:
     assert command("stream") == (
         2,
         "",
         "error: --checkpoint DIR is required: the folder of the job's offsets and state\n",
     )
-    assert jobs == []
+    assert started_jobs == []
 
 
 def inspected_group(bucket: int, group: str) -> InspectedGroup:
@@ -101,7 +108,7 @@ def inspected_group(bucket: int, group: str) -> InspectedGroup:
 
 
 @pytest.fixture
-def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+def inspect_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     calls: list[tuple[Any, ...]] = []
 
     def inspect(checkpoint: str, group: str | None) -> list[InspectedGroup]:
@@ -116,7 +123,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return calls
 
 
-def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[tuple[Any, ...]]) -> None:
+def test_inspect_state_prints_a_table_or_json(command: Command, inspect_calls: list[tuple[Any, ...]]) -> None:
     status, out, _ = command("stream", "inspect-state", "--checkpoint", "c", "--json")
     assert (status, [json.loads(line)["groupId"] for line in out.splitlines()]) == (0, ["g", "h"])
     assert out.splitlines()[0] == inspected_group(3, "g").as_json().decode()
@@ -125,10 +132,10 @@ def test_inspect_state_prints_a_table_or_json(command: Command, inspected: list[
         ["group", "bucket", "protocol", "assignor", "generation", "members", "bytes"],
         ["h", "12", "classic", "range", "2", "2", "345"],
     ]
-    assert inspected == [(str(Path("c").absolute()), None), (str(Path("c").absolute()), "h")]
+    assert inspect_calls == [(str(Path("c").absolute()), None), (str(Path("c").absolute()), "h")]
 
 
-def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspected: list[tuple[Any, ...]]) -> None:
+def test_group_missing_in_the_checkpoint_is_reported(command: Command, inspect_calls: list[tuple[Any, ...]]) -> None:
     assert command("stream", "inspect-state", "--checkpoint", "c", "--group", "no") == (
         2,
         "",
@@ -140,11 +147,11 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     calls: list[tuple[Any, ...]] = []
     done = resize.Resized(resize.Layout(16, None), resize.Layout(64, 4), 3, {"before": 9000, "after": 2000}, None)
 
-    def resized(*arguments: Any, dry_run: bool) -> resize.Resized:
+    def fake_resize(*arguments: Any, dry_run: bool) -> resize.Resized:
         calls.append((*arguments, dry_run))
         return done
 
-    monkeypatch.setattr(resize, "resize", resized)
+    monkeypatch.setattr(resize, "resize", fake_resize)
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path / "real")
@@ -159,10 +166,10 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
 
 @pytest.mark.parametrize(("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)])
 def test_verbose_log_has_a_line_for_each_batch(
-    command: Command, jobs: list[tuple[Any, ...]], words: tuple[str, ...], every: bool
+    command: Command, started_jobs: list[tuple[Any, ...]], words: tuple[str, ...], every: bool
 ) -> None:
     assert command("stream", "--checkpoint", "c", *words)[0] == 0
-    assert (jobs[0][3] is progress.log_batch) is every
+    assert (started_jobs[0][3] is progress.log_batch) is every
 
 
 def test_archive_is_written_and_reported(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -185,10 +192,10 @@ def test_empty_checkpoint_name_is_refused(command: Command, words: tuple[str, ..
     [("--buckets", 2**20), ("--shuffle-partitions", 100_000), ("--max-offsets-per-trigger", 2**63 - 1)],
 )
 def test_numbers_out_of_range_are_refused(
-    command: Command, jobs: list[tuple[Any, ...]], option: str, most: int
+    command: Command, started_jobs: list[tuple[Any, ...]], option: str, most: int
 ) -> None:
     for number, bound in ((0, "greater than or equal to 1"), (most + 1, f"less than or equal to {most}")):
         status, _, errors = command("stream", "--checkpoint", "c", option, str(number))
         assert (status, errors) == (2, f"error: Invalid value for '{option}': Input should be {bound}\n")
     assert command("stream", "--checkpoint", "c", option, str(most))[0] == 0
-    assert len(jobs) == 1
+    assert len(started_jobs) == 1

@@ -33,7 +33,7 @@ def owners(command: Command, at: str) -> dict[str, list[int]]:
 
 
 @pytest.mark.usefixtures("log")
-def test_group_at_shows_past_owners(command: Command) -> None:
+def test_group_command_with_at_shows_past_owners(command: Command) -> None:
     assert owners(command, "2999") == {"c1": [0, 1, 2, 3]}
     assert owners(command, "1970-01-01T00:00:03Z") == {"c1": [0, 1], "c2": [2, 3]}
     assert owners(command, "4500") == {"c2": [0, 1, 2, 3]}
@@ -46,7 +46,7 @@ def test_group_at_a_time_without_the_group_is_refused(command: Command, at: str)
 
 
 @pytest.mark.usefixtures("log")
-def test_groups_at_lists_past_groups(command: Command) -> None:
+def test_groups_command_with_at_lists_past_groups(command: Command) -> None:
     lines = [json.loads(command("groups", "--at", at, "--json")[1] or "null") for at in ("3000", "5000")]
     assert lines[0]["groupId"] == "g"
     assert (lines[0]["members"], lines[0]["episode"]["kind"], lines[1]) == (2, "first-start", None)

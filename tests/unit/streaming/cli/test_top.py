@@ -7,7 +7,7 @@ import json
 from streaming.cli.groups import sort_worst_first
 from streaming.recording.overview import GroupOverview
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout, episode_records, latest
+from tests.support.compacted import checkout_group, episode_records, latest
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
 
@@ -27,13 +27,13 @@ def test_top_json_equals_groups_json(command: Command, groups: MemoryKafka) -> N
 
 
 def test_the_worst_status_is_first() -> None:
-    stable = GroupOverview(latest(checkout()), list(reversed(episode_records(checkout()))))
-    settling = DiffBuilder(group_id="settling").join("a")
+    stable_group = GroupOverview(latest(checkout_group()), list(reversed(episode_records(checkout_group()))))
+    settling_group = DiffBuilder(group_id="settling").join("a")
     left = DiffBuilder(group_id="empty").join("a").leave("a")
     overviews = [
         GroupOverview(latest(left), list(reversed(episode_records(left)))),
-        stable,
-        GroupOverview(latest(settling), list(reversed(episode_records(settling, over=False)))),
+        stable_group,
+        GroupOverview(latest(settling_group), list(reversed(episode_records(settling_group, over=False)))),
     ]
     statuses = [overview.status.status for overview in sort_worst_first(overviews)]
     assert statuses == sorted(statuses, key=["settling", "stable", "empty"].index)

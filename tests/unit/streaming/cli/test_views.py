@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-STORED = Path(__file__).parents[3] / "golden/streaming/cli"
+GOLDEN_FOLDER = Path(__file__).parents[3] / "golden/streaming/cli"
 
-VIEWS: dict[str, tuple[str, ...]] = {
+COMMANDS_BY_FILE: dict[str, tuple[str, ...]] = {
     "simulate-all": ("simulate", "two-bounces", "--rows", "24"),
     "simulate-assignor": ("simulate", "scale-out", "--protocol", "eager", "--assignor", "sticky", "--rows", "3"),
     "simulate-flapping": ("simulate", "flapping", "--members", "12", "--protocol", "cooperative"),
@@ -21,19 +21,19 @@ VIEWS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", COMMANDS_BY_FILE)
 def test_text_output_equals_the_stored_output(
     name: str, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    status, shown, errors = command(*VIEWS[name])
+    status, shown, errors = command(*COMMANDS_BY_FILE[name])
     assert (status, errors) == (0, "")
-    file = STORED / f"{name}.txt"
+    file = GOLDEN_FOLDER / f"{name}.txt"
     if os.environ.get("WRITE_RECORDED"):
         file.write_text(shown)
     assert shown == file.read_text()
 
 
-def test_version_is_the_first_line(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_version_option_prints_one_line(command: Callable[..., tuple[int, str, str]]) -> None:
     status, shown, _ = command("--version", "--help")
     assert (status, shown.split()[0], len(shown.splitlines())) == (0, "rebalance-monitor", 1)

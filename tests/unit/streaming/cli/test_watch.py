@@ -50,7 +50,7 @@ def test_watch_starts_at_the_end_of_the_topic(command: Command, diffs: MemoryKaf
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_command_follows_the_topic_until_it_is_stopped(
+def test_watch_prints_new_diffs_until_it_is_stopped(
     command: Command, diffs: MemoryKafka, number: signal.Signals
 ) -> None:
     def later() -> None:

@@ -8,7 +8,7 @@ from msgspec import structs
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from tests.support.built_diffs import CLOSED
-from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED, STARTED, checkout, episode_records
+from tests.support.compacted import EPISODES, INCIDENTS, RESTARTED_MS, STARTED_MS, checkout_group, episode_records
 from tests.support.incidents import incident
 from tests.support.memory_kafka import MemoryKafka
 from tests.unit.streaming.cli.conftest import Command
@@ -21,7 +21,7 @@ def test_why_prints_the_newest_episode(command: Command, groups: MemoryKafka) ->
     assert (status, errors) == (0, "")
     assert out.splitlines() == [
         "team/checkout, episode 2: rolling-restart, settled",
-        f"  {episode_records(checkout())[-1].episode.story}",
+        f"  {episode_records(checkout_group())[-1].episode.story}",
         "evidence",
         f"  pay (h1): {CLOSED} (coordinator-log)",
         f"  pay (h2): {CLOSED} (coordinator-log)",
@@ -36,19 +36,19 @@ def test_why_prints_the_newest_episode(command: Command, groups: MemoryKafka) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "number"), [([], 2), (["--at", "2023-11-14T22:13:30Z"], 1), (["--at", str(RESTARTED)], 2)]
+    ("words", "number"), [([], 2), (["--at", "2023-11-14T22:13:30Z"], 1), (["--at", str(RESTARTED_MS)], 2)]
 )
-def test_why_json_is_the_record_of_the_topic(
+def test_why_json_prints_the_episode_record_unchanged(
     command: Command, groups: MemoryKafka, words: list[str], number: int
 ) -> None:
-    value = episode_records(checkout())[number - 1].value.decode()
+    value = episode_records(checkout_group())[number - 1].value.decode()
     assert command("why", GROUP, *words, "--json") == (0, f"{value}\n", "")
 
 
 def test_why_uses_the_quiet_time_of_the_settings(
     command: Command, groups: MemoryKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at = str(STARTED + 120_001)
+    at = str(STARTED_MS + 120_001)
     assert command("why", GROUP, "--at", at)[0] == 1
     monkeypatch.setenv("REBALANCE_MONITOR_STREAM__EPISODE_QUIET_MS", "120001")
     assert command("why", GROUP, "--at", at)[0] == 0
@@ -80,7 +80,7 @@ def test_missing_episode_is_reported_in_one_line(
 
 
 def test_why_names_the_cluster_incident_behind_an_episode(command: Command, groups: MemoryKafka) -> None:
-    crash = structs.replace(episode_records(checkout("pay"))[-1].episode, kind="crash")
+    crash = structs.replace(episode_records(checkout_group("pay"))[-1].episode, kind="crash")
     groups.append(EPISODES, encode(crash), key=key("pay", crash.episode))
     span = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 9000}
     story = "Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC)."

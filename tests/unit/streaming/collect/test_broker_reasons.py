@@ -16,11 +16,13 @@ from tests.support.broker_logs import read_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-LEFT = (
+LEAVE_LINES = (
     "INFO [GroupCoordinator id=1] [GroupId g] Member m left the consumer group. (GroupMetadataManager)\n"
     "INFO [GroupCoordinator id=1] [GroupId g] Bumped group epoch to 5 with metadata hash 7.\n"
 )
-LOGGED = Evidence(source="coordinator-log", reason="left the consumer group.", member_ids=["m"], kind="member.left")
+LOGGED_LEAVE = Evidence(
+    source="coordinator-log", reason="left the consumer group.", member_ids=["m"], kind="member.left"
+)
 
 
 def guess(member: str) -> Evidence:
@@ -36,7 +38,7 @@ def epoch(number: int, *evidence: Evidence) -> Event:
 
 @pytest.fixture
 def log() -> GroupReasons:
-    return read_lines(LEFT.splitlines())
+    return read_lines(LEAVE_LINES.splitlines())
 
 
 def snapshot_of(event: Event) -> GroupObserved:
@@ -49,12 +51,12 @@ def evidence_of(event: Event) -> list[Evidence]:
 
 
 def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> None:
-    assert [evidence_of(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED]] * 3
+    assert [evidence_of(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED_LEAVE]] * 3
     assert add_reasons(epoch(6), log) == epoch(6)
 
 
-def test_broker_reason_replaces_a_guess(log: GroupReasons) -> None:
-    assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED, guess("other")]
+def test_broker_log_reason_replaces_a_guessed_reason(log: GroupReasons) -> None:
+    assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED_LEAVE, guess("other")]
 
 
 def test_events_without_a_generation_get_no_reasons(log: GroupReasons) -> None:
@@ -68,20 +70,23 @@ def test_lines_appended_to_a_log_are_read(tmp_path: Path) -> None:
     second.write_text("")
     reasons = BrokerReasons((first, second))
     assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == []
-    second.write_text(LEFT)
+    second.write_text(LEAVE_LINES)
     reasons.read()
-    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == [LOGGED]
+    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == [LOGGED_LEAVE]
     reasons.close()
 
 
 def test_reasons_of_broken_generations_belong_to_the_next() -> None:
-    other_item = structs.replace(LOGGED, member_ids=["n"])
+    other_item = structs.replace(LOGGED_LEAVE, member_ids=["n"])
     log = read_lines(
-        [*LEFT.splitlines(), *LEFT.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines()]
+        [
+            *LEAVE_LINES.splitlines(),
+            *LEAVE_LINES.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
+        ]
     )
     evidence = {last: evidence_of(add_reasons(epoch(6), log, snapshot_of(epoch(last)))) for last in (6, 5, 4, 3)}
     assert evidence_of(add_reasons(epoch(6), log)) == [other_item]
-    assert evidence == {6: [other_item], 5: [other_item], 4: [LOGGED, other_item], 3: [LOGGED, other_item]}
+    assert evidence == {6: [other_item], 5: [other_item], 4: [LOGGED_LEAVE, other_item], 3: [LOGGED_LEAVE, other_item]}
 
 
 def test_a_log_that_is_not_understood_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -163,7 +168,7 @@ def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -
     assert not LogTail(tmp_path / "other.log").within_line
 
 
-def test_a_closed_tail_keeps_no_file_open(tmp_path: Path) -> None:
+def test_closed_log_tail_closes_its_file(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("one\n")
     tail = LogTail(log)

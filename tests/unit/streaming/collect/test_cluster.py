@@ -11,7 +11,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
-AWAY = KafkaError(KafkaError._TRANSPORT, "broker is away")
+BROKER_DOWN_ERROR = KafkaError(KafkaError._TRANSPORT, "broker is away")
 
 
 def bounds(session: str, heartbeat: str) -> dict[str, str]:
@@ -35,7 +35,7 @@ def topics(kafka: MemoryKafka) -> ClusterTopics:
         ([], None),
     ],
 )
-def test_the_narrowest_bounds_of_all_brokers_count(
+def test_surely_alive_time_uses_the_narrowest_broker_settings(
     kafka: MemoryKafka, brokers: list[dict[str, str]], expected: int | None
 ) -> None:
     kafka.brokers = dict(enumerate(brokers))
@@ -48,7 +48,7 @@ def test_without_broker_settings_commits_prove_nothing(
 ) -> None:
     caplog.set_level("INFO")
     kafka.brokers = {1: bounds("45000", "15000")}
-    kafka.fail(request_, *[AWAY] * 3)
+    kafka.fail(request_, *[BROKER_DOWN_ERROR] * 3)
     assert surely_alive_ms(SETTINGS) is None
     assert caplog.messages == [
         "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group: broker is away"
@@ -57,11 +57,11 @@ def test_without_broker_settings_commits_prove_nothing(
 
 def test_a_broker_that_died_is_out_of_the_next_list(kafka: MemoryKafka) -> None:
     kafka.brokers = {1: bounds("45000", "15000"), 2: bounds("45000", "15000")}
-    kafka.fail("describe_configs", AWAY, AWAY)
+    kafka.fail("describe_configs", BROKER_DOWN_ERROR, BROKER_DOWN_ERROR)
     assert surely_alive_ms(SETTINGS) == 30_000
 
 
-def test_topics_with_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
+def test_topic_metadata_has_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:
     kafka.create("plain", 2).id = "a+b/c=="
     kafka.create("racks", 2).racks = [["r2", "r1", "", *"gfedcba"], []]
     kafka.create("other", 1)
@@ -100,7 +100,7 @@ def test_one_client_is_used_until_it_fails(kafka: MemoryKafka, topics: ClusterTo
     topics.refresh(None)
     topics.refresh(None)
     assert len(kafka.admins) == 1
-    kafka.fail("list_topics", AWAY)
+    kafka.fail("list_topics", BROKER_DOWN_ERROR)
     with pytest.raises(KafkaException):
         topics.refresh(None)
     topics.refresh(None)
@@ -166,11 +166,11 @@ def test_unreachable_cluster_is_tried_six_times(
     kafka: MemoryKafka, topics: ClusterTopics, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create("t")
-    kafka.fail("list_topics", *[AWAY] * 5)
+    kafka.fail("list_topics", *[BROKER_DOWN_ERROR] * 5)
     assert topics.name("id-1") == "t"
     assert caplog.messages == ["topic ids: broker is away"] * 5
     topics.on_fetch(past=False)
-    kafka.fail("list_topics", *[AWAY] * 6)
+    kafka.fail("list_topics", *[BROKER_DOWN_ERROR] * 6)
     with pytest.raises(KafkaException):
         topics.name("other")
 

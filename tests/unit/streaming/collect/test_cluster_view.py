@@ -36,16 +36,16 @@ def changes(event: Event | None) -> list[ClusterChange]:
     return event.data.changes
 
 
-WHOLE = snapshot({1, 2}, (1, 2))
+FULL_SNAPSHOT = snapshot({1, 2}, (1, 2))
 
 
 def started() -> ClusterView:
     view = ClusterView("test")
-    assert view.add_snapshot(WHOLE, groups(), 1000) is None
+    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 1000) is None
     return view
 
 
-def led_by(broker: int) -> list[str]:
+def groups_coordinated_by(broker: int) -> list[str]:
     return [group for group in GROUPS if coordinator_partition(group, 2) == broker - 1]
 
 
@@ -55,23 +55,23 @@ def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int
 
 
 def test_unchanged_cluster_has_no_event() -> None:
-    assert started().add_snapshot(WHOLE, groups(), 2000) is None
+    assert started().add_snapshot(FULL_SNAPSHOT, groups(), 2000) is None
 
 
-def test_broker_stops_and_returns() -> None:
+def test_broker_stop_and_return_give_an_event_each() -> None:
     view = started()
     away = view.add_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
-    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
-    back = view.add_snapshot(WHOLE, groups(), 9000)
+    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, groups_coordinated_by(1))]
+    back = view.add_snapshot(FULL_SNAPSHOT, groups(), 9000)
     assert back is not None
     assert isinstance(back.data, ClusterObserved)
     assert (back.data.brokers, back.data.changes) == ([1, 2], [])
-    assert view.add_snapshot(WHOLE, groups(), 10_000) is None
+    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 10_000) is None
 
 
 @pytest.mark.parametrize(("last", "shows_change"), [(None, False), ([1, 2], False), ([2], True)])
-def test_broker_returned_between_two_runs(last: list[int] | None, shows_change: bool) -> None:
-    event = ClusterView("test", last).add_snapshot(WHOLE, groups(), 1000)
+def test_broker_that_returned_between_two_runs_gives_an_event(last: list[int] | None, shows_change: bool) -> None:
+    event = ClusterView("test", last).add_snapshot(FULL_SNAPSHOT, groups(), 1000)
     assert (event is not None) == shows_change
     assert not shows_change or changes(event) == []
 
@@ -80,23 +80,25 @@ def test_coordinator_move_lists_the_affected_groups() -> None:
     view, after = started(), snapshot({1, 2}, (2, 2))
     assert [view.add_snapshot(after, groups(), at_ms) for at_ms in (2000, 11_999)] == [None, None]
     moved = view.add_snapshot(after, groups(), 12_000)
-    assert changes(moved) == [ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, led_by(1))]
+    assert changes(moved) == [
+        ClusterChange("coordinator-moved", "broker 1 to broker 2", 2000, groups_coordinated_by(1))
+    ]
 
 
-def test_move_away_from_a_stopped_broker_is_no_second_change() -> None:
+def test_leaders_moved_off_a_stopped_broker_are_no_second_change() -> None:
     for steps in ([(2, 2)], [(None, 2), (2, 2)]):
         view = started()
         events = [view.add_snapshot(snapshot({2}, leaders), groups(), 2000) for leaders in steps]
-        assert changes(events[0]) == [ClusterChange("broker-restart", "broker 1", 2000, led_by(1))]
+        assert changes(events[0]) == [ClusterChange("broker-restart", "broker 1", 2000, groups_coordinated_by(1))]
         assert events[1:] == [None] * len(events[1:])
 
 
-def test_broker_stopped_in_order_is_one_change() -> None:
+def test_orderly_broker_stop_is_one_cluster_change() -> None:
     """A stopping broker moves its partitions to other brokers before it ends."""
     view = started()
     assert view.add_snapshot(snapshot({1, 2}, (2, 2)), groups(), 2000) is None
     away = view.add_snapshot(snapshot({2}, (2, 2)), groups(), 7000)
-    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 7000, led_by(1))]
+    assert changes(away) == [ClusterChange("broker-restart", "broker 1", 7000, groups_coordinated_by(1))]
     assert view.add_snapshot(snapshot({2}, (2, 2)), groups(), 12_000) is None
 
 
@@ -105,13 +107,13 @@ def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, shows_change:
     view = started()
     view.add_outage(2000)
     view.add_outage(3000)
-    back = view.add_snapshot(WHOLE, groups(), back_ms)
+    back = view.add_snapshot(FULL_SNAPSHOT, groups(), back_ms)
     wanted = [ClusterChange("broker-restart", "all brokers", 2000, GROUPS)]
     assert (back is not None) == shows_change
     assert not shows_change or changes(back) == wanted
 
 
-def test_topics_are_deleted_and_grow() -> None:
+def test_grown_and_deleted_topics_are_cluster_changes() -> None:
     view = started()
     grown = view.add_snapshot(snapshot({1, 2}, (1, 2), {"orders": 6}), groups(), 2000)
     assert changes(grown) == [ClusterChange("partitions-added", "orders from 3 to 6", 2000, GROUPS)]
@@ -123,22 +125,22 @@ def test_topics_are_deleted_and_grow() -> None:
 
 def test_host_whose_members_all_left_is_reported() -> None:
     view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
-    view.add_snapshot(WHOLE, groups(hosts=both), 1000)
+    view.add_snapshot(FULL_SNAPSHOT, groups(hosts=both), 1000)
     half = groups("a", "b") | groups("c", hosts=both)
-    assert view.add_snapshot(WHOLE, half, 6000) is None
-    gone = view.add_snapshot(WHOLE, groups(), 11_000)
+    assert view.add_snapshot(FULL_SNAPSHOT, half, 6000) is None
+    gone = view.add_snapshot(FULL_SNAPSHOT, groups(), 11_000)
     assert changes(gone) == [ClusterChange("mass-restart", "10.0.0.1", 1000, GROUPS)]
-    assert view.add_snapshot(WHOLE, groups(), 16_000) is None
+    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 16_000) is None
 
 
 def test_two_groups_are_not_a_host_loss() -> None:
     view = ClusterView("test")
-    view.add_snapshot(WHOLE, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
-    assert view.add_snapshot(WHOLE, groups("a", "b", hosts=()), 6000) is None
+    view.add_snapshot(FULL_SNAPSHOT, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
+    assert view.add_snapshot(FULL_SNAPSHOT, groups("a", "b", hosts=()), 6000) is None
 
 
 def test_groups_that_end_in_turn_are_not_a_host_loss() -> None:
     view = started()
-    ends = [view.add_snapshot(WHOLE, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
+    ends = [view.add_snapshot(FULL_SNAPSHOT, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]
-    assert view.add_snapshot(WHOLE, {}, 300_000) is None
+    assert view.add_snapshot(FULL_SNAPSHOT, {}, 300_000) is None

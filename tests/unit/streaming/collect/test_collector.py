@@ -24,11 +24,11 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
-from tests.support.offsets_topic import GOLDEN, captured
+from tests.support.offsets_topic import GOLDEN, captured_records
 from tests.support.wait import eventually
 
-IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
-SESSIONS = {"group.consumer.min.session.timeout.ms": "45000", "group.consumer.max.heartbeat.interval.ms": "15000"}
+TOPIC_IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
+SESSION_LIMITS = {"group.consumer.min.session.timeout.ms": "45000", "group.consumer.max.heartbeat.interval.ms": "15000"}
 TOPIC = "rebalance.membership"
 #: Events that depend on the clock.
 STATE_TYPES = ("group.progress", "group.rebalancing")
@@ -37,9 +37,9 @@ STATE_TYPES = ("group.progress", "group.rebalancing")
 @pytest.fixture
 def kafka(kafka: MemoryKafka) -> MemoryKafka:
     kafka.cluster_id = "c"
-    kafka.create("t", 6).id = IDS["t"] + "=="  # the client pads topic ids with ==
-    kafka.create("u", 3).id = IDS["u"].replace("-", "+")
-    rows = captured()
+    kafka.create("t", 6).id = TOPIC_IDS["t"] + "=="  # the client pads topic ids with ==
+    kafka.create("u", 3).id = TOPIC_IDS["u"].replace("-", "+")
+    rows = captured_records()
     kafka.create(OFFSETS_TOPIC, max(rows) + 1)
     for partition, numbers in rows.items():
         log = kafka.topics[OFFSETS_TOPIC].logs[partition]
@@ -54,7 +54,7 @@ def settings(**collect: Any) -> Settings:
     return Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), collect=CollectSettings(**collect))
 
 
-class Collecting:
+class CollectorThread:
     """A collector that runs in a thread and stops cleanly when the block ends."""
 
     def __init__(self, settings: Settings, *logs: Path) -> None:
@@ -111,22 +111,22 @@ def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dic
 @pytest.mark.parametrize("logged", [False, True])
 @pytest.mark.parametrize("alive", [None, 30_000])
 def test_collector_publishes_the_recorded_events(kafka: MemoryKafka, logged: bool, alive: int | None) -> None:
-    kafka.brokers = {1: SESSIONS if alive else {}, 2: SESSIONS if alive else {}}
+    kafka.brokers = {1: SESSION_LIMITS if alive else {}, 2: SESSION_LIMITS if alive else {}}
     logs = [GOLDEN / "coordinator-4.3.1.log"] if logged else []
-    with Collecting(settings(), *logs) as collector:
+    with CollectorThread(settings(), *logs) as collector:
         eventually(lambda: collector.has_read(kafka))
     events = published(kafka, "topic.partitions_changed")
     assert events == sorted(recorded(logged=logged, alive=alive), key=lambda record: record[0])
 
 
 def test_second_start_continues_without_repeats(kafka: MemoryKafka) -> None:
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     before, ends = published(kafka), [log.end for log in kafka.topics[OFFSETS_TOPIC].logs]
     group = settings().topics.prefix + settings().collect.group_id
     assert {key: ends[key[2]] for key in kafka.committed} == kafka.committed
     assert {name for name, *_ in kafka.committed} == {group}
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert published(kafka) == before
 
@@ -143,7 +143,7 @@ def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, cap
     keep_first_join(kafka)
     group = settings().topics.prefix + settings().collect.group_id
     kafka.committed = {(group, OFFSETS_TOPIC, number): len(log) for number, log in enumerate(whole)}
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         for log, entries in zip(logs, whole, strict=True):
             log.entries += entries[log.end :]
@@ -154,10 +154,10 @@ def test_position_beyond_a_truncated_end_hides_no_record(kafka: MemoryKafka, cap
 def test_partition_losing_records_while_read_is_reread(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     logs = kafka.topics[OFFSETS_TOPIC].logs
     number = max(range(len(logs)), key=lambda log: logs[log].end)
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         read = logs[number].end
-        kafka.cut(OFFSETS_TOPIC, number, 1)
+        kafka.truncate(OFFSETS_TOPIC, number, 1)
         lost = f"{OFFSETS_TOPIC} partition {number}: was read to {read} and has lost records; read again from 0"
         eventually(lambda: lost in caplog.messages)
 
@@ -169,7 +169,7 @@ def counts(kafka: MemoryKafka) -> list[int]:
 
 def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     keep_first_join(kafka)
-    with Collecting(settings(metadata_interval_ms=100)) as collector:
+    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and counts(kafka) == [6])
         kafka.delete(TOPIC)
         kafka.create(TOPIC, 3)
@@ -180,7 +180,7 @@ def test_recreated_topic_gets_partition_counts_again(kafka: MemoryKafka, caplog:
 def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     keep_first_join(kafka)
     away = KafkaError(KafkaError._TRANSPORT, "broker is away")
-    with Collecting(settings(metadata_interval_ms=100)) as collector:
+    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and len(published_events(kafka)) == 2)
         kafka.topics["t"].logs.append(Log())
         kafka.fail("list_topics", *[away] * 3)
@@ -194,13 +194,13 @@ def test_absent_cluster_receives_few_requests(
     monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
     monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
     keep_first_join(kafka)
-    with Collecting(settings(metadata_interval_ms=100)) as collector:
+    with CollectorThread(settings(metadata_interval_ms=100)) as collector:
         eventually(lambda: collector.has_read(kafka) and published_events(kafka))
         commits = kafka.requests.count("commit")
         kafka.away = True
         eventually(lambda: "no contact with Kafka" in caplog.text)
-        listed, looks = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")
-        eventually(lambda: kafka.requests.count("describe_topics") > looks + 10)
+        listed, description_count = kafka.requests.count("list_topics"), kafka.requests.count("describe_topics")
+        eventually(lambda: kafka.requests.count("describe_topics") > description_count + 10)
         assert kafka.requests.count("commit") == commits
         assert kafka.requests.count("list_topics") <= listed + 1
         kafka.away = False
@@ -217,18 +217,18 @@ def test_absent_cluster_receives_few_requests(
         ([".*"], ["g-.*"], set()),
     ],
 )
-def test_only_the_requested_groups(
+def test_events_of_included_groups_only_are_published(
     kafka: MemoryKafka, include: list[str], exclude: list[str], groups: set[bytes]
 ) -> None:
     filtered = settings(include_groups=include, exclude_groups=exclude)
-    with Collecting(filtered) as collector:
+    with CollectorThread(filtered) as collector:
         eventually(lambda: collector.has_read(kafka))
     assert {message.key() for message in kafka.records(TOPIC)} == groups
 
 
 def test_unreadable_record_is_dead_lettered_and_skipped(kafka: MemoryKafka) -> None:
     place = kafka.append(OFFSETS_TOPIC, b"\0\3\xff", key=b"\0\2\0\1g", partition=4, timestamp=5)
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
     (letter,) = kafka.records("rebalance.membership-dlt")
     assert letter.record[:2] == (b"\0\2\0\1g", b"\0\3\xff")
@@ -244,7 +244,7 @@ def test_records_of_a_newer_kafka_are_counted_and_skipped(kafka: MemoryKafka, ca
     for number in range(30):
         kafka.append(OFFSETS_TOPIC, b"?", key=b"\0\x63?", partition=0, timestamp=number)
     kafka.append(OFFSETS_TOPIC, b"\0\5", key=b"\0\2\0\1g", partition=0, timestamp=99)
-    with Collecting(settings()) as collector:
+    with CollectorThread(settings()) as collector:
         eventually(lambda: collector.has_read(kafka))
         eventually(lambda: collector.figure("newer_records_total") == 31)
     assert "rebalance.membership-dlt" not in kafka.topics or not kafka.records("rebalance.membership-dlt")
@@ -276,10 +276,10 @@ def test_collector_stopped_before_the_first_record_stops(kafka: MemoryKafka) -> 
 
 
 def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> None:
-    frequent = settings()
-    frequent.signs.every_ms = 100
+    frequent_settings = settings()
+    frequent_settings.signs.every_ms = 100
     stop = threading.Event()
-    collector = Collector(frequent, stop, (), CollectMetrics(CollectorRegistry()))
+    collector = Collector(frequent_settings, stop, (), CollectMetrics(CollectorRegistry()))
     ended: list[MonitorError] = []
 
     def run() -> None:
@@ -310,7 +310,7 @@ def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKa
             if b"group.rebalancing" in dict(message.headers() or []).values()
         ]
 
-    with Collecting(settings(exclude_groups=["other"]), log) as collector:
+    with CollectorThread(settings(exclude_groups=["other"]), log) as collector:
         eventually(lambda: collector.has_read(kafka))
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
         for group in ("other", "g-classic"):

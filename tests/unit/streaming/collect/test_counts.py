@@ -3,7 +3,7 @@ from __future__ import annotations
 from streaming.collect.counts import is_outdated, partitions_changed
 from streaming.records.events import Event, GroupObserved, ObservedMember, PartitionsChanged, TopicMetadata
 
-SIX = TopicMetadata(partitions=6, topic_id="id-t")
+SIX_PARTITIONS = TopicMetadata(partitions=6, topic_id="id-t")
 
 
 def view(partition: int, at: int = 1) -> GroupObserved:
@@ -11,16 +11,16 @@ def view(partition: int, at: int = 1) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=at, members=[member], generation=1)
 
 
-def test_partition_count_event() -> None:
-    assert partitions_changed("s", "g", 7, {"t": SIX}) == Event(
-        "s", "g@7:t=id-t/6", PartitionsChanged(group_id="g", timestamp=7, topics={"t": SIX})
+def test_changed_partition_counts_give_an_event() -> None:
+    assert partitions_changed("s", "g", 7, {"t": SIX_PARTITIONS}) == Event(
+        "s", "g@7:t=id-t/6", PartitionsChanged(group_id="g", timestamp=7, topics={"t": SIX_PARTITIONS})
     )
 
 
-def test_snapshot_with_more_than_was_reported() -> None:
+def test_snapshot_beyond_the_reported_counts_is_outdated() -> None:
     assert is_outdated(view(0), {})
-    assert not is_outdated(view(5), {"t": SIX})
-    assert is_outdated(view(6), {"t": SIX})
+    assert not is_outdated(view(5), {"t": SIX_PARTITIONS})
+    assert is_outdated(view(6), {"t": SIX_PARTITIONS})
 
 
 def test_tasks_need_no_partition_counts() -> None:
@@ -36,5 +36,5 @@ def test_tasks_need_no_partition_counts() -> None:
     )
 
     assert not is_outdated(connect, {})
-    assert not is_outdated(streams, {"in": SIX})
+    assert not is_outdated(streams, {"in": SIX_PARTITIONS})
     assert is_outdated(streams, {})

@@ -27,7 +27,7 @@ from streaming.records.events import (
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Log, MemoryKafka
 
-ROW = RawRecord(0, 0, 0, None, None)
+RAW_RECORD = RawRecord(0, 0, 0, None, None)
 
 
 @pytest.fixture
@@ -92,9 +92,9 @@ def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[t
 
 
 def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> None:
-    publisher, event, unusable = new_publisher(), view(), RejectedRecord(ROW, MalformedRecord("x"))
+    publisher, event, unusable = new_publisher(), view(), RejectedRecord(RAW_RECORD, MalformedRecord("x"))
     assert published_counts(publisher, unusable, event, event) == [unusable, {"t": 2}, event, event]
-    assert published_counts(publisher, CollectedEvent(ROW, event)) == [CollectedEvent(ROW, event)]
+    assert published_counts(publisher, CollectedEvent(RAW_RECORD, event)) == [CollectedEvent(RAW_RECORD, event)]
     assert kafka.requests.count("list_topics") == 1
 
 
@@ -108,7 +108,7 @@ def test_only_missing_partition_counts_are_requested(kafka: MemoryKafka) -> None
     assert published_counts(again, subscriptions=lambda: {"g": {"t"}}) == [{"t": 2}]
 
 
-def test_counts_of_a_consumer_without_subscription_by_assignment(kafka: MemoryKafka) -> None:
+def test_partition_counts_cover_topics_of_the_assignment(kafka: MemoryKafka) -> None:
     event = view(subscribed=False)
     assert published_counts(new_publisher(), event) == [{"t": 2}, event]
     connector = view(subscribed=False, kind="connect")  # the connector has the name of a topic
@@ -142,7 +142,7 @@ def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest
     assert published_counts(publisher, event) == [{"t": 2}, event]
 
 
-def test_counts_are_those_of_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partition_counts_have_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     groups = snapshots({"g": {"t"}, "h": {"t"}})
     events = new_publisher().with_counts((), lambda: groups, away=False)
@@ -155,9 +155,9 @@ def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka)
     assert published_counts(publisher, event) == [{"t": 2}, event]
     kafka.delete("t")
     member = ObservedMember(member_id="m", topics=["t"], assigned={}, target={})
-    without = Event("s", "j", GroupObserved(group_id="g", timestamp=2, members=[member], group_epoch=2))
-    assert published_counts(publisher, without) == [{"t": 0}, without]
-    assert published_counts(publisher, without) == [without]
+    event_without_topics = Event("s", "j", GroupObserved(group_id="g", timestamp=2, members=[member], group_epoch=2))
+    assert published_counts(publisher, event_without_topics) == [{"t": 0}, event_without_topics]
+    assert published_counts(publisher, event_without_topics) == [event_without_topics]
     kafka.create("t", 3)
     assert published_counts(publisher, event) == [{"t": 3}, event]
 

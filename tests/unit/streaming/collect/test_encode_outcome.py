@@ -11,8 +11,8 @@ from streaming.records.events import Event, GroupDeleted, GroupObserved, Observe
 from streaming.settings.config import TopicSettings
 
 TOPICS = TopicSettings()
-ROW = RawRecord(3, 77, 1000, b"key", b"value")
-WIDE = {TOPICS.membership: 10_000, TOPICS.dead_letters: 10_000}
+RAW_RECORD = RawRecord(3, 77, 1000, b"key", b"value")
+WIDE_LIMITS = {TOPICS.membership: 10_000, TOPICS.dead_letters: 10_000}
 
 
 def observed(partitions: int) -> Event:
@@ -22,15 +22,15 @@ def observed(partitions: int) -> Event:
 
 def test_event_within_the_limit_is_unchanged() -> None:
     event = observed(2)
-    written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)
+    written = encode_outcome(CollectedEvent(RAW_RECORD, event), TOPICS, WIDE_LIMITS)
 
     assert (written.topic, written.dead) == (TOPICS.membership, False)
     assert (written.key, written.value, written.headers) == codec.encode_event(event)
-    assert encode_outcome(event, TOPICS, WIDE) == written
+    assert encode_outcome(event, TOPICS, WIDE_LIMITS) == written
 
 
-def test_a_record_that_could_not_be_used() -> None:
-    written = encode_outcome(RejectedRecord(ROW, MalformedRecord("key.group: null")), TOPICS, WIDE)
+def test_undecodable_record_becomes_a_dead_letter() -> None:
+    written = encode_outcome(RejectedRecord(RAW_RECORD, MalformedRecord("key.group: null")), TOPICS, WIDE_LIMITS)
 
     assert (written.topic, written.key, written.value, written.dead) == (TOPICS.dead_letters, b"key", b"value", True)
     assert dict(written.headers) == {
@@ -42,15 +42,15 @@ def test_a_record_that_could_not_be_used() -> None:
     }
 
 
-def test_topic_limit_and_one_byte_more() -> None:
+def test_event_one_byte_above_the_topic_limit_is_a_dead_letter() -> None:
     event = observed(200)
     key, value, headers = codec.encode_event(event)
     size = codec.record_bytes(key, value, headers)
 
-    fits = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size})
-    refused = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE | {TOPICS.membership: size - 1})
+    written_event = encode_outcome(CollectedEvent(RAW_RECORD, event), TOPICS, WIDE_LIMITS | {TOPICS.membership: size})
+    refused = encode_outcome(CollectedEvent(RAW_RECORD, event), TOPICS, WIDE_LIMITS | {TOPICS.membership: size - 1})
 
-    assert not fits.dead
+    assert not written_event.dead
     assert (refused.topic, refused.key, refused.value) == (TOPICS.dead_letters, b"key", b"value")
     reasons = dict(refused.headers)
     assert reasons["dlt_exception"] == b"RecordTooLarge"
@@ -64,10 +64,10 @@ def test_topic_limit_and_one_byte_more() -> None:
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"3", b"77")
 
 
-def test_event_without_source_record_is_its_own_dead_letter() -> None:
+def test_too_long_event_without_source_record_is_dead_lettered() -> None:
     event = observed(200)
 
-    refused = encode_outcome(event, TOPICS, WIDE | {TOPICS.membership: 500})
+    refused = encode_outcome(event, TOPICS, WIDE_LIMITS | {TOPICS.membership: 500})
 
     assert (refused.dead, refused.key, refused.value) == (True, b"g", codec.encode(event.data))
     reasons = dict(refused.headers)
@@ -75,22 +75,24 @@ def test_event_without_source_record_is_its_own_dead_letter() -> None:
 
 
 def test_dead_letter_is_cut_to_its_topics_limit() -> None:
-    long = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
+    long_record = RawRecord(3, 77, 1000, b"key", b"v" * 5000)
 
-    written = encode_outcome(RejectedRecord(long, MalformedRecord("x")), TOPICS, WIDE | {TOPICS.dead_letters: 1000})
+    written = encode_outcome(
+        RejectedRecord(long_record, MalformedRecord("x")), TOPICS, WIDE_LIMITS | {TOPICS.dead_letters: 1000}
+    )
 
     assert codec.record_bytes(written.key, written.value, written.headers) <= 1000
     assert "dlt_truncated" in dict(written.headers)
 
 
 @pytest.mark.parametrize("timestamp", [2**62, -(2**62)])
-def test_unwritable_event_is_an_outgoing_dead_letter(timestamp: int) -> None:
+def test_event_with_an_invalid_time_is_dead_lettered(timestamp: int) -> None:
     event = Event("s", "3:77", GroupDeleted(group_id="g", timestamp=timestamp))
 
-    written = encode_outcome(CollectedEvent(ROW, event), TOPICS, WIDE)
+    written = encode_outcome(CollectedEvent(RAW_RECORD, event), TOPICS, WIDE_LIMITS)
 
     assert (written.dead, dict(written.headers)["dlt_exception"]) == (True, b"MalformedEvent")
-    alone = encode_outcome(event, TOPICS, WIDE)
-    reasons = dict(alone.headers)
-    assert (alone.dead, alone.key, alone.value) == (True, None, None)
+    letter_without_source = encode_outcome(event, TOPICS, WIDE_LIMITS)
+    reasons = dict(letter_without_source.headers)
+    assert (letter_without_source.dead, letter_without_source.key, letter_without_source.value) == (True, None, None)
     assert (reasons["dlt_partition"], reasons["dlt_offset"]) == (b"-1", b"-1")

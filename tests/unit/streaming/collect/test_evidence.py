@@ -17,7 +17,7 @@ DEFAULTS = 30_000
 
 def view(
     at: int,
-    held: dict[str, list[int]],
+    shares: dict[str, list[int]],
     number: int = 1,
     *,
     protocol: Literal["classic", "consumer"] = "classic",
@@ -27,7 +27,7 @@ def view(
         fields = {"session_timeout_ms": 10_000} | fields
     members = [
         ObservedMember(member_id=member, topics=["t"], assigned={"t": partitions}, **fields)
-        for member, partitions in held.items()
+        for member, partitions in shares.items()
     ]
     count = {"generation" if protocol == "classic" else "group_epoch": number}
     return GroupObserved(group_id="g", timestamp=at, members=members, group_protocol=protocol, **count)
@@ -63,11 +63,11 @@ def kind(*times: int, **fields: Any) -> str | None:
         (20_000, "member.fenced"),
     ],
 )
-def test_classic_member_judged_by_time_since_last_commit(silence: int, expected: str | None) -> None:
+def test_last_commit_age_decides_if_a_classic_member_left(silence: int, expected: str | None) -> None:
     assert kind(2000, 2000 + silence) == expected
 
 
-def test_a_consumer_that_was_idle_for_long() -> None:
+def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
     assert ended(2000, 22_001) is None
 
 
@@ -81,7 +81,7 @@ def test_a_consumer_that_was_idle_for_long() -> None:
         (500_000, UNSURE),
     ],
 )
-def test_consumer_protocol_member_judged_by_last_commit(silence: int, expected: str | None) -> None:
+def test_last_commit_age_decides_if_a_consumer_member_left(silence: int, expected: str | None) -> None:
     assert kind(2000, 2000 + silence, protocol="consumer") == expected
 
 
@@ -92,7 +92,7 @@ def test_unknown_cause_is_stated() -> None:
     )
 
 
-def test_kip_848_needs_broker_bounds_for_certainty() -> None:
+def test_kip_848_departure_is_unsure_without_broker_settings() -> None:
     assert kind(2000, 2001, None, protocol="consumer") == UNSURE
     assert kind(2000, 2001, None) == "member.left"
 
@@ -121,7 +121,7 @@ def test_departure_evidence_uses_the_latest_commit() -> None:
     assert [item.kind for item in departure_evidence(before, now, holdings, None)] == ["member.left"]
 
 
-def test_only_commits_by_the_holder_count() -> None:
+def test_last_commit_counts_only_the_owned_partitions() -> None:
     holdings = PartitionOwners()
     holdings.commit("t", 0, 500, 7)  # no member owns partition 0 yet
     holdings.observe(view(1000, {"a": [0]}))
@@ -168,13 +168,13 @@ def test_broker_evidence_precedes_commit_evidence() -> None:
     def evidence(member: str, ended: str | None) -> Evidence:
         return Evidence(source="s", reason="r", member_ids=[member], kind=ended)
 
-    inferred = [evidence("a", "member.left"), evidence("b", None), evidence("c", None)]
+    inferred_evidence = [evidence("a", "member.left"), evidence("b", None), evidence("c", None)]
     logged = [evidence("b", "member.fenced"), evidence("c", "member.joined")]
 
-    assert unexplained(inferred, logged) == [inferred[0], inferred[2]]
+    assert unexplained(inferred_evidence, logged) == [inferred_evidence[0], inferred_evidence[2]]
 
 
-def test_commits_prove_nothing_about_tasks() -> None:
+def test_commits_give_no_evidence_about_streams_tasks() -> None:
     member = ObservedMember(member_id="m", topics=["t"], assigned={"0": [0]})
     view = GroupObserved(
         group_id="g", timestamp=1, members=[member], group_epoch=1, group_protocol="streams", kind="streams"
@@ -186,8 +186,8 @@ def test_commits_prove_nothing_about_tasks() -> None:
     assert holdings.last_commit(member) is None
 
 
-def scheduled(at: int, next_ms: int | UnsetType = UNSET) -> GroupObserved:
-    member = ObservedMember(member_id="m", topics=["t"], assigned={}, next_rebalance_ms=next_ms)
+def scheduled(at: int, next_rebalance_ms: int | UnsetType = UNSET) -> GroupObserved:
+    member = ObservedMember(member_id="m", topics=["t"], assigned={}, next_rebalance_ms=next_rebalance_ms)
     return GroupObserved(group_id="g", timestamp=at, members=[member], generation=1, kind="streams")
 
 
@@ -202,6 +202,6 @@ def test_a_scheduled_generation_is_a_probing_rebalance() -> None:
     ]
 
 
-@pytest.mark.parametrize("next_ms", [UNSET, 0, 5001])
-def test_unscheduled_generation_is_not_a_probing_rebalance(next_ms: int | UnsetType) -> None:
-    assert probing_rebalance(scheduled(1000, next_ms), scheduled(5000)) == []
+@pytest.mark.parametrize("next_rebalance_ms", [UNSET, 0, 5001])
+def test_unscheduled_generation_is_not_a_probing_rebalance(next_rebalance_ms: int | UnsetType) -> None:
+    assert probing_rebalance(scheduled(1000, next_rebalance_ms), scheduled(5000)) == []

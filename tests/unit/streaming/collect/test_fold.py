@@ -48,7 +48,7 @@ def observed(item: Outcome) -> GroupObserved:
 
 
 def test_events_do_not_depend_on_where_reading_stops() -> None:
-    rows = log.captured()[4]
+    rows = log.captured_records()[4]
     whole = fold(rows)
     for stop in range(0, len(rows), 7):
         folded, before = stopped(rows, stop)
@@ -57,8 +57,8 @@ def test_events_do_not_depend_on_where_reading_stops() -> None:
         assert before == whole[: len(before)]
 
 
-def test_resuming_at_the_open_offset_repeats_and_loses_none() -> None:
-    rows = log.captured()[4]
+def test_resumed_fold_repeats_and_loses_no_event() -> None:
+    rows = log.captured_records()[4]
     whole = fold(rows)
     for stop in range(1, len(rows), 5):
         first, published = stopped(rows, stop)
@@ -67,14 +67,14 @@ def test_resuming_at_the_open_offset_repeats_and_loses_none() -> None:
         assert published + later == whole
 
 
-def test_new_or_offsets_only_group_has_no_generation() -> None:
+def test_group_with_offsets_only_gives_no_event() -> None:
     created = RawRecord(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
     commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
 
     assert fold([created, commit]) == []
 
 
-def test_a_deleted_group() -> None:
+def test_tombstone_of_a_group_gives_a_deleted_event() -> None:
     rows = [generation(1, 1, {"m": {"t": [0]}}), RawRecord(4, 2, 2000, log.group_key("g"), None)]
 
     assert events(fold(rows))[1:] == [
@@ -90,34 +90,40 @@ def test_two_generations_with_equal_time_are_both_published() -> None:
     ] == [("4:1", 1), ("4:2", 2)]
 
 
-@pytest.mark.parametrize("cut", [3, 20, 60, 100])
-def test_truncated_value_is_returned_and_reading_continues(cut: int) -> None:
-    good, after = generation(1, 1, {"m": {"t": [0]}}), generation(3, 3, {"m": {"t": [1]}})
-    bad = generation(2, 2, {"m": {"t": [0]}})._replace(value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:cut])
+@pytest.mark.parametrize("value_length", [3, 20, 60, 100])
+def test_truncated_value_is_returned_and_reading_continues(value_length: int) -> None:
+    readable_record, after = generation(1, 1, {"m": {"t": [0]}}), generation(3, 3, {"m": {"t": [1]}})
+    truncated_record = generation(2, 2, {"m": {"t": [0]}})._replace(
+        value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:value_length]
+    )
 
-    first, unusable, last = fold([good, bad, after])
+    first, unusable, last = fold([readable_record, truncated_record, after])
 
     assert observed(first).generation == 1
     assert isinstance(unusable, RejectedRecord)
-    assert (unusable.record, unusable.error.type) == (bad, "MalformedRecord")
+    assert (unusable.record, unusable.error.type) == (truncated_record, "MalformedRecord")
     assert observed(last).generation == 3
 
 
-def refused_assignment(offset: int, number: int) -> RawRecord:
+def record_with_null_partitions(offset: int, number: int) -> RawRecord:
     """Return the record of a generation whose leader sent null instead of a member's partitions."""
-    null = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
+    null_partitions = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
     return RawRecord(
-        4, offset, offset * 1000, log.group_key("g"), log.group_value(number, {"m": (log.subscription(["t"]), null)})
+        4,
+        offset,
+        offset * 1000,
+        log.group_key("g"),
+        log.group_value(number, {"m": (log.subscription(["t"]), null_partitions)}),
     )
 
 
-def test_bad_assignment_costs_only_its_record() -> None:
+def test_record_after_a_bad_assignment_is_still_collected() -> None:
     other_group = generation(2, 1, {"x": {"t": [0]}})._replace(key=log.group_key("other"))
     rows = [
         generation(1, 1, {"a": {"t": [0]}, "b": {"t": [1]}}),
         other_group,
         RawRecord(4, 3, 3000, log.commit_key("g", "t", 1), log.commit_value(3000)),
-        refused_assignment(4, 2),
+        record_with_null_partitions(4, 2),
         generation(5, 2, {"x": {"t": [0]}})._replace(key=log.group_key("other")),
         generation(6, 3, {"a": {"t": [0, 1]}}),
         generation(7, 4, {"a": {"t": [0]}, "c": {"t": [1]}}),
@@ -146,7 +152,7 @@ def test_bad_assignment_costs_only_its_record() -> None:
 
 def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
     rows = [
-        refused_assignment(1, 1),
+        record_with_null_partitions(1, 1),
         RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
         generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
     ]
@@ -222,7 +228,7 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
             assert events([*before, *again]) == events(fold(rows))
 
 
-def test_a_share_group_from_its_first_member_to_its_end() -> None:
+def test_share_group_records_give_snapshots_and_deletion() -> None:
     def row(offset: int, at: int, number: int, *key: str, value: str | None) -> RawRecord:
         fields = b"".join(map(log.string, ("g", *key)))
         return RawRecord(

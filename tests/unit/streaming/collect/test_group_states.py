@@ -117,7 +117,7 @@ def test_undecodable_members_are_left_out(client: type[AdminClient]) -> None:
         assert listing(listed).groups == {"odd": ListedGroup("PreparingRebalance")}
 
 
-def test_list_without_any_visible_group_is_incomplete(client: type[AdminClient]) -> None:
+def test_group_list_is_incomplete_until_a_group_is_visible(client: type[AdminClient]) -> None:
     with states() as listed:
         assert not listing(listed).complete
         client.groups = {1: [group("a")], 2: []}

@@ -12,11 +12,11 @@ from streaming.collect.fold import CollectedEvent, Fold, Outcome
 from streaming.collect.followed_group import COALESCE_MS
 from streaming.records.diffs import Diff
 from streaming.records.events import Event, GroupObserved
-from tests.support.coordinated import Coordinated, topic_ids
-from tests.support.histories import Log, diffs, holds, play
+from tests.support.coordinated import SimulatedConsumerGroup, topic_ids
+from tests.support.histories import Log, diffs, partitions_after, play
 
 #: Partitions of each member, one of each topic.
-SHARE = 10
+PARTITIONS_PER_MEMBER = 10
 START_MS = 1_700_000_000_000
 
 
@@ -29,12 +29,12 @@ class Restart:
     """
 
     def __init__(self, members: int, every_ms: int) -> None:
-        ids = topic_ids(SHARE, Random(7))
+        ids = topic_ids(PARTITIONS_PER_MEMBER, Random(7))
         self.names = {topic_id: f"topic-{number}" for number, topic_id in enumerate(ids)}
         self.topics = dict.fromkeys(self.names.values(), members)
-        group = Coordinated("g", members, dict.fromkeys(ids, members), self.names)
+        group = SimulatedConsumerGroup("g", members, dict.fromkeys(ids, members), self.names)
         self.rows: list[RawRecord] = []
-        for number, write in enumerate([group.start(), *group.bounce(3, unchanged=5)]):
+        for number, write in enumerate([group.start(), *group.restart_member(3, unchanged=5)]):
             for key, value in write:
                 self.rows.append(RawRecord(0, len(self.rows), START_MS + number * every_ms, key, value))
 
@@ -65,9 +65,11 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
     first, *rounds = Restart(members, every_ms).diffs()
     assert (len(first.members), first.unassigned) == (members, {})
     moved = [size for diff in rounds for member in diff.members.values() for size in map(len, member.assigned.values())]
-    assert sum(moved) == 2 * SHARE  # moves to the members that take over, and back to the member that rejoins
-    assert len(rounds) <= 2 + 2 * SHARE + 1
-    assert [len(share) for share in holds(rounds[-1]).values()] == [SHARE] * members
+    assert (
+        sum(moved) == 2 * PARTITIONS_PER_MEMBER
+    )  # moves to the members that take over, and back to the member that rejoins
+    assert len(rounds) <= 2 + 2 * PARTITIONS_PER_MEMBER + 1
+    assert [len(share) for share in partitions_after(rounds[-1]).values()] == [PARTITIONS_PER_MEMBER] * members
 
 
 @pytest.mark.parametrize("every_ms", [1, 40, 400])
@@ -79,7 +81,7 @@ def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None
     assert shown[-1].timestamp == restart.rows[-1].timestamp
     (*_, last) = restart.diffs()
     there = [member for member in last.members if last.members[member].present]
-    assert [len(holds(last)[member_id]) for member_id in there] == [SHARE] * 300
+    assert [len(partitions_after(last)[member_id]) for member_id in there] == [PARTITIONS_PER_MEMBER] * 300
 
 
 def test_snapshots_depend_only_on_record_times() -> None:
@@ -93,13 +95,13 @@ def test_snapshots_depend_only_on_record_times() -> None:
     assert events([*outcomes, *fold.flush()]) == whole
 
 
-@pytest.mark.parametrize("flushed", [False, True])
-def test_restarted_collector_publishes_pending_snapshot_once(flushed: bool) -> None:
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_restarted_collector_publishes_pending_snapshot_once(is_flushed: bool) -> None:
     restart = Restart(300, 40)
     for at in range(2400, len(restart.rows), 7):
         fold = restart.fold()
         outcomes = [outcome for row in restart.rows[:at] for outcome in fold.add(row)] + fold.settle()
-        if flushed:
+        if is_flushed:
             outcomes += fold.flush()
         again = restart.fold()
         again.start, again.was_pending = at, bool(fold.held)

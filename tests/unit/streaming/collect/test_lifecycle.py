@@ -32,14 +32,14 @@ from tests.support.memory_kafka import MemoryKafka
         ([], [], "any", False),
     ],
 )
-def test_group_ids_match_as_a_whole(include: list[str], exclude: list[str], group_id: str, expected: bool) -> None:
+def test_group_filter_matches_whole_ids(include: list[str], exclude: list[str], group_id: str, expected: bool) -> None:
     assert group_filter(include, exclude)(group_id) is expected
 
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
-class OneCollector(BaseCollector):
+class FakeCollector(BaseCollector):
     by = "offsets"
 
     def __init__(self, stop: threading.Event, collect: Callable[[], None], begun: bool = False) -> None:
@@ -62,7 +62,7 @@ def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
         if len(begun) == times:
             stop.set()
 
-    OneCollector(stop, collect).run()
+    FakeCollector(stop, collect).run()
     assert len(begun) == times
 
 
@@ -82,7 +82,7 @@ def test_a_client_error_is_one_line(
         raise KafkaException(KafkaError(code, "x"))
 
     with pytest.raises(error, match=message):
-        OneCollector(threading.Event(), collect).run()
+        FakeCollector(threading.Event(), collect).run()
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_running_collector_waits_for_an_absent_cluster(monkeypatch: pytest.Monke
         else:
             raise error
 
-    OneCollector(stop, collect, begun=True).run()
+    FakeCollector(stop, collect, begun=True).run()
     assert len(begun) == 2
 
 
 TOPIC = SETTINGS.topics.membership
 
 
-def check_three_times(watch: MembershipTopicWatch, start: float) -> list[bool]:
+def run_three_checks(watch: MembershipTopicWatch, start: float) -> list[bool]:
     """Return whether three consecutive checks, 10 s apart, report that the membership topic was recreated."""
     return [watch.is_recreated(start), watch.is_recreated(start + 10), watch.is_recreated(start + 20)]
 
@@ -115,11 +115,11 @@ def test_a_recreated_topic_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: 
     kafka = MemoryKafka(monkeypatch)
     kafka.create(TOPIC)
     watch = MembershipTopicWatch(SETTINGS)
-    assert check_three_times(watch, 0) == [False] * 3
+    assert run_three_checks(watch, 0) == [False] * 3
     kafka.delete(TOPIC)
-    assert check_three_times(watch, 100) == [False] * 3
+    assert run_three_checks(watch, 100) == [False] * 3
     kafka.create(TOPIC)
-    assert any(check_three_times(watch, 200))
+    assert any(run_three_checks(watch, 200))
     assert caplog.messages[:1] == [f"topic {TOPIC} was created again: its groups get new partition counts"]
 
 
@@ -127,4 +127,4 @@ def test_a_topic_that_did_not_exist_is_not_recreated(monkeypatch: pytest.MonkeyP
     kafka = MemoryKafka(monkeypatch)
     watch = MembershipTopicWatch(SETTINGS)
     kafka.create(TOPIC)
-    assert check_three_times(watch, 0) == [False] * 3
+    assert run_three_checks(watch, 0) == [False] * 3

@@ -19,7 +19,7 @@ def values(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def test_answers_events_and_waiting_members() -> None:
+def test_polling_metrics_are_exported() -> None:
     registry = CollectorRegistry()
     metrics = PollMetrics(registry)
     metrics.descriptions.inc()
@@ -37,7 +37,7 @@ def test_answers_events_and_waiting_members() -> None:
     }
 
 
-def test_events_dead_letters_and_lag() -> None:
+def test_collector_metrics_are_exported() -> None:
     registry = CollectorRegistry()
     metrics = CollectMetrics(registry)
     metrics.records.inc(7)
@@ -65,15 +65,15 @@ def sample(at: int, group: str = "g", **offsets: tuple[int | None, int]) -> Grou
     )
 
 
-def scraped(*events: object) -> list[str]:
+def exported_samples(*events: object) -> list[str]:
     registry = CollectorRegistry()
     LagMetrics(registry).take(events)
     text = generate_latest(registry).decode()
     return sorted(line.removeprefix("kafka_consumergroup_") for line in text.splitlines() if line[0] != "#")
 
 
-def test_lag_offset_sum_and_age_of_the_last_sample() -> None:
-    assert scraped(sample(1000, p0=(5, 5), p1=(7, 9)), sample(4000, p0=(5, 8), p1=(9, 9))) == [
+def test_newest_sample_gives_offset_lag_and_lag_seconds() -> None:
+    assert exported_samples(sample(1000, p0=(5, 5), p1=(7, 9)), sample(4000, p0=(5, 8), p1=(9, 9))) == [
         'current_offset{consumergroup="g",partition="0",topic="t"} 5.0',
         'current_offset{consumergroup="g",partition="1",topic="t"} 9.0',
         'lag_seconds{consumergroup="g",partition="0",topic="t"} 3.0',
@@ -85,19 +85,19 @@ def test_lag_offset_sum_and_age_of_the_last_sample() -> None:
 
 
 def test_a_partition_without_a_commit_has_no_series() -> None:
-    assert scraped(sample(1000, p0=(None, 5))) == []
+    assert exported_samples(sample(1000, p0=(None, 5))) == []
 
 
 def test_a_lag_older_than_the_samples_has_no_age() -> None:
-    assert [line for line in scraped(sample(1000, p0=(2, 5))) if "seconds" in line] == []
+    assert [line for line in exported_samples(sample(1000, p0=(2, 5))) if "seconds" in line] == []
 
 
 def test_a_topic_that_was_created_again_starts_over() -> None:
-    lines = scraped(sample(1000, p0=(5, 5)), sample(4000, p0=(0, 2)))
+    lines = exported_samples(sample(1000, p0=(5, 5)), sample(4000, p0=(0, 2)))
     assert [line for line in lines if "seconds" in line] == []
 
 
 def test_a_deleted_group_has_no_series() -> None:
     kept = sample(1000, group="h", p0=(1, 1))
     gone = sample(1000, p0=(1, 1)), kept, GroupDeleted(group_id="g", timestamp=2000)
-    assert scraped(*gone) == scraped(kept)
+    assert exported_samples(*gone) == exported_samples(kept)

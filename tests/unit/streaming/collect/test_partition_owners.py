@@ -10,7 +10,7 @@ from streaming.collect.partition_owners import CoordinatorActivity, PartitionOwn
 from streaming.records.events import MAX_TIMESTAMP, GroupObserved, ObservedMember, Stop
 
 
-def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None = "range") -> GroupObserved:
+def view(at: int, number: int, shares: dict[str, list[int]], protocol: str | None = "range") -> GroupObserved:
     epochs = protocol == "uniform"
     kind: Literal["classic", "consumer"] = "consumer" if epochs else "classic"
     return GroupObserved(
@@ -18,7 +18,7 @@ def view(at: int, number: int, held: dict[str, list[int]], protocol: str | None 
         timestamp=at,
         members=[
             ObservedMember(member_id=member, topics=["t"], assigned={"t": partitions} if partitions else {})
-            for member, partitions in held.items()
+            for member, partitions in shares.items()
         ],
         group_protocol=kind,
         protocol=protocol,
@@ -56,7 +56,7 @@ def holding(protocol: str | None = "range") -> PartitionOwners:
 
 
 @pytest.mark.parametrize("protocol", ["range", None, "my-own"])
-def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
+def test_commit_after_an_eager_round_bounds_every_partition(protocol: str | None) -> None:
     owners = holding(protocol)
     owners.observe(view(4000, 2, {"a": [0], "b": [1]}, protocol))
     assert committed(owners, (0, 4500, 20)) == [False]
@@ -66,7 +66,7 @@ def test_eager_round_stops_all_partitions(protocol: str | None) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["cooperative-sticky", "uniform"])
-def test_other_protocols_use_the_next_members_partitions(protocol: str) -> None:
+def test_moved_partition_resumes_at_the_commit_of_its_new_owner(protocol: str) -> None:
     owners = holding(protocol)
     owners.observe(view(4000, 2, {"a": [], "b": [1]}, protocol))
     assert committed(owners, (0, 4010, 22)) == [False]  # the previous owner's commit during its revocation
@@ -90,7 +90,7 @@ def test_static_member_with_a_new_id_had_stopped() -> None:
     assert owners.resumed() == {1: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
-def test_rounds_without_commit_in_between_are_one_gap() -> None:
+def test_two_rounds_without_a_commit_between_are_one_stop() -> None:
     owners = holding()
     owners.observe(view(4000, 2, {"a": [0, 1]}))
     owners.observe(view(4100, 3, {"a": [0], "b": [1]}))
@@ -98,7 +98,7 @@ def test_rounds_without_commit_in_between_are_one_gap() -> None:
     assert owners.resumed() == {3: [stop([0], 5000, 20, stopped_after=3000)]}
 
 
-def test_one_earlier_commit_shows_only_when_consumption_resumed() -> None:
+def test_single_earlier_commit_gives_no_stop_time() -> None:
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0, 1]}))
     committed(partition_owners, (0, 2000, 10))
@@ -113,7 +113,7 @@ def test_backward_commit_is_the_new_base() -> None:
     assert committed(owners, (0, 5000, 3), (0, 6000, 3), (0, 7000, 4)) == [False, False, True]
 
 
-def test_a_commit_that_was_removed_is_forgotten() -> None:
+def test_removed_commit_is_no_evidence() -> None:
     owners = holding()
     assert not owners.commit("t", 0, None)
     owners.observe(view(4000, 2, {"a": [0], "b": [1]}))
@@ -178,7 +178,7 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
     ],
 )
 def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], sent_after: int | None) -> None:
-    activity = CoordinatorActivity()
+    coordinator_activity = CoordinatorActivity()
     for at in writes:
-        activity.wrote(at)
-    assert activity.sent_after(writes[-1]) == sent_after
+        coordinator_activity.wrote(at)
+    assert coordinator_activity.sent_after(writes[-1]) == sent_after

@@ -22,7 +22,7 @@ def snapshot(assigned: dict[str, list[int]], **fields: Any) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=1, members=members, **fields)
 
 
-def test_partitions_are_the_assigned_and_the_committed() -> None:
+def test_sampled_partitions_are_assigned_or_committed() -> None:
     offsets = {B: 5, ("u", 0): 7}
     assert consumed_partitions(KnownGroup(snapshot({"t": [0]}), committed=offsets)) == [A, B]
     assert consumed_partitions(KnownGroup(snapshot({}), committed=offsets)) == [B, ("u", 0)]
@@ -31,7 +31,7 @@ def test_partitions_are_the_assigned_and_the_committed() -> None:
     assert consumed_partitions(KnownGroup(snapshot({"c": [-1, 0]}, kind="connect"), committed=offsets)) == []
 
 
-def test_an_event_holds_offsets_and_lost_records() -> None:
+def test_progress_event_has_offsets_and_starts_after_data_loss() -> None:
     event = progress_event("g", {A: 5, B: 3}, {A: 4, B: 9, ("t", 2): 8}, {B: 6, A: 2}, 1000, requested_at=980)
     partitions = {"0": (5, 5), "1": (3, 9), "2": (None, 8)}
     data = {"partitions": {"t": partitions}, "starts": {"t": {"1": 6}}, "requested_at": 980}
@@ -88,7 +88,7 @@ def test_groups_at_rest_with_one_topic_are_sampled_together() -> None:
     assert moments["g"][-3:] == moments["h"][-3:] != moments["other"][-3:]
 
 
-def test_a_sample_joins_commits_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_sample_has_committed_and_end_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     kafka.create("t", 2)
     for partition, count in ((0, 3), (1, 4)):

@@ -11,7 +11,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 
-SIX, EIGHT = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
+SIX_PARTITIONS, EIGHT_PARTITIONS = TopicMetadata(partitions=6, topic_id="i"), TopicMetadata(partitions=8, topic_id="i")
 
 
 class Record:
@@ -23,10 +23,10 @@ class Record:
 
 
 def published(*events: Event) -> PublishedState:
-    taken = PublishedState("here")
+    state = PublishedState("here")
     for event in events:
-        taken.take(Record(*codec.encode_event(event)))
-    return taken
+        state.take(Record(*codec.encode_event(event)))
+    return state
 
 
 def received(*events: Event) -> dict[str, dict[str, TopicMetadata]]:
@@ -41,29 +41,32 @@ def deleted(group: str) -> Event:
     return Event("elsewhere", "d", GroupDeleted(group_id=group, timestamp=2))
 
 
-def test_the_last_count_of_each_topic_of_each_group() -> None:
-    assert received(counts("a", t=SIX, u=SIX), counts("b", t=SIX), counts("a", t=EIGHT)) == {
-        "a": {"t": EIGHT, "u": SIX},
-        "b": {"t": SIX},
-    }
+def test_newest_partition_count_of_each_topic_is_kept_per_group() -> None:
+    assert received(
+        counts("a", t=SIX_PARTITIONS, u=SIX_PARTITIONS), counts("b", t=SIX_PARTITIONS), counts("a", t=EIGHT_PARTITIONS)
+    ) == {"a": {"t": EIGHT_PARTITIONS, "u": SIX_PARTITIONS}, "b": {"t": SIX_PARTITIONS}}
 
 
 def test_deleted_group_has_no_published_counts() -> None:
-    assert received(counts("a", t=SIX), counts("b", t=SIX), deleted("a")) == {"b": {"t": SIX}}
-    assert received(counts("a", t=SIX), deleted("a"), counts("a", u=EIGHT)) == {"a": {"u": EIGHT}}
+    assert received(counts("a", t=SIX_PARTITIONS), counts("b", t=SIX_PARTITIONS), deleted("a")) == {
+        "b": {"t": SIX_PARTITIONS}
+    }
+    assert received(counts("a", t=SIX_PARTITIONS), deleted("a"), counts("a", u=EIGHT_PARTITIONS)) == {
+        "a": {"u": EIGHT_PARTITIONS}
+    }
 
 
 def test_counts_of_another_cluster_are_skipped() -> None:
     view = Event("here", "o", GroupObserved(group_id="a", timestamp=1, members=[], generation=1))
-    assert received(counts("a", "elsewhere", t=SIX), view) == {}
+    assert received(counts("a", "elsewhere", t=SIX_PARTITIONS), view) == {}
 
 
-def test_undecodable_records_are_left_to_the_stream() -> None:
-    key, _, headers = codec.encode_event(counts("a", t=SIX))
-    taken = PublishedState("here")
+def test_undecodable_partition_counts_are_skipped() -> None:
+    key, _, headers = codec.encode_event(counts("a", t=SIX_PARTITIONS))
+    state = PublishedState("here")
     for record in (Record(key, b"{", headers), Record(None, b"{}", headers), Record(key, b"{}", None)):
-        taken.take(record)
-    assert taken.counts == {}
+        state.take(record)
+    assert state.counts == {}
 
 
 def rebalancing(group: str, **fields: Any) -> Event:
@@ -82,9 +85,16 @@ def test_a_restarted_collector_reads_the_topic_to_its_end(monkeypatch: pytest.Mo
     kafka = MemoryKafka(monkeypatch)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
     kafka.create(settings.topics.membership, 2)
-    for number, event in enumerate((counts("a", t=SIX, u=SIX), counts("b", t=SIX), deleted("a"), counts("a", t=EIGHT))):
+    for number, event in enumerate(
+        (
+            counts("a", t=SIX_PARTITIONS, u=SIX_PARTITIONS),
+            counts("b", t=SIX_PARTITIONS),
+            deleted("a"),
+            counts("a", t=EIGHT_PARTITIONS),
+        )
+    ):
         key, value, headers = codec.encode_event(event)
         kafka.append(settings.topics.membership, value, key=key, partition=number == 1, headers=headers)
         kafka.mark(settings.topics.membership, 0)
-    assert read_published(settings, "here").counts == {"a": {"t": EIGHT}, "b": {"t": SIX}}
+    assert read_published(settings, "here").counts == {"a": {"t": EIGHT_PARTITIONS}, "b": {"t": SIX_PARTITIONS}}
     assert read_published(settings, "elsewhere").counts == {}

@@ -27,8 +27,8 @@ from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 TOPIC = SETTINGS.topics.membership
-AWAY = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True, False)
-ABORT = KafkaError(KafkaError._TIMED_OUT, "aborted", False, False, True)
+TIMED_OUT_ERROR = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True, False)
+ABORT_REQUIRED_ERROR = KafkaError(KafkaError._TIMED_OUT, "aborted", False, False, True)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 @pytest.fixture
-def taking(kafka: MemoryKafka) -> Publisher:
+def publisher_under_test(kafka: MemoryKafka) -> Publisher:
     del kafka  # the cluster that the publisher uses
     return Publisher(SETTINGS, "group", lambda: False)
 
@@ -61,9 +61,9 @@ def kept(kafka: MemoryKafka) -> dict[int, int]:
     return {partition: offset for (_, _, partition), offset in kafka.committed.items()}
 
 
-def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, taking: Publisher) -> None:
-    bad = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
-    written = taking.publish([event(1), bad, event(2)], place(10))
+def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
+    rejected_record = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
+    written = publisher_under_test.publish([event(1), rejected_record, event(2)], place(10))
     assert [(record.topic, record.dead) for record in written] == [
         (TOPIC, False),
         (SETTINGS.topics.dead_letters, True),
@@ -77,10 +77,10 @@ def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, taki
 @pytest.mark.parametrize("request_", ["commit", "send_offsets"])
 @pytest.mark.parametrize("times", [1, 3])
 def test_transaction_to_abort_is_written_again_once(
-    kafka: MemoryKafka, taking: Publisher, request_: str, times: int, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, publisher_under_test: Publisher, request_: str, times: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka.fail(request_, *[ABORT] * times)
-    taking.publish([event(1), event(2)], place(10))
+    kafka.fail(request_, *[ABORT_REQUIRED_ERROR] * times)
+    publisher_under_test.publish([event(1), event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kept(kafka) == {3: 10, 5: 20}
     assert kafka.requests.count("abort") == times
@@ -88,23 +88,26 @@ def test_transaction_to_abort_is_written_again_once(
     assert sum(message.startswith("transaction failed: ") for message in caplog.messages) == times
 
 
-def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, taking: Publisher) -> None:
+def test_replaced_cluster_gets_no_events_of_the_former(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
     kafka.cluster_id = "other"
-    kafka.fail("send_offsets", ABORT)  # the broker has no state of the producer
+    kafka.fail("send_offsets", ABORT_REQUIRED_ERROR)  # the broker has no state of the producer
     with pytest.raises(OutsideFailure, match=r"another cluster answers now \(id other, before memory\)"):
-        taking.publish([event(1)], place(10))
+        publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == []
 
 
-def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka, taking: Publisher) -> None:
+def test_rejected_record_aborts_the_whole_batch(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
     kafka.fail("produce", KafkaError(KafkaError.NOT_ENOUGH_REPLICAS, "too few replicas"))
-    taking.publish([event(1), event(2)], place(10))
+    publisher_under_test.publish([event(1), event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.requests.count("abort") == 1
 
 
 def test_batch_without_topic_metadata_is_written_again(
-    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka,
+    publisher_under_test: Publisher,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     send, failing = (
         EventProducer.send_record,
@@ -117,37 +120,37 @@ def test_batch_without_topic_metadata_is_written_again(
         send(producer, *record)
 
     monkeypatch.setattr(EventProducer, "send_record", fail_then_send)
-    taking.publish([event(1), event(2)], place(10))
+    publisher_under_test.publish([event(1), event(2)], place(10))
     assert (ids(kafka), kept(kafka)) == ([b"1", b"2"], {3: 10, 5: 20})
     assert f"transaction failed: topic {TOPIC}: no leader" in caplog.messages
 
 
 def test_producer_without_metadata_is_replaced(
-    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka.fail("list_topics", AWAY)
-    taking.publish([event(1)], place(10))
+    kafka.fail("list_topics", TIMED_OUT_ERROR)
+    publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.requests.count("init_transactions") == 2
     assert "the cluster answers others, but not this producer" in caplog.text
 
 
 def test_short_outage_of_the_cluster_is_waited_out(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    kafka.fail("init_transactions", AWAY)
-    taking = Publisher(SETTINGS, "group", lambda: False)
-    kafka.fail("commit", AWAY)
-    taking.publish([event(1)], place(10))
+    kafka.fail("init_transactions", TIMED_OUT_ERROR)
+    publisher_under_test = Publisher(SETTINGS, "group", lambda: False)
+    kafka.fail("commit", TIMED_OUT_ERROR)
+    publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.requests.count("abort") == 0
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 2
 
 
 def test_producer_that_alone_lost_the_cluster_is_replaced(
-    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    taking.publish([event(1)], place(5))
-    kafka.fail("commit", AWAY, AWAY)
-    taking.publish([event(2)], place(10))
+    publisher_under_test.publish([event(1)], place(5))
+    kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR)
+    publisher_under_test.publish([event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.epochs["group"] == 2
     lost = "the cluster answers others, but not this producer (timed out): a new one"
@@ -158,17 +161,17 @@ def test_a_producer_that_never_answers_is_replaced(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.2)
-    taking, never, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
+    publisher_under_test, unset_event, stopped = Publisher(SETTINGS, "group", lambda: False), threading.Event(), []
     answering = MemoryProducer.send_offsets_to_transaction
 
     def ignore_first_producer(self: MemoryProducer, *arguments: Any) -> None:
         stopped.append(self)
         if len(stopped) == 1:
-            never.wait()
+            unset_event.wait()
         answering(self, *arguments)
 
     monkeypatch.setattr(MemoryProducer, "send_offsets_to_transaction", ignore_first_producer)
-    taking.publish([event(1)], place(10))
+    publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kept(kafka) == {3: 10, 5: 20}
     lost = "the cluster answers others, but not this producer (no answer within 0.2 s): a new one"
@@ -182,7 +185,7 @@ def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
 
     class Client:
         def commit(self) -> None:
-            raise KafkaException(AWAY)
+            raise KafkaException(TIMED_OUT_ERROR)
 
         def __del__(self) -> None:
             freed.set()
@@ -196,28 +199,30 @@ def test_a_failed_call_leaves_no_cycle_with_its_client() -> None:
         gc.enable()
 
 
-def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka, taking: Publisher) -> None:
-    taking.publish([event(1)], place(5))
-    kafka.fail("commit", AWAY, AWAY)
+def test_commit_with_lost_answer_is_not_repeated_if_stored(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
+    publisher_under_test.publish([event(1)], place(5))
+    kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR)
     # The record reached the cluster although the call failed.
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
     kafka.append(TOPIC, b"{}", headers=[("ce_id", b"2")])
-    taking.publish([event(2)], place(10))
+    publisher_under_test.publish([event(2)], place(10))
     assert sorted(ids(kafka), key=repr) == [b"1", b"2"]
 
 
-def test_a_first_batch_whose_answer_was_lost_is_written_again(kafka: MemoryKafka, taking: Publisher) -> None:
-    kafka.fail("commit", AWAY, AWAY)
+def test_a_first_batch_whose_answer_was_lost_is_written_again(
+    kafka: MemoryKafka, publisher_under_test: Publisher
+) -> None:
+    kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR)
     kafka.committed |= {("group", OFFSETS_TOPIC, 3): 10, ("group", OFFSETS_TOPIC, 5): 20}
-    taking.publish([event(1)], place(10))
+    publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
 
 
 def test_offsets_waiting_for_a_dead_broker_use_new_producer(
-    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kafka.fail("send_offsets", AWAY)
-    taking.publish([event(1)], place(10))
+    kafka.fail("send_offsets", TIMED_OUT_ERROR)
+    publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kafka.epochs["group"]) == ([b"1"], 2)
     assert "offsets were not added to the transaction: timed out" in caplog.messages
 
@@ -241,31 +246,31 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
     ],
 )
 def test_unrepairable_error_ends_the_collector(
-    kafka: MemoryKafka, taking: Publisher, error: KafkaError, raised: type[Exception], message: str
+    kafka: MemoryKafka, publisher_under_test: Publisher, error: KafkaError, raised: type[Exception], message: str
 ) -> None:
     kafka.fail("commit", error)
     with pytest.raises(raised, match=message):
-        taking.publish([event(1)], place(10))
+        publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["when-it-commits", "while-it-calls-back"])
 def test_a_topic_that_lost_records_gets_a_new_producer(
-    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, *, first: bool
+    kafka: MemoryKafka, publisher_under_test: Publisher, monkeypatch: pytest.MonkeyPatch, *, first: bool
 ) -> None:
     """After an unclean leader election the broker expects other sequence numbers than the producer's."""
-    taking.publish([event(1)], place(5))
+    publisher_under_test.publish([event(1)], place(5))
     lost = KafkaError(KafkaError._FATAL, "failed: Broker: Broker received an out of order sequence number", True)
     kafka.fail("commit" if first else "abort", lost)
     if not first:
         flush = MemoryProducer.flush
 
-        def broken(self: MemoryProducer, *arguments: Any) -> int:
+        def fail_to_flush(self: MemoryProducer, *arguments: Any) -> int:
             monkeypatch.setattr(MemoryProducer, "flush", flush)
             raise SystemError("returned a result with an exception set")
 
-        monkeypatch.setattr(MemoryProducer, "flush", broken)
-    taking.publish([event(2)], place(10))
+        monkeypatch.setattr(MemoryProducer, "flush", fail_to_flush)
+    publisher_under_test.publish([event(2)], place(10))
     assert ids(kafka) == [b"1", b"2"]
     assert kafka.epochs["group"] == 2
 
@@ -278,43 +283,46 @@ def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> 
     assert ids(kafka) == [b"2"]
 
 
-@pytest.mark.parametrize("error", [AWAY, ABORT])
+@pytest.mark.parametrize("error", [TIMED_OUT_ERROR, ABORT_REQUIRED_ERROR])
 def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
-    taking = Publisher(SETTINGS, "group", lambda: True)
+    publisher_under_test = Publisher(SETTINGS, "group", lambda: True)
     kafka.fail("commit", error)
     with pytest.raises(OutsideFailure, match=r"the cluster does not answer|it is read again at the next start"):
-        taking.publish([event(1)], place(10))
+        publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka)) == ([], {})
 
 
 def test_stopping_does_not_wait_for_a_new_producer(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     del kafka  # the cluster that the publisher uses
     monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.05)
-    never = threading.Event()
-    monkeypatch.setattr(MemoryProducer, "init_transactions", lambda *_: never.wait())
+    unset_event = threading.Event()
+    monkeypatch.setattr(MemoryProducer, "init_transactions", lambda *_: unset_event.wait())
     tries = iter([False, False])
     with pytest.raises(OutsideFailure, match=r"the cluster does not answer: no answer within 0\.2 s"):
         Publisher(SETTINGS, "group", lambda: next(tries, True))
 
 
 def test_changed_topic_limit_is_noticed(
-    kafka: MemoryKafka, taking: Publisher, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, publisher_under_test: Publisher, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The topic's size limit shrinks after the collector's start: rejected events become dead letters."""
-    assert taking._producer.client.config["batch.size"] == 1_000_000
+    assert publisher_under_test._producer.client.config["batch.size"] == 1_000_000
     kafka.topics[TOPIC].config["max.message.bytes"] = "50"
     kafka.fail("produce", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))
-    taking.publish([event(1)], place(10))
+    publisher_under_test.publish([event(1)], place(10))
     assert kafka.records(TOPIC) == []
     (letter,) = kafka.records(SETTINGS.topics.dead_letters)
     assert json.loads(letter.value() or b"")["memberId"] == "m"
-    assert taking._producer.client.config["batch.size"] == 50
+    assert publisher_under_test._producer.client.config["batch.size"] == 50
     (message,) = (text for text in caplog.messages if text.startswith("dead-lettered to rebalance.membership-dlt"))
     assert "max.message.bytes of rebalance.membership is 50" in message
 
 
 def test_deleted_topic_is_named_and_awaited(
-    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka,
+    publisher_under_test: Publisher,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     kafka.fail("produce", KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown topic"))
     kafka.delete(TOPIC)
@@ -325,22 +333,25 @@ def test_deleted_topic_is_named_and_awaited(
             ensure_topics(SETTINGS)
 
     monkeypatch.setattr(publisher, "time", SimpleNamespace(sleep=create_when_reported))
-    taking.publish([event(1)], place(10))
+    publisher_under_test.publish([event(1)], place(10))
     assert message in caplog.messages
     assert (ids(kafka), kept(kafka)) == ([b"1"], {3: 10, 5: 20})
 
 
 def test_failed_limit_request_keeps_the_known_limits(
-    kafka: MemoryKafka, taking: Publisher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka,
+    publisher_under_test: Publisher,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    kafka.fail("commit", ABORT)
+    kafka.fail("commit", ABORT_REQUIRED_ERROR)
     kafka.fail("describe_configs", KafkaError(KafkaError._TRANSPORT, "away"))
 
     def refused(*_: Any) -> None:
         raise publisher.clients.ClusterUnavailable("away")
 
     monkeypatch.setattr(publisher, "describe_topics", refused)
-    taking.publish([event(1)], place(10))
+    publisher_under_test.publish([event(1)], place(10))
     assert ids(kafka) == [b"1"]
     assert kafka.epochs["group"] == 1
     assert "the topics' limits are unknown: away" in caplog.messages
@@ -349,12 +360,12 @@ def test_failed_limit_request_keeps_the_known_limits(
 def test_unreachable_cluster_is_awaited_by_same_producer(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def unreachable(*_: Any, **__: Any) -> None:
+    def fail_to_connect(*_: Any, **__: Any) -> None:
         raise publisher.clients.ClusterUnavailable("away")
 
-    taking = Publisher(SETTINGS, "group", lambda: False)
-    monkeypatch.setattr(publisher.clients, "check_reachable", unreachable)
-    kafka.fail("commit", AWAY, AWAY, AWAY)
-    taking.publish([event(1)], place(10))
+    publisher_under_test = Publisher(SETTINGS, "group", lambda: False)
+    monkeypatch.setattr(publisher.clients, "check_reachable", fail_to_connect)
+    kafka.fail("commit", TIMED_OUT_ERROR, TIMED_OUT_ERROR, TIMED_OUT_ERROR)
+    publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka), kafka.epochs["group"]) == ([b"1"], {3: 10, 5: 20}, 1)
     assert caplog.messages.count("no contact with Kafka (timed out): waiting for it") == 3

@@ -72,13 +72,18 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
 def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, more: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
-    key, other_key = commit_key("g", "t", 0), commit_key("other", "t", 0)
+    key, key_of_other_group = commit_key("g", "t", 0), commit_key("other", "t", 0)
     kafka.append(OFFSETS_TOPIC, commit_value(500, offset=6), key=key, timestamp=500)
     put(kafka, 2)
-    for at, of, offset in ((3000, other_key, 6), (3000, key, 6), (4000, key, 7), (4000, other_key, 7)):
+    for at, of, offset in (
+        (3000, key_of_other_group, 6),
+        (3000, key, 6),
+        (4000, key, 7),
+        (4000, key_of_other_group, 7),
+    ):
         kafka.append(OFFSETS_TOPIC, commit_value(at, offset=offset), key=of, timestamp=at)
     for at in (4500,)[:more]:
-        kafka.append(OFFSETS_TOPIC, commit_value(at), key=other_key, timestamp=at)
+        kafka.append(OFFSETS_TOPIC, commit_value(at), key=key_of_other_group, timestamp=at)
     with reading() as source:
         batches = [source.read(60), source.read(0)]
     events = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
@@ -142,7 +147,7 @@ def test_cluster_without_any_group_is_awaited(kafka: MemoryKafka) -> None:
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
-class Waits(threading.Event):
+class WaitRecorder(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float | None] = []
@@ -156,7 +161,7 @@ def test_awaited_metadata_is_requested_five_times_a_second(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    stop = Waits()
+    stop = WaitRecorder()
     notifications: list[int] = []
 
     def waiting() -> None:
@@ -164,8 +169,8 @@ def test_awaited_metadata_is_requested_five_times_a_second(
         if len(notifications) == 3:
             kafka.create(OFFSETS_TOPIC, 2)
 
-    loading = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
-    kafka.fail("committed", loading, loading)
+    loading_error = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading")
+    kafka.fail("committed", loading_error, loading_error)
     settings = KafkaSettings(bootstrap_servers="memory:1")
     topic = OffsetsTopic(settings, "group", stop, lambda number: Fold("s", number, str), waiting=waiting)
     topic.close()
@@ -216,12 +221,12 @@ def test_client_that_receives_no_records_is_replaced(
     put(kafka, 0)
     with reading() as source:
         assert source.read(0).records == 1
-        unresponsive = kafka.consumers[-1]
-        monkeypatch.setattr(unresponsive, "_next_message", lambda: None)
+        unresponsive_client = kafka.consumers[-1]
+        monkeypatch.setattr(unresponsive_client, "_next_message", lambda: None)
         put(kafka, 1)
         offsets: list[int] = []
         eventually(lambda: offsets.extend(item.record.offset for item in source.read(0).outcomes) or offsets)
-        assert (offsets, unresponsive.closed) == ([1], True)
+        assert (offsets, unresponsive_client.closed) == ([1], True)
     message = "__consumer_offsets: no record arrives, though it has more: using a new client"
     assert caplog.messages == [message]
 

@@ -31,13 +31,13 @@ def test_cooperative_revocations_count_in_their_generation() -> None:
     assert compare(diffs, reports, {"g": False}) == Agreement(3, ())
 
 
-def test_a_cooperative_revocation_may_have_the_next_generation() -> None:
-    late = [line(1, "assigned", {"t": [0, 1]}), line(3, "revoked", {"t": [0]})]
+def test_cooperative_revocation_may_report_the_next_generation() -> None:
+    late_reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "revoked", {"t": [0]})]
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
-    assert compare(diffs, late, {"g": False}) == Agreement(3, ())
-    in_time = [late[0], line(2, "assigned", {"t": [0, 1]}), late[1]]
-    assert len(compare(diffs, in_time, {"g": False}).differences) == 1
-    assert len(compare([diff(2, c1={"t": [1]})], late, {"g": False}).differences) == 1
+    assert compare(diffs, late_reports, {"g": False}) == Agreement(3, ())
+    reports_in_time = [late_reports[0], line(2, "assigned", {"t": [0, 1]}), late_reports[1]]
+    assert len(compare(diffs, reports_in_time, {"g": False}).differences) == 1
+    assert len(compare([diff(2, c1={"t": [1]})], late_reports, {"g": False}).differences) == 1
 
 
 def test_difference_is_described_in_words() -> None:
@@ -59,7 +59,7 @@ def test_an_assignment_to_a_closing_consumer_is_not_compared() -> None:
     assert answer == Agreement(1, ())
 
 
-def test_the_last_callbacks_may_show_a_round_while_closing() -> None:
+def test_last_callbacks_of_a_closing_consumer_may_show_a_round() -> None:
     reports = [
         line(1, "assigned", {"t": [0, 1, 2]}),
         line(2, "revoked", {"t": [1, 2]}, closing=True),
@@ -73,8 +73,8 @@ def test_consumer_closed_before_its_partitions_is_skipped() -> None:
     reports = [line(1, "assigned", {"t": [0, 1, 2]}), line(2, "revoked", {}, closing=True)]
     diffs = [diff(1, c1={"t": [0, 1, 2]}), diff(2, c1={"t": [1, 2]})]
     assert compare(diffs, reports, {"g": False}) == Agreement(1, ())
-    altered = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
-    assert len(compare(diffs, altered, {"g": False}).differences) == 1
+    changed_reports = [*reports[:1], line(2, "revoked", {"t": [0]}), line(2, "revoked", {}, closing=True)]
+    assert len(compare(diffs, changed_reports, {"g": False}).differences) == 1
 
 
 def test_a_consumer_that_ends_before_a_callback_is_skipped() -> None:
@@ -89,11 +89,11 @@ def test_superseded_generations_are_not_compared(eager: bool) -> None:
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0, 1]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "assigned", {"t": [0, 1]})]
     assert compare(diffs, reports, {"g": eager}) == Agreement(2, ())
-    seen = [reports[0], line(2, "assigned", {"t": [0, 1]}), reports[1]]
-    assert len(compare(diffs, seen, {"g": eager}).differences) == 1
+    observed_reports = [reports[0], line(2, "assigned", {"t": [0, 1]}), reports[1]]
+    assert len(compare(diffs, observed_reports, {"g": eager}).differences) == 1
 
 
-def test_superseded_generations_do_not_excuse_later_ones() -> None:
+def test_difference_after_a_superseded_generation_is_reported() -> None:
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "assigned", {"t": [0, 1]})]
     answer = compare(diffs, reports, {"g": False})

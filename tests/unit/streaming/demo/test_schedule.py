@@ -1,14 +1,17 @@
 from streaming.demo.schedule import make_actors, scheduled_steps
 
 
-def test_each_minute_has_every_action_in_both_groups() -> None:
-    seen: dict[str, set[str]] = {}
+def test_demo_minute_has_every_action_in_both_groups() -> None:
+    actions_by_group: dict[str, set[str]] = {}
     for step in scheduled_steps(60):
-        seen.setdefault(make_actors()[step.name].group, set()).add(step.action)
-    assert seen == {"orders-eager": {"start", "leave", "crash"}, "payments-cooperative": {"start", "leave", "crash"}}
+        actions_by_group.setdefault(make_actors()[step.name].group, set()).add(step.action)
+    assert actions_by_group == {
+        "orders-eager": {"start", "leave", "crash"},
+        "payments-cooperative": {"start", "leave", "crash"},
+    }
 
 
-def test_steps_ascend_and_stay_within_the_duration() -> None:
+def test_demo_steps_are_sorted_and_within_the_duration() -> None:
     for duration in (1, 30, 60, 200):
         times = [step.at for step in scheduled_steps(duration)]
         assert times == sorted(times)

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from streaming.episodes.budget import error_budget
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode
-from tests.support.compacted import checkout, updated
+from tests.support.compacted import checkout_group, episode_updates
 
-PLAIN = updated(checkout())[-1]
+EPISODE_WITHOUT_COST = episode_updates(checkout_group())[-1]
 
 
 def episode(total: Bounds | None, delay: Bounds | None = (0, 0)) -> Episode:
     downtime = total and Downtime(lower_ms=total[0], upper_ms=total[1], total_ms=total)
-    return replace(PLAIN, downtime=downtime, cost=delay and Cost(worst_delay_ms=delay))
+    return replace(EPISODE_WITHOUT_COST, downtime=downtime, cost=delay and Cost(worst_delay_ms=delay))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def episode(total: Bounds | None, delay: Bounds | None = (0, 0)) -> Episode:
         ([(1500, 3000)], (1500, 3000), (-2.0, -0.5), False),
     ],
 )
-def test_downtime_is_taken_from_the_budget(
+def test_downtimes_are_subtracted_from_the_error_budget(
     totals: list[Bounds | None], used: Bounds, left: tuple[float | None, float], met: bool | None
 ) -> None:
     budget = error_budget([episode(total) for total in totals], 1000, None)
@@ -44,6 +44,6 @@ def test_downtime_is_taken_from_the_budget(
         ([(1001, None)], (1001, None), False),
     ],
 )
-def test_the_longest_delay_is_compared(delays: list[Bounds | None], delay: Bounds, met: bool | None) -> None:
+def test_longest_delay_is_compared_with_the_limit(delays: list[Bounds | None], delay: Bounds, met: bool | None) -> None:
     budget = error_budget([episode((0, 0), bounds) for bounds in delays], None, 1000)
     assert (budget.delay_ms, budget.budget_left, budget.met) == (delay, None, met)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from streaming.episodes.reasons import application_reasons, client_reason, proves_close
 from streaming.records.events import COORDINATOR_MOVED, Evidence
-from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
+from tests.support.built_diffs import CLOSED, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
 from tests.unit.streaming.episodes.test_kinds import THREE, last, started
 
-RESTARTED_THREE = tuple(member_id.replace("#1", "#2") for member_id in THREE)
+RESTARTED_MEMBERS = tuple(member_id.replace("#1", "#2") for member_id in THREE)
 NO_CLIENT_REASON = (
-    NO_REASON,
+    REASON_NOT_PROVIDED,
     "explicit `LeaveGroup` request",
     "has left group through explicit `LeaveGroup`; client reason: not provided",
     "Removing member c-b on LeaveGroup; client reason: ",
@@ -45,7 +45,9 @@ def test_commit_before_a_leave_does_not_prove_a_restart() -> None:
 
 
 def test_another_host_proves_a_restart_without_a_reason() -> None:
-    episode = last(started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=NO_REASON).join("orders-0@h7#2"))
+    episode = last(
+        started("orders-0@h1#1", "x@h2#1").leave("orders-0@h1#1", reason=REASON_NOT_PROVIDED).join("orders-0@h7#2")
+    )
     assert (episode.kind, episode.sure) == ("restart", True)
 
 
@@ -64,9 +66,9 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
     builder.protocol = protocol
     builder.join("d@h4#1")
     builder.now += 3_600_000
-    all_of = (*THREE, "d@h4#1")
-    builder.round("group.observed", gone=all_of)
-    episode = last(builder.join(*(member.replace("#1", "#2") for member in all_of)))
+    all_member_ids = (*THREE, "d@h4#1")
+    builder.round("group.observed", gone=all_member_ids)
+    episode = last(builder.join(*(member.replace("#1", "#2") for member in all_member_ids)))
     assert (episode.kind, episode.sure) == ("restart", False)
     assert "no evidence shows whether members that came back were restarted or crashed" in episode.evidence[-1].reason
 
@@ -74,61 +76,66 @@ def test_members_gone_together_and_back_may_have_crashed(protocol: str) -> None:
 def test_leaves_without_reason_in_turn_are_probably_rolling() -> None:
     builder = started()
     for member_id in THREE:
-        builder.leave(member_id, reason=NO_REASON, after=10).join(member_id.replace("#1", "#2"))
+        builder.leave(member_id, reason=REASON_NOT_PROVIDED, after=10).join(member_id.replace("#1", "#2"))
     episode = last(builder)
     assert (episode.kind, episode.sure) == ("rolling-restart", False)
     assert episode.story.startswith("Probably a rolling restart of 3 members, ")
 
 
-MOVED = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
+COORDINATOR_MOVE = Evidence(source="coordinator-log", reason="Loaded classic group g", kind=COORDINATOR_MOVED)
 
 
-def expired(*, moved: bool, back: tuple[str, ...] = RESTARTED_THREE) -> DiffBuilder:
+def expire_sessions(*, moved: bool, back: tuple[str, ...] = RESTARTED_MEMBERS) -> DiffBuilder:
     """Let the sessions of all three members expire at once, then let the members in ``back`` join."""
-    expiry = Evidence(
+    session_expiry = Evidence(
         source="coordinator-log", reason="has failed, heartbeat expiration", member_ids=[*THREE], kind="member.fenced"
     )
-    builder = started().round("member.fenced", gone=THREE, evidence=(expiry, MOVED) if moved else (expiry,))
+    builder = started().round(
+        "member.fenced", gone=THREE, evidence=(session_expiry, COORDINATOR_MOVE) if moved else (session_expiry,)
+    )
     return builder.join(*back, after=31)
 
 
-def test_all_sessions_that_end_at_once_prove_no_crash() -> None:
-    episode = last(expired(moved=False))
+def test_all_sessions_expired_at_once_give_an_unknown_kind() -> None:
+    episode = last(expire_sessions(moved=False))
     assert (episode.kind, episode.sure) == ("unknown", False)
     assert episode.evidence[-1].reason.endswith("the coordinator was unavailable, or all crashed")
 
 
-def test_all_sessions_ending_with_the_coordinator_are_a_move() -> None:
-    episode = last(expired(moved=True))
+def test_sessions_expired_at_a_coordinator_move_are_that_move() -> None:
+    episode = last(expire_sessions(moved=True))
     assert (episode.kind, episode.sure) == ("coordinator-move", True)
     assert episode.story.startswith("Moved to another coordinator, ")
 
 
 def test_new_partition_leader_makes_a_coordinator_move_likely() -> None:
     item = Evidence(source="group-records", reason="a new leader 31 s before", kind=COORDINATOR_MOVED)
-    episode = last(started().round("group.observed", gone=THREE, joined=RESTARTED_THREE, evidence=(item,)))
+    episode = last(started().round("group.observed", gone=THREE, joined=RESTARTED_MEMBERS, evidence=(item,)))
     assert (episode.kind, episode.sure) == ("coordinator-move", False)
     assert episode.story.startswith("Probably moved to another coordinator, ")
 
 
 def test_members_on_new_hosts_crashed_despite_the_coordinator() -> None:
     back = ("a@h7#2", "b@h8#2", "c@h9#2")
-    assert last(expired(moved=False, back=back)).kind == "crash"
-    assert (last(expired(moved=True, back=back)).kind, last(expired(moved=True, back=back)).sure) == ("crash", False)
+    assert last(expire_sessions(moved=False, back=back)).kind == "crash"
+    assert (last(expire_sessions(moved=True, back=back)).kind, last(expire_sessions(moved=True, back=back)).sure) == (
+        "crash",
+        False,
+    )
 
 
 def test_members_replaced_without_a_reason_as_coordinator_moves() -> None:
-    builder = started().round("group.observed", gone=THREE, joined=RESTARTED_THREE, evidence=(MOVED,))
+    builder = started().round("group.observed", gone=THREE, joined=RESTARTED_MEMBERS, evidence=(COORDINATOR_MOVE,))
     assert (last(builder).kind, last(builder).sure) == ("coordinator-move", True)
 
 
-def test_a_restart_while_the_coordinator_moves_is_a_restart() -> None:
+def test_clean_leaves_during_a_coordinator_move_are_a_restart() -> None:
     closed = Evidence(source="coordinator-log", reason=CLOSED, member_ids=[*THREE], kind="member.left")
-    builder = started().round("member.left", gone=THREE, evidence=(closed, MOVED)).join(*RESTARTED_THREE)
+    builder = started().round("member.left", gone=THREE, evidence=(closed, COORDINATOR_MOVE)).join(*RESTARTED_MEMBERS)
     assert last(builder).kind == "restart"
 
 
-def test_client_reason_is_found_in_every_wording() -> None:
+def test_client_reason_is_extracted_from_each_log_wording() -> None:
     for logged, own in (
         ("Updating metadata for member c during Stable; client reason: app asked", "app asked"),
         ("Removing member c on LeaveGroup; client reason: not provided", None),
@@ -151,40 +158,40 @@ def test_an_unsubscribing_client_is_not_closing() -> None:
     assert not proves_close(Evidence(source="coordinator-log", reason=reason, kind="member.left"))
 
 
-STEPS = st.lists(
+HISTORY_STEPS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(["leave", "silent", "fence", "vanish", "join", "rejoin"])),
     min_size=1,
     max_size=24,
 )
 
 
-@given(steps=STEPS, first=st.booleans())
+@given(steps=HISTORY_STEPS, first=st.booleans())
 def test_a_story_shows_that_its_kind_is_not_proven(steps: list[tuple[int, str]], first: bool) -> None:
     builder = DiffBuilder() if first else started()
-    lives: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
+    incarnations: dict[int, int] = {} if first else {0: 1, 1: 1, 2: 1}
     last_incarnations = {0: 1, 1: 1, 2: 1, 3: 0}
     names = "abcd"
     for number, what in steps:
         member_id = f"{names[number]}@h{number + 1}#{last_incarnations[number]}"
-        if number in lives and what in ("leave", "silent", "fence", "vanish"):
-            del lives[number]
-            reasons = {"leave": CLOSED, "silent": NO_REASON}
+        if number in incarnations and what in ("leave", "silent", "fence", "vanish"):
+            del incarnations[number]
+            reasons = {"leave": CLOSED, "silent": REASON_NOT_PROVIDED}
             if what in reasons:
                 builder.leave(member_id, reason=reasons[what])
             elif what == "fence":
                 builder.fence(member_id, reason="heartbeat expiration")
             else:
                 builder.vanish(member_id)
-        elif number not in lives:
+        elif number not in incarnations:
             last_incarnations[number] += 1
-            lives[number] = last_incarnations[number]
+            incarnations[number] = last_incarnations[number]
             builder.join(f"{names[number]}@h{number + 1}#{last_incarnations[number]}")
         elif what == "rejoin":
             builder.round("group.observed")
     for episode in episodes("g", builder.diffs):
         story = episode.story
-        shows = any(words in story for words in ("robably", "Cause unknown", "No members"))
-        assert shows is not episode.sure, (episode.kind, story)
+        shows_uncertainty = any(words in story for words in ("robably", "Cause unknown", "No members"))
+        assert shows_uncertainty is not episode.sure, (episode.kind, story)
         assert "all 0 members" not in story
         if episode.repeated is not None:
             assert episode.status in ("storming", "settled", "stuck")

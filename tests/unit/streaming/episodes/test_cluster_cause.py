@@ -11,11 +11,13 @@ from streaming.episodes.cluster_cause import explain_episode, explain_episodes
 from streaming.records.episodes import Episode, EpisodeMembers, EpisodeRecord, Incident, IncidentRecord, Replaced
 from streaming.records.events import CLUSTER, Evidence
 
-NOON = 1_700_000_000_000
-BACK = EpisodeMembers(replaced=[Replaced(left="a-1", joined="a-2", by="client id")], before=2, after=2)
+OPENED_MS = 1_700_000_000_000
+RETURNED_MEMBERS = EpisodeMembers(replaced=[Replaced(left="a-1", joined="a-2", by="client id")], before=2, after=2)
 
 
-def episode(kind: str = "crash", at: int = 20_000, members: EpisodeMembers = BACK, **fields: Any) -> Episode:
+def episode(
+    kind: str = "crash", at: int = 20_000, members: EpisodeMembers = RETURNED_MEMBERS, **fields: Any
+) -> Episode:
     return Episode(
         **{
             "group_id": "pay",
@@ -24,9 +26,9 @@ def episode(kind: str = "crash", at: int = 20_000, members: EpisodeMembers = BAC
             "status": "settled",
             "rounds": ["d"],
             "sure": True,
-            "opened_at": NOON + at,
-            "updated_at": NOON + at,
-            "closed_at": NOON + at,
+            "opened_at": OPENED_MS + at,
+            "updated_at": OPENED_MS + at,
+            "closed_at": OPENED_MS + at,
             "members": members,
             "moved": 0,
             "moved_again": 0,
@@ -49,9 +51,9 @@ def incident(kind: str = "broker-restart", number: int = 7, opened: int = 0, clo
         member_ids=[],
         partitions={},
         status="open" if closed is None else "closed",
-        opened_at=NOON + opened,
-        updated_at=NOON + opened,
-        closed_at=None if closed is None else NOON + closed,
+        opened_at=OPENED_MS + opened,
+        updated_at=OPENED_MS + opened,
+        closed_at=None if closed is None else OPENED_MS + closed,
         episode=None,
         sure=True,
         evidence=[],
@@ -61,7 +63,7 @@ def incident(kind: str = "broker-restart", number: int = 7, opened: int = 0, clo
     )
 
 
-def test_a_crash_while_a_broker_was_away_names_it() -> None:
+def test_crash_during_a_broker_outage_names_the_incident() -> None:
     explained = explain_episode(episode(), [incident()])
     assert (explained.kind, explained.sure, explained.cause) == ("coordinator-move", False, "(cluster)/7")
     assert explained.story == (
@@ -75,8 +77,8 @@ def test_a_crash_while_a_broker_was_away_names_it() -> None:
 
 def test_pauses_of_the_incident_are_not_repeated_in_episodes() -> None:
     story = "Broker 1 away: coordinator of 2 groups; commits of 2 paused 31 s to 39 s (since 2023-11-14 22:13 UTC)."
-    paused = structs.replace(incident(), story=story)
-    assert explain_episode(episode(), [paused]) == explain_episode(episode(), [incident()])
+    incident_with_pauses = structs.replace(incident(), story=story)
+    assert explain_episode(episode(), [incident_with_pauses]) == explain_episode(episode(), [incident()])
 
 
 def test_members_that_did_not_come_back_stay_lost() -> None:
@@ -86,7 +88,7 @@ def test_members_that_did_not_come_back_stay_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("about", "kind"),
+    ("incident_kind", "kind"),
     [
         ("coordinator-moved", "unknown"),
         ("topic-deleted", "topic-deleted"),
@@ -95,16 +97,16 @@ def test_members_that_did_not_come_back_stay_lost() -> None:
         ("mass-restart", "rolling-restart"),
     ],
 )
-def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> None:
-    explained = explain_episode(episode(kind), [incident(about, closed=0)])
+def test_cluster_incident_becomes_the_cause_of_an_episode(incident_kind: str, kind: str) -> None:
+    explained = explain_episode(episode(kind), [incident(incident_kind, closed=0)])
     assert (explained.cause, explained.kind) == (
         "(cluster)/7",
-        "coordinator-move" if about == "coordinator-moved" else kind,
+        "coordinator-move" if incident_kind == "coordinator-moved" else kind,
     )
 
 
 @pytest.mark.parametrize(
-    ("about", "record"),
+    ("incident_kind", "record"),
     [
         ("broker-restart", episode("restart")),  # the members left cleanly, in a deploy at the same time
         ("broker-restart", episode("scale-out")),
@@ -115,8 +117,8 @@ def test_each_cluster_incident_explains_its_effects(about: str, kind: str) -> No
         ("stuck", episode("crash")),
     ],
 )
-def test_other_episodes_keep_their_story(about: str, record: Episode) -> None:
-    assert explain_episode(record, [incident(about)]) is record
+def test_incident_does_not_change_unrelated_episodes(incident_kind: str, record: Episode) -> None:
+    assert explain_episode(record, [incident(incident_kind)]) is record
 
 
 def test_open_incident_or_late_metadata_explains_an_episode() -> None:
@@ -129,7 +131,7 @@ def test_incident_that_began_closest_is_chosen() -> None:
     assert explain_episode(episode(), several).cause == "(cluster)/6"
 
 
-def test_records_are_joined_by_group() -> None:
+def test_only_episodes_of_the_incidents_group_are_explained() -> None:
     episodes = [episode(), structs.replace(episode(), group_id="mail"), episode("scale-out")]
     records = [EpisodeRecord(record, b"raw", 5) for record in episodes]
     first, *others = explain_episodes(records, [IncidentRecord(incident(), b"")])

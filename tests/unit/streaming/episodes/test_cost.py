@@ -17,14 +17,14 @@ from streaming.episodes.downtime import Outage, Outages
 from streaming.records.events import GroupProgress
 
 
-def sampled(progress: OffsetSamples | None, at: int, committed: int | None, end: int) -> OffsetSamples:
+def add_sample(progress: OffsetSamples | None, at: int, committed: int | None, end: int) -> OffsetSamples:
     data = GroupProgress(group_id="g", timestamp=at, partitions={"t": {"0": (committed, end)}}, requested_at=at - 10)
-    taken = add_samples(progress, data)
-    assert taken is not None
-    return taken
+    updated_samples = add_samples(progress, data)
+    assert updated_samples is not None
+    return updated_samples
 
 
-def test_outage_of_several_rounds() -> None:
+def test_messages_between_two_outages_may_be_delayed_or_not() -> None:
     # Nobody consumed from 1 s to 2 s and from 6 s to 7 s. The 80 messages in between may have been consumed at once.
     samples = [Sample(1000 * at, 0 if at < 4 else 80, 20 * at, 1000 * at - 10) for at in range(1, 10)]
     samples += [Sample(10_000, 200, 200, 9990)]
@@ -51,35 +51,35 @@ def test_slow_request_widens_the_bounds() -> None:
 
 
 def test_past_outage_is_bounded_by_a_later_sample() -> None:
-    progress = sampled(sampled(None, 1000, 10, 10), 2000, 10, 30)
+    progress = add_sample(add_sample(None, 1000, 10, 10), 2000, 10, 30)
     first = Outage(1, 1, is_owned=True, stopped_before=1500, resumed_after=2100, resumed_before=2500)
     second = Outage(2, 2, stopped_after=2600, stopped_before=2600)
     before, after = Outages(1, {"t": {0: first}}), Outages(2, {"t": {0: second}})
     progress = keep_past_cost(progress, before, after)
-    earlier, _ = cost(progress, after, 1000)
-    progress = sampled(progress, 3000, 50, 50)
-    resumed = structs.replace(second, is_owned=True, resumed_after=2700, resumed_before=2800)
-    later, _ = cost(progress, Outages(2, {"t": {0: resumed}}), 1000)
-    assert earlier is not None
-    assert earlier.delayed_messages[1] is None
+    earlier_cost, _ = cost(progress, after, 1000)
+    progress = add_sample(progress, 3000, 50, 50)
+    resumed_outage = structs.replace(second, is_owned=True, resumed_after=2700, resumed_before=2800)
+    later, _ = cost(progress, Outages(2, {"t": {0: resumed_outage}}), 1000)
+    assert earlier_cost is not None
+    assert earlier_cost.delayed_messages[1] is None
     assert later is not None
     assert later.delayed_messages == (0, 80)
 
 
 def test_samples_of_uncommitted_messages_are_kept() -> None:
-    progress = sampled(None, 1000, 10, 10)
+    progress = add_sample(None, 1000, 10, 10)
     for at in range(2, 12):
-        progress = sampled(progress, 1000 * at, 10, 10 * at)
+        progress = add_sample(progress, 1000 * at, 10, 10 * at)
     kept = samples_after_end(progress)
     assert kept is not None
     assert [sample.at for sample in kept.samples["t"][0]] == [1000 * at for at in range(1, 12)]
-    caught_up = samples_after_end(sampled(progress, 12_000, 120, 120))
-    assert caught_up is not None
-    assert [sample.at for sample in caught_up.samples["t"][0]] == [9000, 10_000, 11_000, 12_000]
+    caught_up_samples = samples_after_end(add_sample(progress, 12_000, 120, 120))
+    assert caught_up_samples is not None
+    assert [sample.at for sample in caught_up_samples.samples["t"][0]] == [9000, 10_000, 11_000, 12_000]
 
 
 def test_partition_without_any_record_costs_nothing() -> None:
-    progress = sampled(sampled(None, 1000, None, 0), 5000, None, 0)
+    progress = add_sample(add_sample(None, 1000, None, 0), 5000, None, 0)
     outage = Outage(1, 1, is_owned=True, stopped_before=2000, resumed_after=3000)
     total, catching_up = cost(progress, Outages(1, {"t": {0: outage}}), 1000)
     assert total is not None

@@ -16,7 +16,7 @@ from streaming.records.episodes import Incident
 from streaming.records.events import Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import GroupReader, advance
-from tests.unit.streaming.episodes.test_kinds import THREE, bounce, started
+from tests.unit.streaming.episodes.test_kinds import THREE, restart_one_by_one, started
 from tests.unit.streaming.episodes.test_storms import rejoin
 
 
@@ -50,10 +50,10 @@ def test_application_that_keeps_requesting_rebalances_is_quoted() -> None:
 
 def test_members_that_crash_in_turn_are_all_named() -> None:
     builder = started()
-    for life in range(1, 5):
+    for incarnation in range(1, 5):
         for member_id in THREE[:2]:
-            builder.fence(member_id.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            builder.join(member_id.replace("#1", f"#{life + 1}"))
+            builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
+            builder.join(member_id.replace("#1", f"#{incarnation + 1}"))
     (incident,) = incidents(builder)
     assert sorted(incident.member_ids) == ["a@h1#5", "b@h2#5"]
     assert "because of a and b" in incident.story
@@ -64,12 +64,12 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
     builder = DiffBuilder().join(*(f"x@h{number}#0=i{number}" for number in range(3)))
     builder.now += 3_600_000
     old, notes = "x@h0#0=i0", []
-    for life, host in enumerate(hosts, 1):
-        new = f"x@{host}#{life}=i0"
+    for incarnation, host in enumerate(hosts, 1):
+        new = f"x@{host}#{incarnation}=i0"
         before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", "i0")
         names = {old: before, new: MemberNames("x", f"/{host}", "i0")}
-        at = builder.now + 5_000 * life
-        notes.append(BounceNote(f"b{life}", at, {old: new}, names, 3, "classic", "range", "consumer"))
+        at = builder.now + 5_000 * incarnation
+        notes.append(BounceNote(f"b{incarnation}", at, {old: new}, names, 3, "classic", "range", "consumer"))
         old = new
     (incident,) = incidents(builder, notes)
     assert (incident.kind, incident.status, incident.member_ids) == ("duplicate-instance-id", "open", [old])
@@ -80,10 +80,10 @@ def test_shared_instance_id_is_a_separate_incident(hosts: tuple[str, ...]) -> No
 
 def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     builder = started()
-    for life in range(1, 4):
-        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE), seconds=2)
+    for incarnation in range(1, 4):
+        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE), seconds=2)
     assert incidents(builder) == []
-    follows = Evidence(
+    follow_up_evidence = Evidence(
         source="coordinator-log",
         reason="joins the consumer group using the classic protocol.",
         member_ids=["c@h3#1"],
@@ -94,5 +94,5 @@ def test_rolling_restarts_and_migrations_open_no_incident() -> None:
     for member_id in THREE[:2]:
         for kind, ids in (("left", (member_id,)), ("joined", (member_id.replace("#1", "#2"),))):
             (builder.leave if kind == "left" else builder.join)(*ids)
-            builder.round("member.joined", who=("c@h3#1",), evidence=(follows,))
+            builder.round("member.joined", who=("c@h3#1",), evidence=(follow_up_evidence,))
     assert incidents(builder) == []

@@ -21,11 +21,11 @@ from streaming.records.events import (
 )
 
 P: Holding = {"t": [0]}
-NONE: Holding = {}
+NO_PARTITIONS: Holding = {}
 
 
 def change(number: int, at: int | None, *, starts: bool = False, **parts: Holding) -> AssignmentChange:
-    holdings: dict[str, Any] = dict.fromkeys(("taken", "orphaned", "assigned", "pending", "away"), NONE)
+    holdings: dict[str, Any] = dict.fromkeys(("taken", "orphaned", "assigned", "pending", "away"), NO_PARTITIONS)
     return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
@@ -38,7 +38,7 @@ def snapshot_of_one_member(epoch: int, at: int, **member: Any) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=at, group_epoch=epoch, members=members)
 
 
-def witness(source: str, number: int, *stops: Stop) -> PartitionsStopped:
+def stops_of_witness(source: str, number: int, *stops: Stop) -> PartitionsStopped:
     return PartitionsStopped(group_id="g", timestamp=0, source=source, generation=number, stops=[*stops])
 
 
@@ -48,14 +48,16 @@ def eager(number: int, at: int | None, of: Holding = P) -> AssignmentChange:
 
 
 def committed(number: int, after: int, before: int, of: Holding = P) -> PartitionsStopped:
-    return witness("offset-commits", number, Stop(partitions=of, stopped_after=after, resumed_before=before))
+    return stops_of_witness("offset-commits", number, Stop(partitions=of, stopped_after=after, resumed_before=before))
 
 
 def logged(number: int, after: int, before: int) -> PartitionsStopped:
-    return witness("coordinator-log", number, Stop(stopped_after=after, stopped_before=before))
+    return stops_of_witness("coordinator-log", number, Stop(stopped_after=after, stopped_before=before))
 
 
-def callback(at: int, number: int, revoked: Holding = NONE, assigned: Holding = NONE) -> AssignmentAcknowledged:
+def callback(
+    at: int, number: int, revoked: Holding = NO_PARTITIONS, assigned: Holding = NO_PARTITIONS
+) -> AssignmentAcknowledged:
     return AssignmentAcknowledged(
         group_id="g", timestamp=at, member_id="m", generation=number, revoked=revoked, assigned=assigned
     )
@@ -82,17 +84,17 @@ class TestOneRound:
         assert downtime.downtime(None) is None
         assert downtime.downtime(Outages()) is None
 
-    def test_rounds_alone_give_no_bounds(self) -> None:
+    def test_rounds_without_evidence_give_no_downtime_bounds(self) -> None:
         assert bounds(after(eager(2, 1000))) == (0, None)
 
     def test_commits_bound_downtime_from_above(self) -> None:
         assert bounds(after(eager(2, 1000), committed(2, 400, 1700))) == (0, 1300)
 
-    def test_coordinators_log_narrows_the_bounds(self) -> None:
+    def test_coordinator_log_narrows_the_downtime_bounds(self) -> None:
         outages = after(eager(2, 1000), logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(outages) == (10, 1100)
 
-    def test_log_does_not_bound_when_a_gone_member_stopped(self) -> None:
+    def test_log_gives_no_stop_time_of_a_departed_member(self) -> None:
         lost = change(2, 1000, orphaned=P, assigned=P)
         outages = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(outages) == (10, 1300)
@@ -132,7 +134,7 @@ class TestOneRound:
         assert bounds(after(*callbacks, eager(2, 1000), committed(2, 900, 1100))) == (0, None)
 
 
-class TestIncremental:
+class TestIncrementalRounds:
     def test_revoked_then_assigned_in_next_round_is_one_span(self) -> None:
         outages = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
         assert bounds(outages) == (0, 900)
@@ -141,7 +143,7 @@ class TestIncremental:
         outages = after(
             change(2, 1000, taken=P, pending=P),
             view(1050, P),
-            view(1100, NONE),
+            view(1100, NO_PARTITIONS),
             change(2, 1400, assigned=P),
             committed(2, 300, 1900),
         )
@@ -161,7 +163,7 @@ class TestIncremental:
         )
         assert bounds(outages) == (40, None)
 
-    def test_callbacks_of_the_old_and_the_new_owner(self) -> None:
+    def test_both_owners_callbacks_give_the_lower_downtime_bound(self) -> None:
         outages = after(
             change(2, 1000, taken=P, pending=P),
             callback(70, 2, revoked=P),
@@ -184,8 +186,8 @@ class TestSeveralRounds:
         )
         assert bounds(outages) == (50 + 100, 2600 - 700)
 
-    def test_one_unbounded_span_leaves_the_sum_unbounded(self) -> None:
-        later = witness("w", 2, Stop(partitions=P, resumed_before=1500))
+    def test_unbounded_stop_makes_the_total_downtime_unbounded(self) -> None:
+        later = stops_of_witness("w", 2, Stop(partitions=P, resumed_before=1500))
         outages = after(eager(2, 1000), later, eager(3, 9000), committed(3, 8000, 9500))
         assert bounds(outages) == (0, None)
 
@@ -194,8 +196,8 @@ def starts(number: int, at: int, of: Holding = P) -> AssignmentChange:
     return change(number, at, starts=True, assigned=of)
 
 
-class TestStops:
-    def test_longest_sum_and_number_are_three_figures(self) -> None:
+class TestNumberOfStops:
+    def test_downtime_has_longest_total_and_number_of_stops(self) -> None:
         outages = after(
             *(eager(2, 1000), logged(2, 600, 700), committed(2, 500, 1400)),
             *(eager(3, 9000), logged(3, 6000, 6500), committed(3, 5000, 9500)),
@@ -204,7 +206,7 @@ class TestStops:
         assert total is not None
         assert (total.longest_ms, total.total_ms, total.stops) == ((2500, 3500), (2800, 4300), (2, 2))
 
-    def test_unproved_consumption_leaves_the_number_open(self) -> None:
+    def test_stops_without_proven_consumption_have_count_bounds(self) -> None:
         outages = after(eager(2, 1000), logged(2, 700, 950), eager(3, 2000), committed(3, 400, 2600))
         total = downtime.downtime(outages)
         assert total is not None
@@ -231,7 +233,7 @@ class TestEmptyGroup:
 
 
 class TestGroupStart:
-    def test_first_assignment_is_not_downtime(self) -> None:
+    def test_first_start_of_a_group_has_no_downtime(self) -> None:
         assert downtime.downtime(after(starts(1, 1000))) is None
 
     def test_rounds_before_any_consumption_are_not_downtime(self) -> None:
@@ -247,10 +249,10 @@ class TestGroupStart:
         assert downtime.downtime(outages) is None
 
 
-class TestEpisodeCut:
+class TestEpisodeWithoutQuietTime:
     """Downtime of an episode that begins without a quiet time after the previous episode."""
 
-    def test_a_group_that_has_not_consumed_yet_is_still_starting(self) -> None:
+    def test_rounds_before_the_first_consumption_have_no_downtime(self) -> None:
         outages = downtime.outages_for_next(after(starts(1, 1000), eager(2, 4000)))
         assert outages is not None
         assert downtime.downtime(apply_change(outages, eager(3, 6000))) is None
@@ -275,8 +277,8 @@ class TestStaticMemberAway:
         assert bounds(after(away, back, later)) == (3000, None)
 
 
-class TestTheRecord:
-    def test_total_and_longest_downtime(self) -> None:
+class TestDowntimeRecord:
+    def test_two_partitions_down_give_total_and_longest_downtime(self) -> None:
         both: Holding = {"t": [0], "u": [3]}
         outages = after(
             eager(2, 1000, both), committed(2, 400, 1700), committed(2, 900, 1800, {"u": [3]}), logged(2, 0, 990)
@@ -306,8 +308,8 @@ class TestTheRecord:
         )
 
     def test_partitions_beyond_the_limit_are_counted(self) -> None:
-        many: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
-        total = downtime.downtime(after(eager(2, 1000, many), committed(2, 400, 1700, many)))
+        many_partitions: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
+        total = downtime.downtime(after(eager(2, 1000, many_partitions), committed(2, 400, 1700, many_partitions)))
         assert total is not None
         assert (total.partitions, total.unbounded, total.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
         assert total.bounded_ms == 1300 * MOST_PARTITIONS

@@ -6,19 +6,19 @@ import pytest
 
 from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
 from streaming.records.events import Evidence
-from tests.support.built_diffs import START, DiffBuilder
-from tests.support.diff_episodes import GroupReader, QuietNote, advance, episodes, folded
+from tests.support.built_diffs import START_MS, DiffBuilder
+from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode_state, episodes
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
     assert len(episodes("g", builder.diffs)) == 1
     first, second = episodes("g", builder.join("c#1", after=QUIET_MS / 1000 + 0.001).diffs)
-    assert (first.status, first.closed_at, first.rounds) == ("settled", START + 121_000, ["d1", "d2"])
+    assert (first.status, first.closed_at, first.rounds) == ("settled", START_MS + 121_000, ["d1", "d2"])
     assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
 
-def test_quiet_time_is_the_configured_one() -> None:
+def test_configured_quiet_time_separates_episodes() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=5)
     assert len(episodes("g", builder.diffs, 5_000)) == 1
     assert len(episodes("g", builder.diffs, 4_999)) == 2
@@ -26,25 +26,25 @@ def test_quiet_time_is_the_configured_one() -> None:
 
 def test_timer_and_next_round_close_with_equal_records() -> None:
     builder = DiffBuilder().join("a#1")
-    (by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
-    by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)
-    assert by_timer == by_round
+    (episode_closed_by_timer,) = episodes("g", [*builder.diffs, QuietNote("d1")])
+    episode_closed_by_round, _ = episodes("g", builder.join("b#1", after=1000).diffs)
+    assert episode_closed_by_timer == episode_closed_by_round
 
 
 @pytest.mark.parametrize("after", ["d1", "other"])
 def test_quiet_after_another_round_changes_nothing(after: str) -> None:
-    state = folded(DiffBuilder().join("a#1").join("b#1"))
+    state = episode_state(DiffBuilder().join("a#1").join("b#1"))
     assert advance(state, QuietNote(after))[0] is state
 
 
 def test_quiet_time_without_an_episode_has_no_effect() -> None:
     assert advance(None, QuietNote("d1")) == (None, None)
-    over = advance(folded(DiffBuilder().join("a#1")), QuietNote("d1"))[0]
+    over = advance(episode_state(DiffBuilder().join("a#1")), QuietNote("d1"))[0]
     assert over is not None
     assert advance(over, QuietNote("d1"))[0] is over
 
 
-def test_round_after_quiet_is_a_new_episode_whatever_its_time() -> None:
+def test_round_after_the_quiet_note_starts_a_new_episode() -> None:
     builder = DiffBuilder().join("a#1").join("b#1", after=1)
     records = episodes("g", [builder.diffs[0], QuietNote("d1"), builder.diffs[1]])
     assert [record.episode for record in records] == [1, 2]
@@ -64,11 +64,11 @@ def test_unowned_partitions_are_awaited_and_stuck_when_quiet() -> None:
     assert waiting.status == "settling"
     assert [wait.partitions for wait in waiting.waiting_for] == [{"t": [1]}]
     assert waiting.waiting_for[0].since == builder.now
-    stuck = episodes("g", [*builder.diffs, QuietNote("d2")])[-1]
-    assert (stuck.status, stuck.closed_at) == ("stuck", None)
+    stuck_episode = episodes("g", [*builder.diffs, QuietNote("d2")])[-1]
+    assert (stuck_episode.status, stuck_episode.closed_at) == ("stuck", None)
     builder.round("group.observed", number=2, after=400)
-    on = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2]])[-1]
-    assert (on.episode, on.status, on.waiting_for) == (2, "settled", [])
+    continued_episode = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2]])[-1]
+    assert (continued_episode.episode, continued_episode.status, continued_episode.waiting_for) == (2, "settled", [])
     over = episodes("g", [*builder.diffs[:2], QuietNote("d2"), builder.diffs[2], QuietNote("d3")])[-1]
     assert (over.status, over.closed_at) == ("settled", builder.now)
 
@@ -79,10 +79,10 @@ def test_continued_wait_keeps_its_start() -> None:
     builder.join("a#1")
     for number in (2, 3):
         builder.round("member.joined", who=(), number=number, shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
-    assert episodes("g", builder.diffs)[-1].waiting_for[0].since == START + 2000
+    assert episodes("g", builder.diffs)[-1].waiting_for[0].since == START_MS + 2000
 
 
-def test_delay_of_connect_is_part_of_its_episode() -> None:
+def test_rounds_around_a_connect_delay_are_one_episode() -> None:
     builder = DiffBuilder()
     builder.kind = "connect"
     builder.join("a#1", "b#1")
@@ -99,9 +99,9 @@ def test_delay_of_connect_is_part_of_its_episode() -> None:
 def test_partitions_moved_again_are_counted_separately() -> None:
     builder = DiffBuilder(4).join("a#1")
     builder.join("b#1")
-    assert (folded(builder).moved, folded(builder).moved_twice) == ({"t": {2, 3}}, {})
+    assert (episode_state(builder).moved, episode_state(builder).moved_twice) == ({"t": {2, 3}}, {})
     builder.join("c#1")
-    assert (folded(builder).moved, folded(builder).moved_twice) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
+    assert (episode_state(builder).moved, episode_state(builder).moved_twice) == ({"t": {1, 2, 3}}, {"t": {2, 3}})
 
 
 def test_partition_revoked_then_assigned_in_next_round_moved() -> None:
@@ -109,16 +109,16 @@ def test_partition_revoked_then_assigned_in_next_round_moved() -> None:
     builder.now += 1_000_000
     half = {"a#1": {"t": [0]}, "b#1": {"t": [2, 3]}}
     builder.round("member.joined", joined=("c#1",), shares=half, unassigned={"t": [1]})
-    assert folded(builder).moved == {}
+    assert episode_state(builder).moved == {}
     builder.round("member.joined", who=("c#1",), number=2, shares=half | {"c#1": {"t": [1]}})
-    assert folded(builder).moved == {"t": {1}}
+    assert episode_state(builder).moved == {"t": {1}}
 
 
 def test_partition_returned_to_its_last_owner_has_not_moved() -> None:
     builder = DiffBuilder(2).join("a#1", "b#1")
     builder.round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     builder.round("group.observed", number=2, shares={"a#1": {"t": [0]}, "b#1": {"t": [1]}})
-    assert folded(builder).moved == {}
+    assert episode_state(builder).moved == {}
 
 
 def test_endless_storm_is_written_as_ended_record() -> None:
@@ -126,7 +126,7 @@ def test_endless_storm_is_written_as_ended_record() -> None:
     for number in range(MOST_ROUNDS):
         evidence = Evidence(source="coordinator-log", reason=f"reason {number}")
         builder.round("group.observed", evidence=(evidence,))
-    state = folded(builder)
+    state = episode_state(builder)
     rounds = state.rounds.split("\n")
     assert (len(rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)
     assert rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
@@ -135,11 +135,11 @@ def test_endless_storm_is_written_as_ended_record() -> None:
 
 def test_arguments_are_not_modified() -> None:
     builder = DiffBuilder(6).join("a@h#1")
-    reader, state, seen = GroupReader(), None, []
+    reader, state, states = GroupReader(), None, []
     for entry in builder.join("b@h#1").leave("a@h#1").join("a@h#2").diffs:
         before = repr(state)
         step = advance(state, note := reader.read(*entry))
         assert repr(state) == before
-        seen.append((note, state, step))
+        states.append((note, state, step))
         state, _ = step
-    assert all(advance(state, note) == step for note, state, step in seen)
+    assert all(advance(state, note) == step for note, state, step in states)

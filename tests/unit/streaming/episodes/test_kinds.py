@@ -10,8 +10,8 @@ from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
 
 THREE = ("a@h1#1", "b@h2#1", "c@h3#1")
-CHANGED = "topic.partitions_changed"
-DELETED = (Evidence(source="metadata", reason="t: 4 → 0 partitions", kind=CHANGED),)
+PARTITIONS_CHANGED = "topic.partitions_changed"
+DELETED = (Evidence(source="metadata", reason="t: 4 → 0 partitions", kind=PARTITIONS_CHANGED),)
 
 
 def started(*ids: str, **options: object) -> DiffBuilder:
@@ -26,7 +26,7 @@ def last(builder: DiffBuilder) -> Episode:
     return episodes("g", builder.diffs)[-1]
 
 
-def bounce(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
+def restart_one_by_one(builder: DiffBuilder, *ids: str, seconds: float = 10) -> DiffBuilder:
     for member_id in ids:
         name, _, number = member_id.partition("#")
         builder.leave(member_id, after=seconds).join(f"{name}#{int(number) + 1}", after=seconds)
@@ -39,13 +39,13 @@ def replace(builder: DiffBuilder, *ids: str) -> DiffBuilder:
     return builder
 
 
-def leave_as_reported(builder: DiffBuilder) -> DiffBuilder:
+def leave_by_member_events(builder: DiffBuilder) -> DiffBuilder:
     """Let all three members leave a group that is known only from member events."""
     reported_leaves = tuple(
         Evidence(source="listener", reason="closed", kind="member.left", member_ids=[member_id]) for member_id in THREE
     )
-    alone = Evidence(source="listener", reason="as its members report it themselves")
-    return builder.round("member.left", gone=THREE, evidence=(alone, *reported_leaves))
+    listener_evidence = Evidence(source="listener", reason="as its members report it themselves")
+    return builder.round("member.left", gone=THREE, evidence=(listener_evidence, *reported_leaves))
 
 
 def kip848() -> DiffBuilder:
@@ -65,12 +65,12 @@ def storm(builder: DiffBuilder) -> DiffBuilder:
 
 def migrate(builder: DiffBuilder) -> DiffBuilder:
     builder.protocol = "consumer"
-    return bounce(builder, *THREE)
+    return restart_one_by_one(builder, *THREE)
 
 
 def change_assignor(builder: DiffBuilder) -> DiffBuilder:
     builder.assignor = "sticky"
-    return bounce(builder, *THREE)
+    return restart_one_by_one(builder, *THREE)
 
 
 def connectors(builder: DiffBuilder) -> DiffBuilder:
@@ -79,7 +79,7 @@ def connectors(builder: DiffBuilder) -> DiffBuilder:
     return builder.round("group.observed", who=(), shares=shares)
 
 
-def removed(builder: DiffBuilder) -> DiffBuilder:
+def delete_connector(builder: DiffBuilder) -> DiffBuilder:
     """Delete a connector: its tasks are revoked in one round and not assigned in the next."""
     builder.kind = "connect"
     shares = {**builder.members, THREE[2]: {"t": [8, 9, 10]}}
@@ -93,13 +93,13 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     "members leave": (lambda: started().leave("a@h1#1", "b@h2#1"), "scale-in", True),
     "all leave": (lambda: started().leave(*THREE), "shutdown", True),
     "all are gone, nobody knows how": (lambda: started().vanish(*THREE), "unknown", False),
-    "one by one": (lambda: bounce(started(), *THREE), "rolling-restart", True),
+    "one by one": (lambda: restart_one_by_one(started(), *THREE), "rolling-restart", True),
     "all at once": (
         lambda: started().leave(*THREE).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "restart",
         True,
     ),
-    "one of three": (lambda: bounce(started(), "a@h1#1"), "restart", True),
+    "one of three": (lambda: restart_one_by_one(started(), "a@h1#1"), "restart", True),
     "one of three, nobody knows how": (lambda: started().vanish("a@h1#1").join("a@h1#2"), "restart", False),
     "the session of one ends": (lambda: started().fence("a@h1#1"), "crash", True),
     "it ends, and the member comes back": (lambda: started().fence("a@h1#1").join("a@h1#2"), "crash", True),
@@ -143,12 +143,12 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
     ),
     "partitions": (lambda: started().round("topic.partitions_changed"), "partition-growth", True),
     "a deleted topic, which the second round's cause names": (
-        lambda: started().round("group.observed").round(CHANGED, evidence=DELETED, number=2),
+        lambda: started().round("group.observed").round(PARTITIONS_CHANGED, evidence=DELETED, number=2),
         "topic-deleted",
         True,
     ),
     "a deleted topic, and a rebalance without counts": (
-        lambda: started().round(CHANGED, evidence=DELETED).round(CHANGED),
+        lambda: started().round(PARTITIONS_CHANGED, evidence=DELETED).round(PARTITIONS_CHANGED),
         "topic-deleted",
         True,
     ),
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         True,
     ),
     "connectors": (lambda: connectors(started()), "connector-change", True),
-    "a connector is deleted": (lambda: removed(started()), "connector-change", True),
+    "a connector is deleted": (lambda: delete_connector(started()), "connector-change", True),
     "nothing says why": (lambda: started().round("group.observed"), "unknown", False),
     "polled, one by one": (lambda: replace(started(), *THREE), "rolling-restart", False),
     "polled, all between two answers": (
@@ -171,7 +171,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         False,
     ),
     "as members report it, all at once": (
-        lambda: leave_as_reported(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
+        lambda: leave_by_member_events(started()).join(*(member_id.replace("#1", "#2") for member_id in THREE)),
         "restart",
         False,
     ),
@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
 
 
 @pytest.mark.parametrize(("make", "kind", "sure"), CASES.values(), ids=CASES.keys())
-def test_each_history_has_its_episode_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
+def test_history_gives_the_expected_episode_kind(make: Callable[[], DiffBuilder], kind: str, sure: bool) -> None:
     builder = make()
     records = episodes("g", builder.diffs)
     assert [record.kind for record in records] == ["first-start", kind]
@@ -221,13 +221,13 @@ def pods(replica_set: str, *names: str) -> tuple[str, ...]:
     return tuple(f"pay-{replica_set}-{name}@h{name}#1" for name in names)
 
 
-OLD = pods("7c9d8f6b5", "b2kfx", "9xvlz", "tq4mz")
-NEW = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
-BLUE = ("blue-1@h1#1", "blue-2@h2#1")
+OLD_PODS = pods("7c9d8f6b5", "b2kfx", "9xvlz", "tq4mz")
+NEW_PODS = pods("6f8b9d7c4", "mm2xk", "q9zwd", "f5kvt")
+BLUE_MEMBERS = ("blue-1@h1#1", "blue-2@h2#1")
 
 
 def surge_rollout(builder: DiffBuilder) -> DiffBuilder:
-    for new, old in zip(NEW, OLD, strict=True):
+    for new, old in zip(NEW_PODS, OLD_PODS, strict=True):
         builder.join(new, after=10).leave(old, after=2)
     return builder
 
@@ -235,9 +235,9 @@ def surge_rollout(builder: DiffBuilder) -> DiffBuilder:
 @pytest.mark.parametrize(
     ("make", "kind", "story"),
     [
-        (lambda: surge_rollout(started(*OLD)), "surge", "Rolling update of 3 members, each after its"),
+        (lambda: surge_rollout(started(*OLD_PODS)), "surge", "Rolling update of 3 members, each after its"),
         (
-            lambda: started(*OLD).join(*NEW, after=10).leave(*OLD, after=60),
+            lambda: started(*OLD_PODS).join(*NEW_PODS, after=10).leave(*OLD_PODS, after=60),
             "fleet-replaced",
             "Replaced all 3 members (3 others joined first), ",
         ),
@@ -251,17 +251,21 @@ def surge_rollout(builder: DiffBuilder) -> DiffBuilder:
             "Replaced all 2 members (2 others joined first), ",
         ),
         (
-            lambda: started(*OLD).leave(*OLD).join(*NEW),
+            lambda: started(*OLD_PODS).leave(*OLD_PODS).join(*NEW_PODS),
             "recreate",
             "Recreated all 3 members (all left, then all joined), ",
         ),
-        (lambda: bounce(started(*OLD), *OLD), "rolling-restart", "Rolling restart of 3 members, "),
         (
-            lambda: started(*OLD).join(*NEW, after=10).fence(*OLD, after=60),
+            lambda: restart_one_by_one(started(*OLD_PODS), *OLD_PODS),
+            "rolling-restart",
+            "Rolling restart of 3 members, ",
+        ),
+        (
+            lambda: started(*OLD_PODS).join(*NEW_PODS, after=10).fence(*OLD_PODS, after=60),
             "crash",
             "Probably a crash of pay-6f8b9d7c4-mm2xk, ",
         ),
-        (lambda: started(*OLD).join(*NEW[:1], after=10).leave(*OLD[:1]), "restart", "Restart of "),
+        (lambda: started(*OLD_PODS).join(*NEW_PODS[:1], after=10).leave(*OLD_PODS[:1]), "restart", "Restart of "),
         (
             lambda: started("blue-1@h1#1", "blue-2@h2#1").join("x@h3#1", "y@h4#1").leave("blue-1@h1#1", "blue-2@h2#1"),
             "unknown",
@@ -269,12 +273,12 @@ def surge_rollout(builder: DiffBuilder) -> DiffBuilder:
         ),
     ],
 )
-def test_deploys_by_the_order_of_joins_and_leaves(make: Callable[[], DiffBuilder], kind: str, story: str) -> None:
+def test_order_of_joins_and_leaves_gives_rollout_kind(make: Callable[[], DiffBuilder], kind: str, story: str) -> None:
     episode = last(make())
     assert (episode.kind, episode.story[: len(story)]) == (kind, story)
 
 
-def test_streams_without_leaves_stopped_or_crashed() -> None:
+def test_streams_member_without_leave_stopped_or_crashed() -> None:
     builder = started()
     builder.kind = "streams"
     episode = last(builder.fence("a@h1#1"))
@@ -282,17 +286,17 @@ def test_streams_without_leaves_stopped_or_crashed() -> None:
     assert episode.story.startswith("Cause unknown (a stopped or crashed: Kafka Streams does not leave the group), ")
 
 
-def test_a_first_start() -> None:
+def test_first_joins_are_a_first_start_episode() -> None:
     (record,) = episodes("g", DiffBuilder().join("a@h#1").join("b@h#1").diffs)
     assert (record.kind, record.sure, record.members.joined) == ("first-start", True, ["a@h#1", "b@h#1"])
 
 
-def test_group_that_existed_before_it_was_observed() -> None:
-    seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(seen,))
+def test_first_observation_midway_gives_an_unknown_kind() -> None:
+    first_observation = Evidence(source="comparison", reason="first observation, at generation 7")
+    builder = DiffBuilder().round("member.joined", joined=THREE, evidence=(first_observation,))
     (record,) = episodes("g", builder.diffs)
     assert (record.kind, record.sure, record.members.joined, record.members.before) == ("unknown", False, [], 3)
-    (record,) = episodes("g", bounce(builder, *THREE).diffs)
+    (record,) = episodes("g", restart_one_by_one(builder, *THREE).diffs)
     assert (record.kind, record.sure) == ("rolling-restart", True)
 
 
@@ -345,5 +349,5 @@ def test_unknown_kind_states_why() -> None:
         "max.poll.interval.ms exceeded",
     ],
 )
-def test_story_of_a_member_that_did_not_poll(reason: str) -> None:
+def test_fence_with_a_poll_reason_is_a_poll_timeout(reason: str) -> None:
     assert last(started().fence("a@h1#1", reason=reason)).kind == "poll-timeout"

@@ -12,7 +12,7 @@ OLD_POD, NEW_POD = "pay-7f9c6d5b8-x2x9z@h1", "pay-5d4f7c9b6-q8r7t@h2"
 
 
 def test_members_that_left_and_rejoined_are_paired() -> None:
-    for went, joined, by in (
+    for departed_id, joined, by in (
         ("c1", "c1", "member id"),
         ("x@h1#1=i", "y@h2#2=i", "instance id"),
         ("x@h1#1", "x@h1#2", "client id and host"),
@@ -28,16 +28,16 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
             "client id without its UUID",
         ),
     ):
-        builder = DiffBuilder().join(went, "other@h9#1")
+        builder = DiffBuilder().join(departed_id, "other@h9#1")
         builder.now += 1_000_000
-        builder.leave(went).join(joined)
+        builder.leave(departed_id).join(joined)
         members = episodes("g", builder.diffs)[-1].members
-        assert members.replaced == [Replaced(left=went, joined=joined, by=by)]
+        assert members.replaced == [Replaced(left=departed_id, joined=joined, by=by)]
         assert (members.joined, members.left, members.lost, members.gone) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(
-    ("went", "joined"),
+    ("departed_id", "joined"),
     [
         ("a@h1#1", "b@h1#1"),
         ("x@h1#1=i", "x@h1#2=j"),
@@ -45,15 +45,15 @@ def test_members_that_left_and_rejoined_are_paired() -> None:
         ("pay-7f9c6d5b8-x2x9z@h1", "buy-5d4f7c9b6-q8r7t@h2"),
     ],
 )
-def test_members_without_a_common_name_are_not_matched(went: str, joined: str) -> None:
-    builder = DiffBuilder().join(went, "other@h9#1")
+def test_members_without_a_common_name_are_not_matched(departed_id: str, joined: str) -> None:
+    builder = DiffBuilder().join(departed_id, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.leave(went).join(joined).diffs)[-1].members
-    assert (members.joined, members.left, members.replaced) == ([joined], [went], [])
+    members = episodes("g", builder.leave(departed_id).join(joined).diffs)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([joined], [departed_id], [])
 
 
 @pytest.mark.parametrize(
-    ("went", "joined", "lost"),
+    ("departed_id", "joined", "lost"),
     [
         ("x@h1#1", "x@h1#2", True),
         (OLD_POD, NEW_POD, False),
@@ -61,21 +61,21 @@ def test_members_without_a_common_name_are_not_matched(went: str, joined: str) -
         ("x@h1#1=i", "x@h2#2=i", False),
     ],
 )
-def test_replacement_may_join_first(went: str, joined: str, *, lost: bool) -> None:
-    builder = DiffBuilder().join(went, "other@h9#1")
+def test_replacement_may_join_first(departed_id: str, joined: str, *, lost: bool) -> None:
+    builder = DiffBuilder().join(departed_id, "other@h9#1")
     builder.now += 1_000_000
     builder.join(joined)
-    members = episodes("g", (builder.fence(went) if lost else builder.leave(went)).diffs)[-1].members
-    assert [(pair.left, pair.joined) for pair in members.replaced] == [(went, joined)]
+    members = episodes("g", (builder.fence(departed_id) if lost else builder.leave(departed_id)).diffs)[-1].members
+    assert [(pair.left, pair.joined) for pair in members.replaced] == [(departed_id, joined)]
     assert members.joined == []
 
 
-@pytest.mark.parametrize(("went", "joined"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
-def test_earlier_member_of_the_same_name_replaced_no_member(went: str, joined: str) -> None:
-    builder = DiffBuilder().join(went, "other@h9#1")
+@pytest.mark.parametrize(("departed_id", "joined"), [("x@h1#1", "x@h1#2"), ("rdkafka@h1#1", "rdkafka@h2#1")])
+def test_earlier_member_of_the_same_name_replaced_no_member(departed_id: str, joined: str) -> None:
+    builder = DiffBuilder().join(departed_id, "other@h9#1")
     builder.now += 1_000_000
-    members = episodes("g", builder.join(joined).leave(went).diffs)[-1].members
-    assert (members.joined, members.left, members.replaced) == ([joined], [went], [])
+    members = episodes("g", builder.join(joined).leave(departed_id).diffs)[-1].members
+    assert (members.joined, members.left, members.replaced) == ([joined], [departed_id], [])
 
 
 def test_nearest_match_comes_first() -> None:
@@ -86,7 +86,7 @@ def test_nearest_match_comes_first() -> None:
     assert sorted(pairs) == [("x@h1#1", "x@h1#2"), ("x@h2#1", "x@h2#2")]
 
 
-def replaced(builder: DiffBuilder) -> list[tuple[str, str]]:
+def replaced_pairs(builder: DiffBuilder) -> list[tuple[str, str]]:
     return sorted((pair.left, pair.joined) for pair in episodes("g", builder.diffs)[-1].members.replaced)
 
 
@@ -98,9 +98,9 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
         builder = DiffBuilder().join(*old)
         builder.now += 1_000_000
         builder.leave(*old)
-        for some in arrivals:
-            builder.join(*some)
-        assert replaced(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
+        for arrival_ids in arrivals:
+            builder.join(*arrival_ids)
+        assert replaced_pairs(builder) == sorted([(old[0], new[1]), (old[1], new[2]), (old[2], new[0])])
         assert episodes("g", builder.diffs)[-1].kind == "restart"
 
 
@@ -118,14 +118,16 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
         (("app", "app"), ("app", "app")),
     ],
 )
-@pytest.mark.parametrize("surge", [False, True])
-def test_pods_of_one_owner_are_matched_as_a_set(old: tuple[str, str], new: tuple[str, str], *, surge: bool) -> None:
+@pytest.mark.parametrize("starts_before_stop", [False, True])
+def test_pods_of_one_owner_are_matched_as_a_set(
+    old: tuple[str, str], new: tuple[str, str], *, starts_before_stop: bool
+) -> None:
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
     unrelated_member = "stats@h9#1"
     builder = DiffBuilder().join(*before, unrelated_member)
     builder.now += 1_000_000
-    if surge:
+    if starts_before_stop:
         builder.join(*after).leave(*before)
     else:
         builder.leave(*before).join(*after)
@@ -140,11 +142,11 @@ def test_pairs_of_one_name_on_one_host_match_their_own() -> None:
     builder = DiffBuilder().join("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2")
     builder.now += 1_000_000
     builder.leave("x@h1#1", "x@h1#2", "x@h2#1", "x@h2#2").join("x@h2#3").join("x@h1#3").join("x@h2#4", "x@h1#4")
-    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced(builder)]
+    hosts = [(left.partition("#")[0], joined.partition("#")[0]) for left, joined in replaced_pairs(builder)]
     assert hosts == [("x@h1", "x@h1")] * 2 + [("x@h2", "x@h2")] * 2
 
 
-def test_surplus_pods_are_new() -> None:
+def test_extra_new_pod_counts_as_joined() -> None:
     builder = DiffBuilder().join("pay-7f9c6d5b8-x2x9z@h1", "other@h2#1")
     builder.now += 1_000_000
     builder.leave("pay-7f9c6d5b8-x2x9z@h1").join("pay-7f9c6d5b8-bbbbb@h3", "pay-7f9c6d5b8-ccccc@h4")
@@ -152,21 +154,21 @@ def test_surplus_pods_are_new() -> None:
     assert len(members.replaced) == len(members.joined) == 1
 
 
-PEOPLE = (
+MEMBER_IDS = (
     *("a@h1#1", "a@h1#2", "a@h2#1", "a#1", "a#2", "a@h1#1=i", "b@h1#1=i", "a@h1#1=j", "m"),
     *("rdkafka@h1#1", "rdkafka@h2#1", "rdkafka#1", "rdkafka@h1#2", OLD_POD, NEW_POD, "pay-7f9c6d5b8-bbbbb@h9"),
     *("app-00000000-1111-2222-3333-444444444444-T-1@h1", "app-aaaaaaaa-1111-2222-3333-444444444444-T-1@h2"),
 )
 
 
-@pytest.mark.parametrize("went", PEOPLE)
-@pytest.mark.parametrize("joined", PEOPLE)
-def test_matching_one_member_does_not_depend_on_others(went: str, joined: str) -> None:
+@pytest.mark.parametrize("departed_id", MEMBER_IDS)
+@pytest.mark.parametrize("joined", MEMBER_IDS)
+def test_matching_one_member_does_not_depend_on_others(departed_id: str, joined: str) -> None:
     results = []
     for others in ((), ("stranger@h99#1",)):
-        builder = DiffBuilder().join(went, "stays@h9#1")
+        builder = DiffBuilder().join(departed_id, "stays@h9#1")
         builder.now += 1_000_000
-        members = episodes("g", builder.leave(went).join(joined, *others).diffs)[-1].members
+        members = episodes("g", builder.leave(departed_id).join(joined, *others).diffs)[-1].members
         results.append((members.replaced, [member_id for member_id in members.joined if member_id not in others]))
     assert results[0] == results[1]
 
@@ -203,6 +205,6 @@ def test_only_last_of_many_short_lived_members_are_kept() -> None:
     assert (members.joined[0], len(members.joined)) == ("guest1", MOST_PASSED)
 
 
-def test_reasons_of_a_member_that_did_not_poll() -> None:
+def test_poll_timeout_reason_is_recognised() -> None:
     assert exceeds_poll_interval("client reason: consumer poll timeout has expired.")
     assert not exceeds_poll_interval("the consumer is being closed")

@@ -9,8 +9,8 @@ from streaming.episodes.state import EpisodeState
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import EpisodeMembers, decode_episode
-from tests.support.built_diffs import START, DiffBuilder
-from tests.support.diff_episodes import episodes, folded
+from tests.support.built_diffs import START_MS, DiffBuilder
+from tests.support.diff_episodes import episode_state, episodes
 from tests.unit.streaming.episodes.test_kinds import started, storm
 
 
@@ -20,7 +20,7 @@ def test_record_fits_its_topic() -> None:
     assert (record.status, record.kind, record.downtime, record.closed_at) == ("storming", "storm", None, None)
 
 
-def test_members_and_their_names() -> None:
+def test_episode_members_have_display_names() -> None:
     builder = started().join("d@h4#1").leave("a@h1#1")
     assert episodes("g", builder.diffs)[-1].members == EpisodeMembers(
         joined=["d@h4#1"],
@@ -43,25 +43,27 @@ def test_some_of_thousands_of_members_are_listed() -> None:
 def test_episode_over_while_waiting_was_stuck() -> None:
     builder = DiffBuilder(2).join("a#1").round("group.observed", shares={"a#1": {"t": [0]}}, unassigned={"t": [1]})
     first, _ = episodes("g", builder.join("b#1", after=1000).diffs)
-    assert (first.status, first.closed_at) == ("stuck", START + 2000)
+    assert (first.status, first.closed_at) == ("stuck", START_MS + 2000)
 
 
-def test_times_and_numbers_are_those_of_the_state() -> None:
+def test_episode_record_copies_times_and_counts_of_the_state() -> None:
     state = EpisodeState(number=4, open=True, opened_at=5, last_at=9, before=1, after=1, rebalances=2)
     written = record("g", state)
     assert (written.episode, written.opened_at, written.updated_at, written.rebalances) == (4, 5, 9, 2)
 
 
-def test_storm_thresholds_are_the_configured_ones() -> None:
-    state = folded(storm(started()))
-    assert [record("g", state, storm_turns=turns).kind for turns in (4, 5)] == ["storm", "crash"]
+def test_configured_storm_turns_decide_between_storm_and_crash() -> None:
+    state = episode_state(storm(started()))
+    assert [record("g", state, storm_turns=storm_turns).kind for storm_turns in (4, 5)] == ["storm", "crash"]
 
 
 def test_member_that_rejoins_without_names_has_none() -> None:
     builder = started().leave("a@h1#1").join("a@h1#1")
     diff_id, diff = builder.diffs[-1]
-    nameless = structs.replace(diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None)
-    back = structs.replace(diff, members=diff.members | {"a@h1#1": nameless})
+    member_without_names = structs.replace(
+        diff.members["a@h1#1"], client_id=None, client_host=None, group_instance_id=None
+    )
+    back = structs.replace(diff, members=diff.members | {"a@h1#1": member_without_names})
     record = episodes("g", [*builder.diffs[:-1], (diff_id, back)])[-1]
     assert [(pair.left, pair.joined) for pair in record.members.replaced] == [("a@h1#1", "a@h1#1")]
     assert record.members.names == {}

@@ -8,14 +8,14 @@ from msgspec import structs
 from streaming.records.events import GROUP_CREATED, Evidence
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, bounce
+from tests.unit.streaming.episodes.test_kinds import THREE, restart_one_by_one
 
 
 def first_seen(generation: int, *ids: str, created: bool = False) -> DiffBuilder:
     """Return a group that is observed for the first time at this generation."""
     why = Evidence(source="comparison", reason=f"first observation, at generation {generation}")
-    creation = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
-    builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, creation) if created else (why,))
+    creation_evidence = Evidence(source="group-records", reason="no record of the group before", kind=GROUP_CREATED)
+    builder = DiffBuilder().round("member.joined", joined=ids, evidence=(why, creation_evidence) if created else (why,))
     diff_id, diff = builder.diffs[0]
     builder.diffs[0] = (diff_id, structs.replace(diff, generation=generation))
     return builder
@@ -52,13 +52,13 @@ def test_join_to_group_first_seen_midway_is_unsure_scale_out() -> None:
 
 
 def test_rolling_restart_after_a_start_is_its_own_episode() -> None:
-    first, second = episodes("g", bounce(DiffBuilder().join(*THREE), *THREE).diffs)
+    first, second = episodes("g", restart_one_by_one(DiffBuilder().join(*THREE), *THREE).diffs)
     assert (first.kind, first.status, first.sure) == ("first-start", "settled", True)
     assert (second.kind, second.status, second.sure) == ("rolling-restart", "settled", True)
     assert second.members.before == 3
 
 
-def test_rolling_restart_during_a_start() -> None:
+def test_restarts_during_a_start_are_a_second_episode() -> None:
     builder = DiffBuilder().join(*THREE)
     for member_id in THREE:
         left = Evidence(source="coordinator-log", reason="closed", member_ids=[member_id], kind="member.left")
@@ -71,8 +71,8 @@ def test_group_first_observed_empty_is_not_a_shutdown() -> None:
     (record,) = episodes("g", builder.diffs)
     assert (record.kind, record.sure) == ("unknown", False)
     assert record.story.startswith("No members, ")
-    seen = Evidence(source="comparison", reason="first observation, at generation 7")
-    (record,) = episodes("g", DiffBuilder().round("group.observed", evidence=(seen,)).diffs)
+    first_observation = Evidence(source="comparison", reason="first observation, at generation 7")
+    (record,) = episodes("g", DiffBuilder().round("group.observed", evidence=(first_observation,)).diffs)
     assert (record.kind, record.sure) == ("unknown", False)
     assert "all 0 members" not in record.story
 

@@ -8,9 +8,9 @@ from streaming.episodes.notes import BounceNote
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Episode
 from streaming.records.events import Evidence
-from tests.support.built_diffs import CLOSED, NO_REASON, DiffBuilder
+from tests.support.built_diffs import CLOSED, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
-from tests.unit.streaming.episodes.test_kinds import THREE, bounce, last, started
+from tests.unit.streaming.episodes.test_kinds import THREE, last, restart_one_by_one, started
 
 
 def rejoin(builder: DiffBuilder, member_id: str, reason: str, times: int = 1, *, after: float = 5) -> DiffBuilder:
@@ -117,17 +117,17 @@ def test_client_library_reason_is_shown_and_proves_no_kind() -> None:
 def test_three_rolling_restarts_are_three_episodes(size: int) -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(size)]
     builder = started(*ids, partitions=2 * size)
-    for life in range(1, 4):
-        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in ids), seconds=2)
+    for incarnation in range(1, 4):
+        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in ids), seconds=2)
     kinds = [(episode.kind, episode.sure, episode.rebalances) for episode in episodes("g", builder.diffs)]
     assert kinds == [("first-start", True, 1), *[("rolling-restart", True, 2 * size)] * 3]
 
 
 def test_three_rejoins_of_one_member_are_not_a_storm() -> None:
     ids = [f"checkout-{number}@h{number}#1" for number in range(8)]
-    builder = bounce(started(*ids, partitions=16), *ids[1:])
-    for life in range(1, 4):
-        bounce(builder, f"checkout-0@h0#{life}")
+    builder = restart_one_by_one(started(*ids, partitions=16), *ids[1:])
+    for incarnation in range(1, 4):
+        restart_one_by_one(builder, f"checkout-0@h0#{incarnation}")
     assert last(builder).repeated is None
     assert last(builder).status == "settled"
 
@@ -135,20 +135,20 @@ def test_three_rejoins_of_one_member_are_not_a_storm() -> None:
 def test_two_of_many_members_that_crash_in_turn_are_named() -> None:
     ids = [f"pay-{number}@h{number}#1" for number in range(6)]
     builder = started(*ids, partitions=12)
-    for life in range(1, 5):
+    for incarnation in range(1, 5):
         for number in (1, 2):
-            builder.fence(f"pay-{number}@h{number}#{life}", after=10, reason="heartbeat expiration")
-            builder.join(f"pay-{number}@h{number}#{life + 1}", after=1)
+            builder.fence(f"pay-{number}@h{number}#{incarnation}", after=10, reason="heartbeat expiration")
+            builder.join(f"pay-{number}@h{number}#{incarnation + 1}", after=1)
     record = last(builder)
     assert (record.kind, record.repeated) == ("storm", None)
 
 
 def test_all_members_that_crash_again_and_again_are_a_storm() -> None:
     builder = started()
-    for life in range(1, 5):
+    for incarnation in range(1, 5):
         for member_id in THREE:
-            builder.fence(member_id.replace("#1", f"#{life}"), after=5, reason="heartbeat expiration")
-            builder.join(member_id.replace("#1", f"#{life + 1}"), after=1)
+            builder.fence(member_id.replace("#1", f"#{incarnation}"), after=5, reason="heartbeat expiration")
+            builder.join(member_id.replace("#1", f"#{incarnation + 1}"), after=1)
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "storm"]
 
 
@@ -165,7 +165,7 @@ def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
     """In a mixed group every classic member rejoins at each epoch, which the coordinator logs as a join."""
     builder = started("c-a@h1#1", "c-b@h2#1", "c-c@h3#1")
     builder.protocol = "consumer"
-    follows = Evidence(
+    follow_up_evidence = Evidence(
         source="coordinator-log",
         reason="joins the consumer group using the classic protocol.",
         member_ids=["c-c@h3#1"],
@@ -173,9 +173,9 @@ def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
     )
     for name in ("c-a@h1", "c-b@h2"):
         builder.leave(f"{name}#1", after=2)
-        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
+        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follow_up_evidence,))
         builder.join(f"{name}#2", after=2)
-        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follows,))
+        builder.round(kind or "group.observed", who=("c-c@h3#1",), evidence=(follow_up_evidence,))
     record = last(builder)
     assert (record.kind, record.status, record.repeated) == ("protocol-migration", "settled", None)
 
@@ -183,16 +183,16 @@ def test_healthy_migration_is_not_a_storm(kind: str | None) -> None:
 def test_migration_with_two_restarts_is_one_episode() -> None:
     builder = started()
     builder.protocol = "consumer"
-    for life in (1, 2):
-        bounce(builder, *(member_id.replace("#1", f"#{life}") for member_id in THREE))
+    for incarnation in (1, 2):
+        restart_one_by_one(builder, *(member_id.replace("#1", f"#{incarnation}") for member_id in THREE))
     assert [episode.kind for episode in episodes("g", builder.diffs)] == ["first-start", "protocol-migration"]
 
 
 def test_crash_loop_in_a_migration_stays_a_migration() -> None:
     builder = started()
     builder.protocol = "consumer"
-    for life in range(1, 6):
-        builder.fence(f"a@h1#{life}", reason="session expired").join(f"a@h1#{life + 1}")
+    for incarnation in range(1, 6):
+        builder.fence(f"a@h1#{incarnation}", reason="session expired").join(f"a@h1#{incarnation + 1}")
     assert (last(builder).kind, last(builder).status) == ("protocol-migration", "storming")
 
 
@@ -202,12 +202,14 @@ def bounces(*hosts: str, protocol: str = "classic", instances: int = 1) -> Episo
     builder.now += 3_600_000
     now = {number: f"x@h{number}#0=i{number}" for number in range(instances)}
     notes = []
-    for life, host in enumerate(hosts):
+    for incarnation, host in enumerate(hosts):
         for number, old in now.items():
-            new, at = f"x@{host}#{life + 1}=i{number}", builder.now + 5_000 * (life * instances + number)
+            new, at = f"x@{host}#{incarnation + 1}=i{number}", builder.now + 5_000 * (incarnation * instances + number)
             before = MemberNames("x", f"/{old.partition('@')[2].partition('#')[0]}", f"i{number}")
             names = {old: before, new: MemberNames("x", f"/{host}", f"i{number}")}
-            notes.append(BounceNote(f"b{life}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer"))
+            notes.append(
+                BounceNote(f"b{incarnation}-{number}", at, {old: new}, names, 3, protocol, "range", "consumer")
+            )
             now[number] = new
     return episodes("g", [*builder.diffs, *notes])[-1]
 
@@ -220,13 +222,13 @@ def test_shared_instance_id_is_detected() -> None:
     )
 
 
-def test_one_static_member_rejoining_may_share_its_id() -> None:
+def test_repeated_static_rejoins_may_be_a_shared_instance_id() -> None:
     record = bounces(*("h0",) * 8)
     assert (record.kind, record.sure) == ("duplicate-instance-id", False)
     assert record.story.startswith("Probably a conflict of two processes with the instance id i0 (rejoined 8 times, ")
 
 
-def test_two_copies_of_a_whole_static_group_share_each_id() -> None:
+def test_two_copies_of_a_static_group_share_instance_ids() -> None:
     record = bounces(*("h8", "h9") * 4, instances=3)
     assert (record.kind, record.sure) == ("duplicate-instance-id", True)
 
@@ -240,7 +242,7 @@ def test_rejoining_kip_848_member_shares_no_member_id() -> None:
     assert bounces(*("h0",) * 8, protocol="consumer").kind != "duplicate-instance-id"
 
 
-@pytest.mark.parametrize("reason", [CLOSED, NO_REASON])
+@pytest.mark.parametrize("reason", [CLOSED, REASON_NOT_PROVIDED])
 def test_one_restart_of_a_member_is_not_a_storm(reason: str) -> None:
     builder = started().leave("a@h1#1", reason=reason).join("a@h1#2")
     assert (last(builder).kind, last(builder).status) == ("restart", "settled")
@@ -248,6 +250,6 @@ def test_one_restart_of_a_member_is_not_a_storm(reason: str) -> None:
 
 def test_one_restart_and_two_requests_are_not_a_storm() -> None:
     builder = started("a@h1#1", "b@h1#1")
-    builder.leave("a@h1#1", reason=NO_REASON).join("a@h1#2").leave("b@h1#1", reason=NO_REASON)
+    builder.leave("a@h1#1", reason=REASON_NOT_PROVIDED).join("a@h1#2").leave("b@h1#1", reason=REASON_NOT_PROVIDED)
     rejoin(builder, "a@h1#2", "not provided", 2).join("b@h1#2")
     assert last(builder).kind == "rolling-restart"

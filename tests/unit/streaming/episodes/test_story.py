@@ -7,9 +7,9 @@ from streaming.episodes.story import story
 from streaming.records.episodes import Bounds, Downtime, Episode, PartitionDowntime, Waiting
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes
-from tests.unit.streaming.episodes.test_kinds import CASES, bounce, started, storm
+from tests.unit.streaming.episodes.test_kinds import CASES, restart_one_by_one, started, storm
 
-DAY = "2023-11-14"
+STORY_DATE = "2023-11-14"
 
 
 def last_story(builder: DiffBuilder) -> str:
@@ -20,16 +20,16 @@ def over(builder: DiffBuilder) -> Episode:
     return episodes("checkout", [*builder.diffs, QuietNote(builder.diffs[-1][0])])[-1]
 
 
-def test_a_rolling_restart() -> None:
+def test_rolling_restart_story_counts_members_and_moves() -> None:
     ids = [f"pay-{number}@h{number}#1" for number in range(10)]
-    assert over(bounce(started(*ids, partitions=20), *ids, seconds=15)).story == (
-        f"Rolling restart of 10 members, {DAY} 23:13–23:18 UTC: 20 partitions moved, 20 more than once."
+    assert over(restart_one_by_one(started(*ids, partitions=20), *ids, seconds=15)).story == (
+        f"Rolling restart of 10 members, {STORY_DATE} 23:13–23:18 UTC: 20 partitions moved, 20 more than once."
     )
 
 
 def test_a_storm_names_its_member_and_the_time_between() -> None:
     assert last_story(storm(started())) == (
-        f"Rebalanced 8 times in 1 minute because of a (4 times, about every 20 s), {DAY} 23:13–23:14 UTC: "
+        f"Rebalanced 8 times in 1 minute because of a (4 times, about every 20 s), {STORY_DATE} 23:13–23:14 UTC: "
         "12 partitions moved, 6 more than once. Not settling."
     )
 
@@ -104,14 +104,14 @@ def test_awaited_condition_is_reported() -> None:
 
 
 def _downtime(longest: Bounds, total: Bounds, stops: Bounds, unbounded: int = 0) -> Downtime:
-    worst = PartitionDowntime(topic="orders", partition=17, lower_ms=longest[0], upper_ms=longest[1])
+    longest_part = PartitionDowntime(topic="orders", partition=17, lower_ms=longest[0], upper_ms=longest[1])
     return Downtime(
         lower_ms=total[0],
         upper_ms=total[1],
         longest_ms=longest,
         total_ms=total,
         stops=stops,
-        worst=worst,
+        worst=longest_part,
         partitions=2,
         unbounded=unbounded,
     )
@@ -131,7 +131,7 @@ def _downtime(longest: Bounds, total: Bounds, stops: Bounds, unbounded: int = 0)
         (None, "6 partitions moved."),
     ],
 )
-def test_the_longest_downtime_and_its_sum(downtime: Downtime | None, text: str) -> None:
+def test_story_ends_with_longest_and_total_downtime(downtime: Downtime | None, text: str) -> None:
     record = structs.replace(over(started(partitions=24).join("d@h4#1")), downtime=downtime, moved=6)
     assert story(record).endswith(text)
 
@@ -142,7 +142,7 @@ def test_bounce_without_a_round_shows_its_downtime() -> None:
     assert story(record).endswith(": no rebalance, down 900 ms to 4.0 s (orders 17).")
 
 
-def test_times_on_two_days_have_dates() -> None:
+def test_story_over_midnight_has_two_dates() -> None:
     record = structs.replace(over(started().join("d@h4#1")), opened_at=1_700_000_000_000 - 86_400_000)
     assert ", 2023-11-13 22:13–2023-11-14 23:13 UTC:" in story(record)
 
@@ -154,5 +154,5 @@ def test_many_members_are_counted() -> None:
 
 
 def test_restart_lists_new_and_lost_members() -> None:
-    builder = bounce(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
+    builder = restart_one_by_one(started(), "a@h1#1", "b@h2#1").leave("c@h3#1", after=10).join("d@h4#1", after=10)
     assert last_story(builder).startswith("Rolling restart of 2 of 3 members (d joined, c did not come back), ")

@@ -15,7 +15,7 @@ from streaming.records.events import Evidence, GroupObserved, Holding, ObservedM
 from tests.support.built_diffs import DiffBuilder
 from tests.support.diff_episodes import QuietNote, episodes, updates
 
-Said = list[tuple[str | None, str, Holding]]
+AwaitedWait = list[tuple[str | None, str, Holding]]
 
 
 def member(name: str, assigned: list[int], **fields: Any) -> ObservedMember:
@@ -32,7 +32,7 @@ def view(*members: ObservedMember, **fields: Any) -> GroupObserved:
     return GroupObserved(group_id="g", timestamp=5_000, members=list(members), **{**defaults, **fields})
 
 
-def awaited_waits(data: GroupObserved) -> Said:
+def awaited_waits(data: GroupObserved) -> AwaitedWait:
     return [(wait.member_id, wait.reason, wait.partitions) for wait in wait_note("e", data).waits]
 
 
@@ -52,7 +52,7 @@ def test_members_that_must_revoke_are_listed_first() -> None:
     ]
 
 
-def test_target_owned_by_another_member_is_held_back() -> None:
+def test_member_waits_for_a_partition_that_another_one_owns() -> None:
     data = view(member("a", [0, 1], target=[0], member_epoch=6), member("b", [], target=[1], member_epoch=7))
     assert awaited_waits(data) == [
         ("a", "to reach the group's epoch", {}),
@@ -60,7 +60,7 @@ def test_target_owned_by_another_member_is_held_back() -> None:
     ]
 
 
-def test_new_member_and_absent_static_member_are_behind() -> None:
+def test_new_and_absent_static_members_are_awaited() -> None:
     assert awaited_waits(view(member("a", []), member("b", [0], target=[0], member_epoch=-2))) == [
         ("a", "to reach the group's epoch", {}),
         ("b", "to come back", {}),
@@ -74,7 +74,7 @@ def test_new_member_and_absent_static_member_are_behind() -> None:
         ("NotReady", "topics that the application reads are missing"),
     ],
 )
-def test_before_its_target_only_revocations_are_awaited(state: str, reason: str) -> None:
+def test_only_revocations_are_awaited_before_the_target(state: str, reason: str) -> None:
     data = view(
         member("a", [0], target=[0], pending_revocation=[1], member_epoch=6),
         member("b", [], target=[1], member_epoch=6),
@@ -88,7 +88,7 @@ def test_stable_group_waits_for_nothing(state: str | None) -> None:
     assert awaited_waits(view(member("a", [0], target=[0, 1], member_epoch=3), state=state)) == []
 
 
-def test_streams_groups_wait_for_tasks() -> None:
+def test_streams_members_are_awaited_to_give_up_tasks() -> None:
     data = view(
         member("a", [0], target=[0], pending_revocation=[1], member_epoch=6), group_protocol="streams", kind="streams"
     )
@@ -108,7 +108,7 @@ def classic(*members: ObservedMember, **fields: Any) -> GroupObserved:
     return view(*members, **{**defaults, "state": "Stable", **fields})
 
 
-def test_cooperative_members_that_lost_something_join_again() -> None:
+def test_cooperative_member_with_revocations_must_rejoin() -> None:
     data = classic(member("a", [0], owned=[0, 1]), member("b", []), protocol="cooperative-sticky")
     assert awaited_waits(data) == [("a", "to give up partitions and join again", {"t": [1]})]
     assert awaited_waits(structs.replace(data, protocol="range")) == []
@@ -131,8 +131,8 @@ def test_waiting_members_are_limited_in_large_groups() -> None:
 def note(builder: DiffBuilder, *waits: Waiting, after: float = 1.0) -> WaitNote:
     builder.now += round(after * 1000)
     waits = tuple(structs.replace(wait, since=builder.now) for wait in waits)
-    who = {"a@10.0.3.17#1": MemberNames("pay")}
-    return WaitNote(f"w{builder.now}", builder.now, waits, who if waits else {})
+    member_names = {"a@10.0.3.17#1": MemberNames("pay")}
+    return WaitNote(f"w{builder.now}", builder.now, waits, member_names if waits else {})
 
 
 A = Waiting(since=0, reason="to give up partitions", member_id="a@10.0.3.17#1", partitions={"t": [1]})
@@ -195,11 +195,11 @@ def test_few_waits_give_no_usual_duration() -> None:
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (9, 9), (10, 9), (11, 10), (20, 18), (32, 29)])
-def test_nine_of_ten_waits_are_as_long_or_shorter(count: int, rank: int) -> None:
+def test_usual_wait_is_the_ninetieth_percentile(count: int, rank: int) -> None:
     assert waiting.usual_ms(range(count, 0, -1)) == rank
 
 
-def test_waits_are_remembered_within_bounds() -> None:
+def test_only_the_newest_wait_durations_are_stored() -> None:
     state = EpisodeState(1, open=True)
     for number in range(MOST_DURATIONS + 5):
         state.awaited = (A,)
@@ -218,10 +218,10 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
     state.awaited = ()
     record_wait(state, 301_000)
     assert (state.wait_durations_ms, state.waiting_since) == ((), 0)
-    delayed = EpisodeState(
+    delayed_state = EpisodeState(
         1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), wait_durations_ms=(5,)
     )
-    assert waiting.waits_of(delayed)[0].usual_ms is None
+    assert waiting.waits_of(delayed_state)[0].usual_ms is None
 
 
 def test_deleted_group_awaits_no_member() -> None:

@@ -11,7 +11,7 @@ UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
 #: 2024-06-01.
 NEWEST_MS = 1_717_200_000_000
 JAVA = "[Consumer clientId=my app, [x], groupId=g] "
-RDKAFKA = "%4|1700000000.171|X|my app#consumer-1| [thrd:main]: "
+LIBRDKAFKA = "%4|1700000000.171|X|my app#consumer-1| [thrd:main]: "
 
 
 def events(text: str) -> list[LogEvent]:
@@ -48,7 +48,7 @@ def events(text: str) -> list[LogEvent]:
             ("it's g", "joined", f"my app-{UUID}", 5),
         ),
         (
-            f'{RDKAFKA}Group "g" is rebalancing in state up (join-state x) with assignment: rebalance in progress',
+            f'{LIBRDKAFKA}Group "g" is rebalancing in state up (join-state x) with assignment: rebalance in progress',
             ("g", "joining", None, None),
         ),
         (f"joined group my g as member app@h (x)-{UUID} in generation 7", ("my g", "joined", f"app@h (x)-{UUID}", 7)),
@@ -65,16 +65,16 @@ def events(text: str) -> list[LogEvent]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wordings_of_clients(line: str, expected: tuple[str, str, str | None, int | None]) -> None:
+def test_client_log_wordings_are_recognised(line: str, expected: tuple[str, str, str | None, int | None]) -> None:
     (event,) = events(line)
     client = event.client
     assert client is not None
     assert (event.group_id, client.kind, client.member_id, client.number) == expected
 
 
-def test_message_without_a_group_in_a_log_of_several() -> None:
-    lines = [RDKAFKA.replace("my app", name) + f'Group "{name}": leave (in state up)\n' for name in ("g", "h")]
-    poll = RDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
+def test_message_without_a_group_is_skipped_in_a_log_of_several() -> None:
+    lines = [LIBRDKAFKA.replace("my app", name) + f'Group "{name}": leave (in state up)\n' for name in ("g", "h")]
+    poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
     assert [event.group_id for event in events("".join([*lines, poll, *lines]))] == ["g", "h", "g", "h"]
     assert [event.group_id for event in events(poll + lines[0])] == ["g", "g"]
 
@@ -82,7 +82,7 @@ def test_message_without_a_group_in_a_log_of_several() -> None:
 def test_all_messages_without_a_group_are_counted() -> None:
     counts = Counts()
     reader = LogReader("x.log", NEWEST_MS, counts)
-    poll = RDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
+    poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
     assert [*reader.read(poll.encode() * 250), *reader.finish()] == []
     assert (counts.understood, counts.nameless) == (250, 250)
 
@@ -91,13 +91,23 @@ def test_answers_to_stale_heartbeats_are_ignored() -> None:
     assert not events(f"{JAVA}Attempt to heartbeat with stale Generation{{}} failed due to UNKNOWN_MEMBER_ID, ignoring")
 
 
-def test_message_without_a_group_is_of_its_clients_group() -> None:
-    silent = f"{RDKAFKA}Consumer group session timed out (in join-state steady) after 45123 ms without a successful "
-    lines = f'{silent}response from the group coordinator (broker 3)\n{RDKAFKA}Group "g": leave (in state up)\n'
-    expired, _ = events(lines)
-    assert expired.client is not None
-    assert (expired.group_id, expired.client.client_id, expired.client.kind) == ("g", "my app", "expired")
-    assert expired.client.reason.endswith("after 45123 ms without a successful response from the group coordinator")
+def test_message_without_a_group_gets_the_group_of_its_client() -> None:
+    timeout_line = (
+        f"{LIBRDKAFKA}Consumer group session timed out (in join-state steady) after 45123 ms without a successful "
+    )
+    lines = (
+        f'{timeout_line}response from the group coordinator (broker 3)\n{LIBRDKAFKA}Group "g": leave (in state up)\n'
+    )
+    expired_event, _ = events(lines)
+    assert expired_event.client is not None
+    assert (expired_event.group_id, expired_event.client.client_id, expired_event.client.kind) == (
+        "g",
+        "my app",
+        "expired",
+    )
+    assert expired_event.client.reason.endswith(
+        "after 45123 ms without a successful response from the group coordinator"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +118,7 @@ def test_message_without_a_group_is_of_its_clients_group() -> None:
         ("Group g with generation 6 is now empty", 6),
     ],
 )
-def test_wordings_of_kafka_0_10(line: str, number: int) -> None:
+def test_kafka_0_10_log_wordings_are_recognised(line: str, number: int) -> None:
     (event,) = events(
         f"[2016-09-01 10:00:00,123] INFO [GroupCoordinator 0]: {line} (kafka.coordinator.GroupCoordinator)"
     )
@@ -131,17 +141,23 @@ def test_date_formats_of_other_locales_are_read(time: str, ms: int) -> None:
 
 def table(*rows: tuple[str, ...]) -> str:
     header = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    column_widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return "".join(
-        " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + "\n" for row in (header, *rows)
+        " ".join(cell.ljust(width) for cell, width in zip(row, column_widths, strict=True)) + "\n"
+        for row in (header, *rows)
     )
 
 
-def test_tables_of_members_whose_ids_have_blanks() -> None:
-    go, plain = f"app@h (x)-{UUID}", f"c-{UUID}"
-    text = table(("my g", go, "-", "/10.0.0.1", "app@h (x)", "1")) + table(("h", plain, "i", "/10.0.0.2", "c", "0"))
+def test_member_ids_with_blanks_are_read_from_tables() -> None:
+    go_member_id, plain_member_id = f"app@h (x)-{UUID}", f"c-{UUID}"
+    text = table(("my g", go_member_id, "-", "/10.0.0.1", "app@h (x)", "1")) + table(
+        ("h", plain_member_id, "i", "/10.0.0.2", "c", "0")
+    )
     listings = [(event.group_id, event.listing and event.listing.members) for event in events(text)]
-    assert [(group, [*(members or ())]) for group, members in listings] == [("my g", [go]), ("h", [plain])]
+    assert [(group, [*(members or ())]) for group, members in listings] == [
+        ("my g", [go_member_id]),
+        ("h", [plain_member_id]),
+    ]
 
 
 def test_rows_that_are_not_in_their_columns_are_ignored() -> None:

@@ -8,9 +8,9 @@ from msgspec import structs
 from streaming.freshness import ComponentHeartbeat, MalformedHeartbeat, decode_heartbeat, encode_heartbeat
 
 _READ = {0: 7, 3: 2**40}
-_TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
+_HEARTBEAT_TIMES = {"timestamp": 1_700_000_005_000, "up_to": 1_700_000_004_000, "every_ms": 5000}
 HEARTBEAT = ComponentHeartbeat(
-    part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_TIMES
+    part="collector", id="p.collector", state="running", by="offsets", positions=_READ, **_HEARTBEAT_TIMES
 )
 
 
@@ -38,7 +38,7 @@ def test_heartbeat_is_a_cloud_event_with_the_component_as_key() -> None:
     assert decode_heartbeat(key, value) == HEARTBEAT
 
 
-def test_optional_parts_are_left_out() -> None:
+def test_heartbeat_without_optional_fields_is_decoded() -> None:
     value = b'{"part":"stream","id":"s","state":"stopped","timestamp":2,"upTo":1,"everyMs":3,"of":"later"}'
     assert decode_heartbeat(b"stream/s", value) == ComponentHeartbeat(
         part="stream", id="s", state="stopped", timestamp=2, up_to=1, every_ms=3
@@ -60,9 +60,9 @@ def test_optional_parts_are_left_out() -> None:
     ],
 )
 def test_heartbeat_with_an_invalid_field_is_ignored(field: str, value: object) -> None:
-    key, good, _ = encode_heartbeat(HEARTBEAT)
+    key, valid_value, _ = encode_heartbeat(HEARTBEAT)
     with pytest.raises(MalformedHeartbeat, match="not a component heartbeat: "):
-        decode_heartbeat(key, json.dumps(json.loads(good) | {field: value}).encode())
+        decode_heartbeat(key, json.dumps(json.loads(valid_value) | {field: value}).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])

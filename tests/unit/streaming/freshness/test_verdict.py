@@ -17,17 +17,17 @@ from streaming.freshness import (
 )
 
 #: Arrival time of the heartbeat: by the reader's clock (s), and in ms.
-AT, MS = 1000.0, 1_700_000_000_000
+AT, NOW_MS = 1000.0, 1_700_000_000_000
 HEARTBEAT = ComponentHeartbeat(part="collector", id="c", state="running", timestamp=50_000, up_to=49_900, every_ms=5000)
 LIMITS = Limits()
 
 
 def heartbeat(at: float = AT, **fields: Any) -> TrackedHeartbeat:
-    return TrackedHeartbeat(structs.replace(HEARTBEAT, **fields), at, MS + int((at - AT) * 1000))
+    return TrackedHeartbeat(structs.replace(HEARTBEAT, **fields), at, NOW_MS + int((at - AT) * 1000))
 
 
 def part(state: Any, **fields: Any) -> ComponentState:
-    part = ComponentState(part="collector", id="c", by=None, state=state, last_heartbeat=MS, up_to=49_900)
+    part = ComponentState(part="collector", id="c", by=None, state=state, last_heartbeat=NOW_MS, up_to=49_900)
     return structs.replace(part, **fields)
 
 
@@ -41,18 +41,18 @@ def test_component_with_a_recent_heartbeat_is_alive(after: float) -> None:
 
 
 def test_component_without_heartbeats_is_silent_since_the_last() -> None:
-    late = Late("collector-silent", "No heartbeat from collector c", MS)
+    late = Late("collector-silent", "No heartbeat from collector c", NOW_MS)
     assert compute_freshness([heartbeat()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
     assert compute_freshness([heartbeat()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
 
 def test_slow_heartbeats_allow_longer_silence() -> None:
-    rare = heartbeat(every_ms=20_000)
-    assert compute_freshness([rare], AT + 59, 0.0, LIMITS).late is None
-    assert compute_freshness([rare], AT + 61, 0.0, LIMITS).late is not None
+    rare_heartbeat = heartbeat(every_ms=20_000)
+    assert compute_freshness([rare_heartbeat], AT + 59, 0.0, LIMITS).late is None
+    assert compute_freshness([rare_heartbeat], AT + 61, 0.0, LIMITS).late is not None
 
 
-def test_new_listener_has_no_verdict_yet() -> None:
+def test_freshness_is_unknown_just_after_the_reader_started() -> None:
     """A reader that has just started cannot know if the component that wrote an old heartbeat still runs."""
     old = heartbeat(AT - 3600)
     assert compute_freshness([old], AT, AT, LIMITS) == Freshness(is_known=False)
@@ -60,7 +60,7 @@ def test_new_listener_has_no_verdict_yet() -> None:
     freshness = compute_freshness([old], AT + 20.1, AT, LIMITS)
     assert (freshness.is_known, freshness.late) == (
         True,
-        Late("collector-silent", "No heartbeat from collector c", MS - 3_600_000),
+        Late("collector-silent", "No heartbeat from collector c", NOW_MS - 3_600_000),
     )
     both = compute_freshness([old, heartbeat(id="d")], AT, AT, LIMITS)
     assert (both.is_known, [item.id for item in both.parts]) == (False, ["d"])
@@ -69,7 +69,7 @@ def test_new_listener_has_no_verdict_yet() -> None:
 def test_clean_stop_is_reported_at_once() -> None:
     freshness = compute_freshness([heartbeat(state="stopped")], AT, AT, LIMITS)
     assert freshness == Freshness(
-        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", MS)
+        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", NOW_MS)
     )
 
 
@@ -106,7 +106,7 @@ def test_component_furthest_behind_is_reported() -> None:
         [heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS
     )
     assert [(item.id, item.state) for item in freshness.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
-    assert freshness.late == Late("collector-silent", "No heartbeat from collector c", MS - 60_000)
+    assert freshness.late == Late("collector-silent", "No heartbeat from collector c", NOW_MS - 60_000)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
@@ -120,14 +120,16 @@ def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
-def test_record_of_an_unknown_component_outdates_nothing(state: str) -> None:
-    forged = heartbeat(id="x", state=state)._replace(confirmations=2)
-    freshness = compute_freshness([forged, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
+def test_unconfirmed_component_does_not_make_data_outdated(state: str) -> None:
+    forged_heartbeat = heartbeat(id="x", state=state)._replace(confirmations=2)
+    freshness = compute_freshness([forged_heartbeat, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["c"], None)
-    alone = compute_freshness([forged], AT + 60, 0.0, LIMITS)
-    assert alone.late is not None
-    confirmed = compute_freshness([forged._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
-    assert confirmed.late is not None
+    freshness_of_forged = compute_freshness([forged_heartbeat], AT + 60, 0.0, LIMITS)
+    assert freshness_of_forged.late is not None
+    freshness_if_confirmed = compute_freshness(
+        [forged_heartbeat._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS
+    )
+    assert freshness_if_confirmed.late is not None
 
 
 def test_the_last_collector_is_never_forgotten() -> None:
@@ -143,12 +145,16 @@ def test_component_that_is_behind_still_runs() -> None:
     assert [(item.id, item.state) for item in freshness.parts] == [("d", "behind")]
 
 
-def test_limits_are_configurable() -> None:
+def test_configured_limits_decide_silent_behind_and_forgotten() -> None:
     limits = Limits(silent=1.0, behind=2.0, forget=3.0)
-    quick = {"every_ms": 100}
-    assert compute_freshness([heartbeat(**quick)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
-    assert compute_freshness([heartbeat(timestamp=51_901, **quick)], AT, 0.0, limits).parts == (part("behind"),)
-    freshness = compute_freshness([heartbeat(**quick), heartbeat(AT + 3.1, id="d", **quick)], AT + 3.1, 0.0, limits)
+    quick_interval = {"every_ms": 100}
+    assert compute_freshness([heartbeat(**quick_interval)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
+    assert compute_freshness([heartbeat(timestamp=51_901, **quick_interval)], AT, 0.0, limits).parts == (
+        part("behind"),
+    )
+    freshness = compute_freshness(
+        [heartbeat(**quick_interval), heartbeat(AT + 3.1, id="d", **quick_interval)], AT + 3.1, 0.0, limits
+    )
     assert [item.id for item in freshness.parts] == ["d"]
 
 

@@ -30,7 +30,9 @@ SETTINGS = Settings(
     kafka=KafkaSettings(bootstrap_servers="memory:1"), topics=TopicSettings(prefix="p.", replication_factor=1)
 )
 DOCS = Path(__file__).parents[4] / "docs/how-to/secure.md"
-_ROW = re.compile(r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE)
+_PERMISSION_ROW = re.compile(
+    r"^\| (?:`([\w-]+)`)? ?\| (topic|group|transactional-id) `([\w.-]+)` \| ([\w, ]+) \|$", re.MULTILINE
+)
 #: The client's names of the operations.
 OPERATIONS = {"Read": "READ", "Write": "WRITE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 
@@ -117,7 +119,7 @@ def test_authorization_error_names_the_missing_right(kafka: MemoryKafka) -> None
     assert refused(KafkaError.UNKNOWN_TOPIC_OR_PART) is None
 
 
-def test_right_the_cluster_cannot_check_is_named_by_kind(kafka: MemoryKafka) -> None:
+def test_refused_transaction_or_group_names_the_permission(kafka: MemoryKafka) -> None:
     error = refused(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     assert error is not None
     assert f"may not write transactional id {SETTINGS.collector_id}, which collect must" in error
@@ -136,10 +138,10 @@ def test_missing_topics_are_left_out(kafka: MemoryKafka) -> None:
     assert [list(missing_optional(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
 
 
-def documented() -> dict[str, tuple[Permission, ...]]:
+def documented_permissions() -> dict[str, tuple[Permission, ...]]:
     permissions: dict[str, tuple[Permission, ...]] = {}
     component = ""
-    for named, resource, name, operations in _ROW.findall(DOCS.read_text()):
+    for named, resource, name, operations in _PERMISSION_ROW.findall(DOCS.read_text()):
         component = named or component
         rows = (Permission(operation, name, resource) for operation in operations.split(", "))
         permissions[component] = permissions.get(component, ()) + tuple(rows)
@@ -148,14 +150,15 @@ def documented() -> dict[str, tuple[Permission, ...]]:
 
 def test_the_documented_permissions_are_those_that_are_needed() -> None:
     settings = Settings()
-    assert documented() == {
-        name: (*required_permissions(name, settings), *optional_permissions(name, settings)) for name in documented()
+    assert documented_permissions() == {
+        name: (*required_permissions(name, settings), *optional_permissions(name, settings))
+        for name in documented_permissions()
     }
-    asking = {"watch", "groups", "group", "why", "incidents", "forecast", "migrate", "what-if"}
-    assert set(documented()) == {"collect", "stream", "serve", "dlt", "topics", *asking}
+    reading_commands = {"watch", "groups", "group", "why", "incidents", "forecast", "migrate", "what-if"}
+    assert set(documented_permissions()) == {"collect", "stream", "serve", "dlt", "topics", *reading_commands}
 
 
-def test_without_episodes_their_topic_needs_no_right() -> None:
+def test_disabled_episodes_need_no_topic_permission() -> None:
     settings = Settings.model_validate({"stream": {"episodes": False}})
     assert stream_topics(settings) == settings.topics.names
     assert {permission.name for permission in required_permissions("stream", Settings())} - {

@@ -31,7 +31,7 @@ class StartableReader:
         self.values: list[bytes | None] = []
         self.ids: list[str] = []
 
-    def has(self, *values: bytes) -> bool:
+    def has_read_values(self, *values: bytes) -> bool:
         while (batch := self.reader.take()) is not None:
             self.ids += [batch.topic_id] if batch.topic_id not in self.ids else []
             self.values += [message.value() for message in batch.messages]
@@ -43,20 +43,20 @@ class StartableReader:
 
 
 @pytest.fixture
-def taken() -> Iterator[StartableReader]:
+def running_reader() -> Iterator[StartableReader]:
     """Yield a reader that has not started yet, so that a test can create the reader's topic first."""
-    taken = StartableReader()
-    yield taken
-    taken.reader.__exit__()
+    running_reader = StartableReader()
+    yield running_reader
+    running_reader.reader.__exit__()
 
 
-def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, taken: StartableReader) -> None:
+def test_existing_and_new_records_are_read_in_order(kafka: MemoryKafka, running_reader: StartableReader) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
-    with taken.reader:
-        eventually(lambda: taken.has(b"1") and taken.whole)
+    with running_reader.reader:
+        eventually(lambda: running_reader.has_read_values(b"1") and running_reader.whole)
         kafka.append(TOPIC, b"2")
-        eventually(lambda: taken.has(b"1", b"2"))
+        eventually(lambda: running_reader.has_read_values(b"1", b"2"))
 
 
 def test_reader_resumes_at_offset_and_new_topic_at_its_start(kafka: MemoryKafka) -> None:
@@ -65,60 +65,60 @@ def test_reader_resumes_at_offset_and_new_topic_at_its_start(kafka: MemoryKafka)
         kafka.append(TOPIC, value)
     first = StartableReader()
     with first.reader:
-        eventually(lambda: first.has(b"1", b"2", b"3"))
+        eventually(lambda: first.has_read_values(b"1", b"2", b"3"))
     later = StartableReader(position=2, topic_id=first.ids[0])
     with later.reader:
-        eventually(lambda: later.has(b"3"))
+        eventually(lambda: later.has_read_values(b"3"))
     second = StartableReader(position=2, topic_id="another")
     with second.reader:
-        eventually(lambda: second.has(b"1", b"2", b"3"))
+        eventually(lambda: second.has_read_values(b"1", b"2", b"3"))
 
 
-def test_recreated_topic_has_another_id(kafka: MemoryKafka, taken: StartableReader) -> None:
+def test_recreated_topic_has_another_id(kafka: MemoryKafka, running_reader: StartableReader) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
-    with taken.reader:
-        eventually(lambda: taken.has(b"1"))
+    with running_reader.reader:
+        eventually(lambda: running_reader.has_read_values(b"1"))
         kafka.delete(TOPIC)
         kafka.create(TOPIC, 1)
         kafka.append(TOPIC, b"2")
-        eventually(lambda: taken.has(b"1", b"2"))
-    assert len(taken.ids) == 2
+        eventually(lambda: running_reader.has_read_values(b"1", b"2"))
+    assert len(running_reader.ids) == 2
 
 
 def test_background_reader_waits_at_a_full_queue(
-    kafka: MemoryKafka, taken: StartableReader, monkeypatch: pytest.MonkeyPatch
+    kafka: MemoryKafka, running_reader: StartableReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background_reader, "_BATCH_RECORDS", 1)
     kafka.create(TOPIC, 1)
     values = [b"%d" % number for number in range(20)]
     for value in values:
         kafka.append(TOPIC, value)
-    with taken.reader:
-        eventually(taken.reader._batches.full)
-        assert not taken.whole
-        eventually(lambda: taken.has(*values) and taken.whole)
+    with running_reader.reader:
+        eventually(running_reader.reader._batches.full)
+        assert not running_reader.whole
+        eventually(lambda: running_reader.has_read_values(*values) and running_reader.whole)
 
 
 def test_missing_topic_gives_no_status_until_it_exists(
-    kafka: MemoryKafka, taken: StartableReader, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, running_reader: StartableReader, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with taken.reader:
+    with running_reader.reader:
         eventually(lambda: "does not exist yet" in caplog.text)
-        assert not taken.whole
+        assert not running_reader.whole
         kafka.create(TOPIC, 1)
-        eventually(lambda: taken.has() and taken.whole)
+        eventually(lambda: running_reader.has_read_values() and running_reader.whole)
 
 
 def test_missing_permission_is_reported_once_and_retried(
-    kafka: MemoryKafka, taken: StartableReader, caplog: pytest.LogCaptureFixture
+    kafka: MemoryKafka, running_reader: StartableReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create(TOPIC, 1)
     kafka.append(TOPIC, b"1")
     kafka.deny(TOPIC, "DESCRIBE", "READ")
-    with taken.reader:
+    with running_reader.reader:
         eventually(lambda: "may not read topic rebalance.episodes" in caplog.text)
-        assert not taken.whole
-        kafka.denied.clear()
-        eventually(lambda: taken.has(b"1") and taken.whole)
+        assert not running_reader.whole
+        kafka.denied_operations.clear()
+        eventually(lambda: running_reader.has_read_values(b"1") and running_reader.whole)
     assert caplog.text.count("episodes are not read") == 1

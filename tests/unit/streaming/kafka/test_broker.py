@@ -16,7 +16,7 @@ from tests.support.memory_kafka import MemoryKafka
 from tests.support.processes import alive
 
 #: Opens the port that its configuration names and keeps running, or prints something and ends.
-LISTENS = """
+BROKER_PROGRAM = """
 import socket, sys, time
 lines = dict(line.rstrip().split("=", 1) for line in open(sys.argv[1]))
 server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,10 +26,10 @@ server.listen(); time.sleep(100)
 """
 
 
-class Script(Runtime):
+class ScriptRuntime(Runtime):
     """A runtime that runs a Python script in place of Kafka's broker."""
 
-    text = LISTENS
+    text = BROKER_PROGRAM
     starts: list[list[str]] = []  # noqa: RUF012 - emptied for each test
 
     def command(self, main: str, *arguments: str, jvm: object = ()) -> list[str]:
@@ -38,15 +38,15 @@ class Script(Runtime):
 
 
 @pytest.fixture(autouse=True)
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Script]:
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[ScriptRuntime]:
     home = tmp_path / "home"
     (home / "storage").mkdir(parents=True)
     (home / "storage/meta.properties").write_text("cluster.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
     MemoryKafka(monkeypatch)
-    monkeypatch.setattr(broker.runtime, "prepare", lambda *_, **__: Script((), home))
-    monkeypatch.setattr(Script, "text", LISTENS)
-    monkeypatch.setattr(Script, "starts", [])
-    return Script
+    monkeypatch.setattr(broker.runtime, "prepare", lambda *_, **__: ScriptRuntime((), home))
+    monkeypatch.setattr(ScriptRuntime, "text", BROKER_PROGRAM)
+    monkeypatch.setattr(ScriptRuntime, "starts", [])
+    return ScriptRuntime
 
 
 def listens(port: int) -> bool:
@@ -54,7 +54,7 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_archive_exists_only_inside_the_block(script: type[Script]) -> None:
+def test_broker_folder_exists_only_while_the_broker_is_open(script: type[ScriptRuntime]) -> None:
     embedded_broker = EmbeddedBroker(properties={"mine": "yes"}, heap="300m")
     assert (embedded_broker.running, embedded_broker.pid) == (False, None)
     with pytest.raises(OutsideFailure, match="the broker was never started"):
@@ -121,18 +121,20 @@ def test_requested_port_is_used_or_refused() -> None:
     ],
 )
 def test_broker_failing_to_start_is_reported_with_its_log(
-    script: type[Script], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], reason: str
+    script: type[ScriptRuntime], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], reason: str
 ) -> None:
     (tmp_path / "server.log").write_text("Caused by: an.OldException: of an earlier start\n")
     monkeypatch.setattr(script, "text", f"print({chr(10).join(lines)!r}) if {lines!r} else None\nraise SystemExit(7)")
-    with pytest.raises(OutsideFailure) as died:
+    with pytest.raises(OutsideFailure) as broker_error:
         EmbeddedBroker(data_dir=tmp_path).start()
-    assert str(died.value) == (
+    assert str(broker_error.value) == (
         f"the broker ended with status 7 while starting: {reason}; see {tmp_path / 'server.log'}"
     )
 
 
-def test_free_port_taken_by_another_is_tried_three_times(script: type[Script], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_port_taken_by_another_is_tried_three_times(
+    script: type[ScriptRuntime], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(script, "text", "print('java.net.BindException: Address already in use'); raise SystemExit(1)")
     with pytest.raises(PortInUse, match=r"port \d+ or the controller's port was taken while the broker started"):
         EmbeddedBroker().start()
@@ -143,7 +145,7 @@ def test_free_port_taken_by_another_is_tried_three_times(script: type[Script], m
 
 
 def test_broker_that_never_answers_is_killed_and_reported(
-    script: type[Script], monkeypatch: pytest.MonkeyPatch
+    script: type[ScriptRuntime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")

@@ -66,7 +66,7 @@ def test_folder_that_cannot_be_created_is_reported_with_advice(tmp_path: Path, m
     )
 
 
-HOLDS = """
+LOCK_HOLDER_PROGRAM = """
 import fcntl, sys
 file = open(sys.argv[1], "a")
 fcntl.flock(file, fcntl.LOCK_EX)
@@ -76,20 +76,22 @@ sys.stdin.read()
 
 
 def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
-    lock, acquired = tmp_path / ".lock", threading.Event()
+    lock, has_lock = tmp_path / ".lock", threading.Event()
 
     def enter() -> None:
         with locked(lock):
-            acquired.set()
+            has_lock.set()
 
-    with subprocess.Popen([sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCK_HOLDER_PROGRAM, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         waiting = threading.Thread(target=enter)
         waiting.start()
-        assert not acquired.wait(0.1)
+        assert not has_lock.wait(0.1)
         holder.kill()
     waiting.join(60)
-    assert acquired.is_set()
+    assert has_lock.is_set()
     with locked(lock):  # the lock was released
         pass

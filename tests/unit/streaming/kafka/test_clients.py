@@ -32,7 +32,7 @@ from tests.support.memory_kafka import MemoryKafka
 SETTINGS = KafkaSettings(bootstrap_servers="a:1,b:2")
 
 
-def test_settings_have_the_names_of_each_client() -> None:
+def test_kafka_settings_are_translated_for_each_client() -> None:
     assert confluent_config(SETTINGS, group_id="g")["bootstrap.servers"] == "a:1,b:2"
     assert confluent_config(SETTINGS, group_id="g")["group.id"] == "g"
     assert spark_options(SETTINGS, {"linger.ms": "0"})["kafka.bootstrap.servers"] == "a:1,b:2"
@@ -40,18 +40,18 @@ def test_settings_have_the_names_of_each_client() -> None:
 
 
 def test_repeated_failure_is_logged_once_per_minute() -> None:
-    once = OncePerMinute()
+    message_filter = OncePerMinute()
 
-    def passes(text: str, at: float) -> bool:
+    def is_logged(text: str, at: float) -> bool:
         record = logging.makeLogRecord({"msg": text})
         record.created = at
-        return once.filter(record)
+        return message_filter.filter(record)
 
     failure = "FAIL [rebalance-monitor#producer-{}] [thrd:x]: Connection refused (after {}ms in state CONNECT)"
-    assert passes(failure.format(1, 0), 0.0)
-    assert not passes(failure.format(2, 31), 59.0)
-    assert passes("FAIL something else", 59.0)
-    assert passes(failure.format(1, 0), 60.0)
+    assert is_logged(failure.format(1, 0), 0.0)
+    assert not is_logged(failure.format(2, 31), 59.0)
+    assert is_logged("FAIL something else", 59.0)
+    assert is_logged(failure.format(1, 0), 60.0)
 
 
 def test_a_cluster_that_answers_has_an_id(kafka: MemoryKafka) -> None:
@@ -69,7 +69,7 @@ def test_silent_cluster_is_reported_with_its_address(kafka: MemoryKafka, monkeyp
         check_reachable(SETTINGS, timeout=0.05)
 
 
-def test_unresponsive_port_hangs_or_needs_tls(kafka: MemoryKafka) -> None:
+def test_unresponsive_port_error_suggests_a_hang_or_tls(kafka: MemoryKafka) -> None:
     kafka.away = True
     with socket.create_server(("127.0.0.1", 0)) as server:
         there = f"127.0.0.1:{server.getsockname()[1]}"

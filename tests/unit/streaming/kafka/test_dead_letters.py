@@ -19,13 +19,13 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, MemoryProducer
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-MEMBERSHIP, LETTERS = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
+MEMBERSHIP_TOPIC, DEAD_LETTER_TOPIC = SETTINGS.topics.membership, SETTINGS.topics.dead_letters
 
 
 @pytest.fixture
 def kafka(kafka: MemoryKafka) -> MemoryKafka:
-    kafka.create(MEMBERSHIP, 4)
-    kafka.create(LETTERS, 2)
+    kafka.create(MEMBERSHIP_TOPIC, 4)
+    kafka.create(DEAD_LETTER_TOPIC, 2)
     return kafka
 
 
@@ -33,7 +33,7 @@ def put(
     kafka: MemoryKafka, key: bytes | None, value: bytes | None, partition: int = 0, *more: tuple[str, bytes]
 ) -> None:
     headers = dead_letter_headers([("x", None), ("y", b"1")], MalformedEvent("why"), topic="m", partition=6, offset=9)
-    kafka.append(LETTERS, value, key=key, partition=partition, headers=[*headers, *more])
+    kafka.append(DEAD_LETTER_TOPIC, value, key=key, partition=partition, headers=[*headers, *more])
 
 
 def letter(key: bytes | None = b"k", value: bytes | None = b"v", **more: object) -> DeadLetter:
@@ -54,16 +54,20 @@ def letter(key: bytes | None = b"k", value: bytes | None = b"v", **more: object)
 def test_dead_letters_are_read_with_reason_and_original_record(kafka: MemoryKafka) -> None:
     put(kafka, b"k", b"v")
     put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
-    kafka.append(LETTERS, b"by hand", headers=[("dlt_partition", b"x")])
-    bare = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
-    assert list(dlt.read(SETTINGS)) == [letter(), bare, letter(None, None, partition=1, truncated=True)]
+    kafka.append(DEAD_LETTER_TOPIC, b"by hand", headers=[("dlt_partition", b"x")])
+    letter_without_origin = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
+    assert list(dlt.read(SETTINGS)) == [
+        letter(),
+        letter_without_origin,
+        letter(None, None, partition=1, truncated=True),
+    ]
 
 
 def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
     assert dlt.resubmit(SETTINGS, [letter(), letter(b"other", None), letter(None, b"v")]) == 3
     assert {
         message.key(): (message.partition() if message.key() else None, *message.record[1:])
-        for message in kafka.records(MEMBERSHIP)
+        for message in kafka.records(MEMBERSHIP_TOPIC)
     } == {
         b"k": (partition_for_key(b"k", 4), b"v", [("x", None), ("y", b"1")]),
         b"other": (partition_for_key(b"other", 4), None, [("x", None), ("y", b"1")]),
@@ -74,15 +78,15 @@ def test_resent_letters_equal_the_refused_records(kafka: MemoryKafka) -> None:
 
 def test_truncated_letter_is_not_sent_but_earlier_ones_are(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     cut = letter(b"cut", partition=1, offset=3, truncated=True)
-    delivered: list[float] = []
-    monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivered.append(timeout) or 0)
+    delivery_times: list[float] = []
+    monkeypatch.setattr(MemoryProducer, "flush", lambda _, timeout: delivery_times.append(timeout) or 0)
     with pytest.raises(BadInput) as refused:
         dlt.resubmit(SETTINGS, [letter(), cut, letter(b"behind")])
-    assert len(delivered) == 1  # otherwise the process would end before the first record is delivered
+    assert len(delivery_times) == 1  # otherwise the process would end before the first record is delivered
     assert str(refused.value) == (
         "1:3: contains only part of the record; the complete record is at m 6:9; 1 records were sent before it"
     )
-    assert [message.key() for message in kafka.records(MEMBERSHIP)] == [b"k"]
+    assert [message.key() for message in kafka.records(MEMBERSHIP_TOPIC)] == [b"k"]
 
 
 def test_refused_records_are_reported_with_the_reason(kafka: MemoryKafka) -> None:
@@ -95,9 +99,9 @@ def test_refused_records_are_reported_with_the_reason(kafka: MemoryKafka) -> Non
 
 
 def test_missing_write_permission_is_reported(kafka: MemoryKafka) -> None:
-    kafka.deny(MEMBERSHIP, "WRITE")
+    kafka.deny(MEMBERSHIP_TOPIC, "WRITE")
     kafka.fail("produce", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    message = f"may not write topic {MEMBERSHIP}, which dlt must; kafka-acls.sh"
+    message = f"may not write topic {MEMBERSHIP_TOPIC}, which dlt must; kafka-acls.sh"
     with pytest.raises(NotAllowed, match=message):
         dlt.resubmit(SETTINGS, [letter()])
 

@@ -73,14 +73,14 @@ def test_record_that_is_not_a_diff_is_reported_and_skipped(kafka: MemoryKafka) -
     put(kafka, 1)
     put(kafka, 2, value=b'{"groupId": 7}')
     put(kafka, 3)
-    with DiffReader(SETTINGS, from_beginning=True) as strict:
-        assert strict.poll(0.1) is not None
+    with DiffReader(SETTINGS, from_beginning=True) as ending_reader:
+        assert ending_reader.poll(0.1) is not None
         with pytest.raises(MalformedDiff, match=r"rebalance\.diffs partition 0 offset 1: .*groupId"):
-            strict.poll(0.1)
-        assert (strict.poll(0.1) or strict).id == "3"
-    malformed: list[MalformedDiff] = []
-    assert ids(from_beginning=True, on_malformed=malformed.append) == ["1", "3"]
-    assert len(malformed) == 1
+            ending_reader.poll(0.1)
+        assert (ending_reader.poll(0.1) or ending_reader).id == "3"
+    malformed_diffs: list[MalformedDiff] = []
+    assert ids(from_beginning=True, on_malformed=malformed_diffs.append) == ["1", "3"]
+    assert len(malformed_diffs) == 1
     with pytest.raises(MalformedDiff):
         ids(from_beginning=True)
 
@@ -94,13 +94,13 @@ def test_following_continues_until_it_is_stopped(kafka: MemoryKafka) -> None:
     assert ids == ["1", "2", "3"]
 
 
-def test_recreated_topic_is_followed_unless_read_to_its_end(kafka: MemoryKafka) -> None:
+def test_recreated_topic_ends_only_a_reader_without_follow(kafka: MemoryKafka) -> None:
     put(kafka, 1)
-    with DiffReader(SETTINGS) as patient, DiffReader(SETTINGS, follow=False) as strict:
+    with DiffReader(SETTINGS) as following_reader, DiffReader(SETTINGS, follow=False) as ending_reader:
         kafka.delete(TOPIC)
         kafka.create(TOPIC)
         put(kafka, 2)
-        assert (eventually(lambda: patient.poll(0.01)) or patient).id == "2"  # type: ignore[attr-defined] # not None
-        assert (patient.positions, patient.topic_id) == ({0: 1}, "id-2")
+        assert (eventually(lambda: following_reader.poll(0.01)) or following_reader).id == "2"  # type: ignore[attr-defined] # not None
+        assert (following_reader.positions, following_reader.topic_id) == ({0: 1}, "id-2")
         with pytest.raises(TopicUnreadable):
-            eventually(lambda: strict.poll(0.01))
+            eventually(lambda: ending_reader.poll(0.01))

@@ -34,7 +34,7 @@ def put(kafka: MemoryKafka, group_id: str) -> list[Episode]:
     return [episodes[-2], episodes[-1]]
 
 
-def followed(reader: EpisodeReader) -> list[EpisodeRecord]:
+def read_new_records(reader: EpisodeReader) -> list[EpisodeRecord]:
     records: list[EpisodeRecord] = []
     eventually(lambda: records.extend(reader.poll(0.01)) or not reader.is_behind)
     return records
@@ -45,7 +45,7 @@ def test_follower_gets_every_record_of_the_requested_group(kafka: MemoryKafka) -
     put(kafka, "g/1")
     kafka.append(TOPIC, None, key=key("g/1", 1))
     with EpisodeReader(SETTINGS, group="g/1") as reader:
-        values = [record.value for record in followed(reader)]
+        values = [record.value for record in read_new_records(reader)]
     keys = (key("g/1", 1), key("g/1", 2))
     assert values == [message.value() for message in kafka.records(TOPIC) if message.value() and message.key() in keys]
 
@@ -53,7 +53,7 @@ def test_follower_gets_every_record_of_the_requested_group(kafka: MemoryKafka) -
 def test_follower_from_now_on_gets_new_records(kafka: MemoryKafka) -> None:
     put(kafka, "g")
     with EpisodeReader(SETTINGS, from_beginning=False) as reader:
-        assert followed(reader) == []
+        assert read_new_records(reader) == []
         _, last = put(kafka, "h")
         records: list[EpisodeRecord] = []
         eventually(lambda: records.extend(reader.poll(0.01)) or (records and records[-1].episode == last))
@@ -68,7 +68,7 @@ def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None
     _, last = put(kafka, "g")
     problems: list[MalformedEpisode] = []
     with EpisodeReader(SETTINGS, on_malformed=problems.append) as reader:
-        assert followed(reader)[-1].episode == last
+        assert read_new_records(reader)[-1].episode == last
     assert ["offset" in str(problem) for problem in problems] == [True, True]
     assert str(problems[1]).endswith("key: b'h/1' does not match the value")
 
@@ -94,4 +94,4 @@ def test_older_record_in_another_partition_changes_nothing(kafka: MemoryKafka, b
     for partition, episode, written in ((before, older, 10), (after, newer, 20)):
         kafka.append(*(TOPIC, encode(episode)), key=key("g", episode.episode), partition=partition, timestamp=written)
     with EpisodeReader(SETTINGS) as reader:
-        assert followed(reader)[-1].episode == newer
+        assert read_new_records(reader)[-1].episode == newer

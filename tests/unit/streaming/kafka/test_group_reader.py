@@ -16,7 +16,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_the_newest_snapshot_is_in_another_partition(monkeypatch: pytest.MonkeyPatch, before: int, after: int) -> None:
+def test_newest_snapshot_in_any_partition_is_used(monkeypatch: pytest.MonkeyPatch, before: int, after: int) -> None:
     kafka = MemoryKafka(monkeypatch)
     ensure_topics(SETTINGS)
     for partition, generation in ((before, 1), (before, 2), (after, 3), (after, 4)):

@@ -112,29 +112,29 @@ def test_invalid_heartbeat_is_reported_once_and_skipped(
     assert message.startswith("topic rebalance.signs: partition 0 offset 0: not a component heartbeat: ")
 
 
-DAY, DECADE = 86_400_000, 10 * 31_557_600_000
+DAY_MS, DECADE_MS = 86_400_000, 10 * 31_557_600_000
 
 
 @pytest.mark.parametrize(
-    "forged",
+    "forged_fields",
     [
         {"part": "stream", "part_id": "another"},
-        {"part": "stream", "part_id": STREAM_ID, "timestamp": DECADE},
-        {"part": "stream", "part_id": STREAM_ID, "up_to": DECADE},
-        {"part": "stream", "part_id": STREAM_ID, "at": DECADE, "timestamp": DECADE},
-        {"part": "stream", "part_id": STREAM_ID, "timestamp": -DECADE},
-        {"part": "collector", "part_id": "c", "timestamp": 2 * DAY},
+        {"part": "stream", "part_id": STREAM_ID, "timestamp": DECADE_MS},
+        {"part": "stream", "part_id": STREAM_ID, "up_to": DECADE_MS},
+        {"part": "stream", "part_id": STREAM_ID, "at": DECADE_MS, "timestamp": DECADE_MS},
+        {"part": "stream", "part_id": STREAM_ID, "timestamp": -DECADE_MS},
+        {"part": "collector", "part_id": "c", "timestamp": 2 * DAY_MS},
     ],
 )
 def test_forged_heartbeats_are_ignored(
-    kafka: MemoryKafka, forged: dict[str, Any], tracked_freshness: Callable[[], Freshness]
+    kafka: MemoryKafka, forged_fields: dict[str, Any], tracked_freshness: Callable[[], Freshness]
 ) -> None:
     moment = now_ms()
     leave(kafka, STREAM_ID, part="stream", state="stopped", up_to=moment)
     leave(kafka, "real", up_to=moment)
     eventually(lambda: len(tracked_freshness().parts) == 2)
     before = tracked_freshness()
-    values = {name: moment + value if isinstance(value, int) else value for name, value in forged.items()}
+    values = {name: moment + value if isinstance(value, int) else value for name, value in forged_fields.items()}
     leave(kafka, values.pop("part_id"), **{"up_to": moment, **values})
     leave(kafka, "real", up_to=moment + 1)
     eventually(lambda: any(part.up_to == moment + 1 for part in tracked_freshness().parts))

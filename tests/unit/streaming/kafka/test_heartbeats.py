@@ -20,8 +20,8 @@ from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"), signs=HeartbeatSettings(every_ms=100))
 TOPIC = SETTINGS.topics.signs
-DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
-AWAY = KafkaError(KafkaError._MSG_TIMED_OUT, "away")
+ACCESS_DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+NOT_DELIVERED_ERROR = KafkaError(KafkaError._MSG_TIMED_OUT, "away")
 
 
 def left(kafka: MemoryKafka) -> list[ComponentHeartbeat]:
@@ -74,7 +74,7 @@ def test_missing_permission_is_reported_once_and_tolerated(
 ) -> None:
     caplog.set_level(logging.INFO, "streaming.kafka.heartbeats")
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
-    kafka.fail("heartbeat", DENIED, DENIED)
+    kafka.fail("heartbeat", ACCESS_DENIED, ACCESS_DENIED)
     for _ in range(4):
         now(writer)
     writer.write_last()
@@ -120,9 +120,9 @@ def test_deleted_topic_is_created_again_after_a_while(kafka: MemoryKafka) -> Non
     assert kafka.requests.count("create_topics") == 2
 
 
-def test_unavailable_cluster_only_costs_heartbeats(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
+def test_full_producer_queue_drops_heartbeats_silently(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     writer = HeartbeatWriter(SETTINGS, "collector", "c")
-    kafka.fail("heartbeat", AWAY, KafkaError(KafkaError._QUEUE_FULL, "full"))
+    kafka.fail("heartbeat", NOT_DELIVERED_ERROR, KafkaError(KafkaError._QUEUE_FULL, "full"))
     for _ in range(3):
         now(writer)
     assert (len(left(kafka)), caplog.messages) == (1, [])

@@ -14,16 +14,16 @@ from streaming.kafka.jars import DownloadFailed, NoJava, fetch, java
 if TYPE_CHECKING:
     from pathlib import Path
 
-WANTED = ["org.apache.kafka:kafka_2.13:9.9.9"]
+WANTED_JARS = ["org.apache.kafka:kafka_2.13:9.9.9"]
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _separate_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(jars.JARS_VARIABLE, raising=False)
 
 
-def fill(folder: Path, *names: str) -> list[Path]:
+def create_files(folder: Path, *names: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / name).write_bytes(b"")
@@ -31,30 +31,30 @@ def fill(folder: Path, *names: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("inside", [".", "kafka_2.13-9.9.9"])
-def test_a_folder_for_hosts_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
-    files = fill(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
-    fill(tmp_path / "jars/another-set", "kafka-clients-3.jar")
+def test_jars_are_read_from_folder_in_kafka_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
+    files = create_files(tmp_path / "jars" / inside, "kafka_2.13-9.9.9.jar", "other-1.jar")
+    create_files(tmp_path / "jars/another-set", "kafka-clients-3.jar")
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path / "jars"))
 
-    assert [path.resolve() for path in fetch(WANTED)] == [path.resolve() for path in files]
+    assert [path.resolve() for path in fetch(WANTED_JARS)] == [path.resolve() for path in files]
 
 
-def test_a_folder_without_the_jar_is_named_with_the_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_jars_folder_without_the_jar_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
 
     with pytest.raises(OutsideFailure, match=rf"KAFKA_JARS={tmp_path}: neither the folder nor a subfolder"):
-        fetch(WANTED)
+        fetch(WANTED_JARS)
 
 
 def test_complete_set_of_jars_is_reused_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(_wanted: object, done: Path, **_: object) -> None:
-        fill(done, "b.jar", "a.jar")
+        create_files(done, "b.jar", "a.jar")
 
     monkeypatch.setattr(jars, "_download", download)
-    first = fetch(WANTED)
+    first = fetch(WANTED_JARS)
     monkeypatch.setattr(jars, "_download", None)
 
-    assert fetch(WANTED) == first
+    assert fetch(WANTED_JARS) == first
     assert [path.name for path in first] == ["a.jar", "b.jar"]
     assert first[0].is_relative_to(tmp_path / "cache")
 
@@ -80,12 +80,12 @@ def java_home(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> Path
 
 
 @pytest.mark.usefixtures("_fresh_java")
-def test_missing_java_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_error_names_the_version_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(NoJava, match="Java 17 or newer is missing: install it"):
-        fetch(WANTED)
+        fetch(WANTED_JARS)
 
 
 @pytest.mark.usefixtures("_fresh_java")
@@ -100,7 +100,7 @@ def test_java_home_precedes_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("_fresh_java")
-def test_a_java_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = java_home(tmp_path, monkeypatch, "")
     for content in ("#!/bin/sh\nexit 1\n", "#!/no/such/interpreter\n"):
         script.write_text(content)
@@ -110,7 +110,7 @@ def test_a_java_that_does_not_start_is_named(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.usefixtures("_fresh_java")
 @pytest.mark.parametrize(("version", "major"), [('"17"', 17), ('"17.0.9"', 17), ('"16.0.2"', 0), ("nonsense", 0)])
-def test_java_17_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int) -> None:
+def test_java_before_17_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int) -> None:
     script = java_home(tmp_path, monkeypatch, f"openjdk version {version}")
     if major:
         assert java() == (script, major)
@@ -138,7 +138,7 @@ class Ivy:
         )
 
     def fetch(self, *coordinates: str, transitive: bool = True) -> list[str]:
-        paths = fetch(coordinates or WANTED, transitive=transitive)
+        paths = fetch(coordinates or WANTED_JARS, transitive=transitive)
         return [path.name for path in paths]
 
     def read(self, name: str) -> str:

@@ -13,8 +13,8 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 from tests.support.wait import eventually
 
-NOW = 1_700_000_000_000
-MINUTE = 60_000
+NOW_MS = 1_700_000_000_000
+MINUTE_MS = 60_000
 
 
 def sample(group_id: str, at: int, **offsets: tuple[int | None, int]) -> GroupProgress:
@@ -24,7 +24,7 @@ def sample(group_id: str, at: int, **offsets: tuple[int | None, int]) -> GroupPr
     )
 
 
-def test_samples_add_up_over_partitions_with_a_commit() -> None:
+def test_group_lag_sums_partitions_with_a_commit() -> None:
     first = GroupLag().add(sample("g", 1, _0=(4, 10), _1=(None, 7), _2=(3, 3)))
     assert first == GroupLag(1, 6, {"t": {"0": 6, "1": None, "2": 0}}, ((1, 6),))
     assert first.add(sample("g", 1, _0=(10, 10))) == first
@@ -46,24 +46,24 @@ def write(kafka: MemoryKafka, settings: Settings, *samples: GroupProgress) -> No
         kafka.append(settings.topics.membership, value, key=key, headers=headers, timestamp=data.timestamp)
 
 
-def test_lags_of_now_are_in_the_last_minutes(kafka: MemoryKafka, settings: Settings) -> None:
-    write(kafka, settings, sample("old", NOW - 5 * MINUTE, _0=(0, 9)), sample("g", NOW - MINUTE, _0=(0, 9)))
-    write(kafka, settings, sample("g", NOW, _0=(5, 9)), sample("silent", NOW, _0=(None, 9)))
+def test_current_lags_are_read_from_the_last_minutes(kafka: MemoryKafka, settings: Settings) -> None:
+    write(kafka, settings, sample("old", NOW_MS - 5 * MINUTE_MS, _0=(0, 9)), sample("g", NOW_MS - MINUTE_MS, _0=(0, 9)))
+    write(kafka, settings, sample("g", NOW_MS, _0=(5, 9)), sample("silent", NOW_MS, _0=(None, 9)))
     headers = [("ce_type", b"group.progress")]
-    kafka.append(settings.topics.membership, b"{", key=b"g", headers=headers, timestamp=NOW)
-    assert read_lags(settings, NOW) == {"g": 4, "silent": None}
+    kafka.append(settings.topics.membership, b"{", key=b"g", headers=headers, timestamp=NOW_MS)
+    assert read_lags(settings, NOW_MS) == {"g": 4, "silent": None}
 
 
 def test_reader_begins_with_the_lags_of_the_last_hour(
     kafka: MemoryKafka, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-    hour = 60 * MINUTE
-    write(kafka, settings, sample("gone", NOW - hour - 1, _0=(0, 9)), sample("g", NOW - hour + 1, _0=(0, 9)))
+    monkeypatch.setattr("time.time_ns", lambda: NOW_MS * 1_000_000)
+    hour = 60 * MINUTE_MS
+    write(kafka, settings, sample("gone", NOW_MS - hour - 1, _0=(0, 9)), sample("g", NOW_MS - hour + 1, _0=(0, 9)))
     with LagReader(settings) as reader:
         eventually(lambda: "g" in reader.groups)
-        write(kafka, settings, sample("g", NOW, _0=(9, 9)))
-        eventually(lambda: reader.groups["g"].timestamp == NOW)
+        write(kafka, settings, sample("g", NOW_MS, _0=(9, 9)))
+        eventually(lambda: reader.groups["g"].timestamp == NOW_MS)
         assert {group_id: lag.samples for group_id, lag in reader.groups.items()} == {
-            "g": ((NOW - hour + 1, 9), (NOW, 0))
+            "g": ((NOW_MS - hour + 1, 9), (NOW_MS, 0))
         }

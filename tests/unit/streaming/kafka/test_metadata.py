@@ -41,7 +41,7 @@ def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
     assert identify(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
 
 
-def test_identity_is_returned_by_the_call_after_the_request(kafka: MemoryKafka) -> None:
+def test_topic_identity_is_returned_by_the_next_call(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a"], interval_s=2.0)
     assert watch.look(10.0) is None
     assert watch.look(10.5) == {"a": Identity("id-1", 3)}
@@ -65,12 +65,12 @@ def test_error_is_reported_and_a_new_client_is_used(kafka: MemoryKafka) -> None:
 
 
 def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(*_: object, **__: object) -> dict[str, Future[Any]]:
+    def never_answer(*_: object, **__: object) -> dict[str, Future[Any]]:
         return {"a": Future()}
 
     watch = IdentityWatch(SETTINGS, ["a"], interval_s=1.0)
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryAdmin, "describe_topics", silent)
+        patched.setattr(MemoryAdmin, "describe_topics", never_answer)
         assert watch.look(0.0) is None
     for now in (1.0, 5.0, 11.0):
         assert (watch.look(now), watch.trouble) == (None, None)
@@ -90,12 +90,12 @@ def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypat
 
 def test_each_change_of_contact_is_returned_once() -> None:
     contact = Contact()
-    news = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
+    contact_changes = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
     lost = "no contact with Kafka (away): waiting for it"
-    assert news == [None, lost, None, "Kafka answers again", None, lost]
+    assert contact_changes == [None, lost, None, "Kafka answers again", None, lost]
 
 
-PLACE = ("t", 0)
+PARTITION = ("t", 0)
 
 
 def test_leaderless_partition_is_awaited(kafka: MemoryKafka) -> None:
@@ -107,20 +107,20 @@ def test_leaderless_partition_is_awaited(kafka: MemoryKafka) -> None:
 def test_denied_topic_is_reported_at_once(kafka: MemoryKafka) -> None:
     kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
     with pytest.raises(ClusterUnavailable, match="topic t: no broker returns its partitions' ends: denied"):
-        bounds(SETTINGS, [PLACE])
+        bounds(SETTINGS, [PARTITION])
 
 
 def test_client_has_metadata_before_it_is_polled(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(kafka, "receive", calls.append)
-    assert bounds(SETTINGS, [PLACE]) == {PLACE: (0, 0)}
+    assert bounds(SETTINGS, [PARTITION]) == {PARTITION: (0, 0)}
     assert calls == ["list_topics", "list_offsets", "list_offsets"]
 
 
 A, B = ("t", 0), ("t", 1)
 
 
-def test_ends_come_from_the_last_answer(kafka: MemoryKafka) -> None:
+def test_end_offsets_are_refreshed_once_a_second(kafka: MemoryKafka) -> None:
     ends = EndOffsets(SETTINGS, [A, B])
     assert (ends.are_current(0), dict(ends.look(0))) == (False, {A: 0, B: 1})
     kafka.append("t", b"v", partition=1)
@@ -144,9 +144,9 @@ def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: py
     ends = EndOffsets(SETTINGS, [A])
     ends.look(0)
     (admin,) = kafka.admins
-    never: Future[Any] = Future()
+    unanswered_future: Future[Any] = Future()
     with monkeypatch.context() as patch:
-        patch.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, never))
+        patch.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, unanswered_future))
         assert (ends.look(1), ends.look(11)) == ({A: 0}, {A: 0})
     ends.look(12)
     assert not ends.are_current(12)
@@ -164,23 +164,23 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
     return known_bounds
 
 
-def stalls(*positions: dict[Place, int]) -> list[Bounds]:
+def stalled_partitions(*positions: dict[Place, int]) -> list[Bounds]:
     watched = Stall(KafkaSettings())
     return [watched.look(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
 
 
 def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:
-    assert stalls({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
+    assert stalled_partitions({A: 5, B: 5}, {A: 5, B: 5}) == [{}, {}]
 
 
 def test_reader_without_progress_is_stalled(ends: Bounds) -> None:
-    assert stalls({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
+    assert stalled_partitions({A: 5, B: 4}, {A: 5, B: 4}) == [{}, {B: (0, 5)}]
 
 
 def test_reader_of_another_partition_is_not_stalled(ends: Bounds) -> None:
-    assert stalls({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
+    assert stalled_partitions({A: 3, B: 4}, {A: 4, B: 4}, {A: 5, B: 4}) == [{}, {}, {}]
 
 
 def test_partition_ending_before_its_position_was_truncated(ends: Bounds) -> None:
     ends[B] = (0, 2)
-    assert stalls({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]
+    assert stalled_partitions({A: 3, B: 4}, {A: 4, B: 4}) == [{}, {B: (0, 2)}]

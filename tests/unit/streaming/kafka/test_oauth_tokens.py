@@ -10,12 +10,12 @@ import pytest
 from streaming.kafka.oauth_tokens import ClientCredentials
 from streaming.settings.connection import KafkaSettings
 from tests.support.identity_provider import SCOPE, IdentityProvider, identity_provider
-from tests.support.pem import certificate, signed
+from tests.support.pem import certificate, signed_certificate
 
 
-def test_a_token_of_the_identity_provider(tmp_path: Path) -> None:
+def test_oauth_token_is_fetched_over_verified_tls(tmp_path: Path) -> None:
     authority, other_authority = certificate(tmp_path, "authority"), certificate(tmp_path, "other")
-    served = signed(tmp_path, "endpoint", "authority")
+    served = signed_certificate(tmp_path, "endpoint", "authority")
     keystore = tmp_path / "keystore.pem"
     keystore.write_text(served.with_suffix(".key").read_text() + served.read_text())
     phrase = "s:e c/ret+%"
@@ -34,7 +34,7 @@ def test_a_token_of_the_identity_provider(tmp_path: Path) -> None:
         )
         tokens = ClientCredentials(settings)
         assert tokens.token().count(".") == 2
-        assert provider.issued == {"monitor": 1}
+        assert provider.issued_tokens == {"monitor": 1}
         assert tokens.extensions() == {"a": "b", "c": "d"}
         provider.secrets["monitor"] = "changed"
         with pytest.raises(HTTPError, match="401"):

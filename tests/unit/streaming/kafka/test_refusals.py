@@ -106,7 +106,7 @@ _TOKENLESS = "Failed to acquire SASL OAUTHBEARER token: "
         ),
     ],
 )
-def test_refusals_of_an_identity_provider(text: str, message: str) -> None:
+def test_identity_provider_refusal_is_explained_without_secrets(text: str, message: str) -> None:
     error = str(explain(text, OAUTH))
     assert message in error
     assert "s3cret" not in error
@@ -115,7 +115,7 @@ def test_refusals_of_an_identity_provider(text: str, message: str) -> None:
 @pytest.mark.parametrize("text", ["Could not connect to server", '{"error": "temporarily_unavailable"}'])
 def test_unavailable_identity_provider_is_awaited(text: str) -> None:
     assert explain(_TOKENLESS + text, OAUTH) is None
-    tokenless = f"token endpoint https://id.example/token: gives no token within 8 s ({_TOKENLESS}{text})"
-    assert no_answer_message(_TOKENLESS + text, OAUTH, 8.0) == tokenless
+    error_without_token = f"token endpoint https://id.example/token: gives no token within 8 s ({_TOKENLESS}{text})"
+    assert no_answer_message(_TOKENLESS + text, OAUTH, 8.0) == error_without_token
     silent = f"bootstrap_servers kafka:9093: no broker answers within 8 s ({text}); check --bootstrap-servers"
     assert no_answer_message(text, OAUTH, 8.0) == silent

@@ -11,27 +11,27 @@ from streaming.kafka import runtime
 from streaming.kafka.runtime import Runtime, new_uuid, prepare, server_properties, write_properties, write_storage
 
 
-class Tool:
+class FakeJava:
     """A fake ``java`` (a shell script) that records its arguments."""
 
     def __init__(self, folder: Path) -> None:
-        self._file, self._calls = folder / "java", folder / "calls"
+        self._file, self._call_file = folder / "java", folder / "calls"
 
     def set_script(self, script: str) -> None:
-        self._file.write_text(f'#!/bin/sh\necho "$@" >> {self._calls}\n{script}\n')
+        self._file.write_text(f'#!/bin/sh\necho "$@" >> {self._call_file}\n{script}\n')
         self._file.chmod(0o755)
 
     @property
     def calls(self) -> list[str]:
-        return self._calls.read_text().splitlines() if self._calls.exists() else []
+        return self._call_file.read_text().splitlines() if self._call_file.exists() else []
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(runtime, "java", lambda: (tmp_path / "java", 17))
     monkeypatch.setattr(runtime, "fetch", lambda *_, **__: [tmp_path / "kafka.jar", tmp_path / "other.jar"])
-    return Tool(tmp_path)
+    return FakeJava(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
         ("exit 2", "ended with 2: no output"),
     ],
 )
-def test_failing_storage_tool_is_reported_and_tried_again(tool: Tool, tmp_path: Path, script: str, words: str) -> None:
+def test_failing_storage_tool_is_reported_and_tried_again(
+    tool: FakeJava, tmp_path: Path, script: str, words: str
+) -> None:
     tool.set_script(script)
     for tries in (1, 2):
         with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
@@ -66,32 +68,32 @@ esac
 
 
 def test_class_archive_is_made_once_for_all_brokers(
-    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tool: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool.set_script(FORMATS)
     progress: list[str] = []
     monkeypatch.setattr(runtime, "print_progress", progress.append)
-    prepared = prepare("9.9.9")
+    prepared_runtime = prepare("9.9.9")
     assert progress == ["preparing the broker (once)", ""]
     calls = tool.calls
-    assert prepare("9.9.9") == prepared
+    assert prepare("9.9.9") == prepared_runtime
     assert tool.calls == calls
     for name in ("a", "b"):
-        write_storage(prepared, tmp_path / name)
+        write_storage(prepared_runtime, tmp_path / name)
         assert (tmp_path / name / "log").read_text() == "kept\n"
     ids = {(tmp_path / name / "meta.properties").read_text() for name in ("a", "b")}
     assert len(ids) == 2
     assert all(re.fullmatch(r"cluster.id=[\w-]{22}\n", text) for text in ids)
 
 
-def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) -> None:
+def test_command_uses_archived_classes_if_present(tool: FakeJava, tmp_path: Path) -> None:
     runtime = Runtime((tmp_path / "a.jar", tmp_path / "b.jar"), tmp_path)
     command = runtime.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
     assert command[0] == str(tmp_path / "java")
     assert command[-5:] == ["-Xmx1g", "-cp", f"{tmp_path}/a.jar:{tmp_path}/b.jar", "kafka.Kafka", "server.properties"]
     (tmp_path / "classes.jsa").touch()
-    archived = runtime.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
-    assert [word for word in archived if word not in command] == [
+    command_with_archive = runtime.command("kafka.Kafka", "server.properties", jvm=["-Xmx1g"])
+    assert [word for word in command_with_archive if word not in command] == [
         f"-XX:SharedArchiveFile={tmp_path}/classes.jsa",
         "-Xlog:cds=off",
         "-Xlog:cds+dynamic=off",
@@ -99,8 +101,8 @@ def test_command_uses_archived_classes_if_present(tool: Tool, tmp_path: Path) ->
 
 
 def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = UUID(bytes=b"\xfb" + b"\0" * 15)  # "-wAA…" would be parsed as an option
-    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: drawn)
+    drawn_uuid = UUID(bytes=b"\xfb" + b"\0" * 15)  # "-wAA…" would be parsed as an option
+    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: drawn_uuid)
     assert new_uuid() == "_w" + "A" * 20
 
 

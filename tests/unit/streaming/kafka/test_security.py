@@ -40,7 +40,7 @@ def test_plaintext_needs_no_settings() -> None:
     assert (security.librdkafka(plain), security.java(plain)) == ({}, {})
 
 
-def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
+def test_librdkafka_gets_the_kafka_security_settings(settings: KafkaSettings, tmp_path: Path) -> None:
     assert security.librdkafka(settings) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-256",
@@ -54,7 +54,7 @@ def test_librdkafka(settings: KafkaSettings, tmp_path: Path) -> None:
     }
 
 
-def test_kafka_python(settings: KafkaSettings, tmp_path: Path) -> None:
+def test_kafka_python_gets_the_kafka_security_settings(settings: KafkaSettings, tmp_path: Path) -> None:
     assert security.kafka_python(settings) == {
         "bootstrap_servers": ["b:9093"],
         "security_protocol": "SASL_SSL",
@@ -69,7 +69,7 @@ def test_kafka_python(settings: KafkaSettings, tmp_path: Path) -> None:
     }
 
 
-def test_java_and_spark(settings: KafkaSettings, tmp_path: Path) -> None:
+def test_java_and_spark_get_the_kafka_security_settings(settings: KafkaSettings, tmp_path: Path) -> None:
     assert security.java(settings) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-256",
@@ -103,7 +103,7 @@ OAUTH = {
 }
 
 
-def test_oauth_settings_of_both_clients(tmp_path: Path) -> None:
+def test_librdkafka_and_java_get_the_oauth_settings(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "ca")
     more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
     settings = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": text for name, text in more.items()})
@@ -131,14 +131,14 @@ def test_oauth_settings_of_both_clients(tmp_path: Path) -> None:
     }
 
 
-def test_jvms_get_the_allowed_endpoint() -> None:
+def test_jvm_options_allow_the_oauth_token_endpoint() -> None:
     assert security.java_options(KafkaSettings()) == ""
     assert security.java_options(KafkaSettings.model_validate(OAUTH)) == (
         "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://id.example/token"
     )
 
 
-AWS = KafkaSettings.model_validate(
+AWS_SETTINGS = KafkaSettings.model_validate(
     {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-west-1"}
 )
 KERBEROS = KafkaSettings.model_validate(
@@ -159,14 +159,14 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("aws_credentials")
 def test_librdkafka_gets_signed_tokens_of_aws() -> None:
-    options = security.librdkafka(AWS)
-    token, expires = options.pop("oauth_cb")("")
-    signed = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
-    assert (signed.hostname, parse_qs(signed.query)["Action"]) == (
+    options = security.librdkafka(AWS_SETTINGS)
+    token, expires_at = options.pop("oauth_cb")("")
+    signed_url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    assert (signed_url.hostname, parse_qs(signed_url.query)["Action"]) == (
         "kafka.eu-west-1.amazonaws.com",
         ["kafka-cluster:Connect"],
     )
-    assert 0 < expires - time.time() <= 900
+    assert 0 < expires_at - time.time() <= 900
     assert options == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",
@@ -175,14 +175,14 @@ def test_librdkafka_gets_signed_tokens_of_aws() -> None:
 
 
 def test_java_gets_the_login_module_of_aws() -> None:
-    assert security.java(AWS) == {
+    assert security.java(AWS_SETTINGS) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "AWS_MSK_IAM",
         "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
         "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
         "ssl.endpoint.identification.algorithm": "https",
     }
-    assert [security.java_packages(settings) for settings in (AWS, KERBEROS)] == [
+    assert [security.java_packages(settings) for settings in (AWS_SETTINGS, KERBEROS)] == [
         ("software.amazon.msk:aws-msk-iam-auth:2.3.5",),
         (),
     ]
@@ -195,21 +195,21 @@ def test_missing_aws_credentials_are_reported_at_once(monkeypatch: pytest.Monkey
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     with pytest.raises(OutsideFailure, match="AWS_MSK_IAM: no AWS credentials"):
-        security.librdkafka(AWS)
+        security.librdkafka(AWS_SETTINGS)
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     with pytest.raises(OutsideFailure, match=r"pip install 'kafka-rebalance-monitor\[aws\]'"):
-        security.librdkafka(AWS)
+        security.librdkafka(AWS_SETTINGS)
 
 
-def test_kerberos_names_the_build_that_has_it() -> None:
+def test_kerberos_without_support_in_librdkafka_is_reported() -> None:
     with pytest.raises(OutsideFailure, match="this confluent-kafka, like its wheels, is built without Kerberos"):
         security.librdkafka(KERBEROS)
 
 
-def test_kerberos_settings_of_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_client_gets_the_kerberos_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build of librdkafka with libsasl2
     assert security.librdkafka(KERBEROS) == {
         "security.protocol": "SASL_SSL",

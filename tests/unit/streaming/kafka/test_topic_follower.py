@@ -16,7 +16,7 @@ from streaming.kafka.topic_follower import TopicFollower
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import Message
 
-END = 7
+END_OFFSET = 7
 
 
 class RefusingConsumer:
@@ -37,7 +37,7 @@ class RefusingConsumer:
     def poll(self, _timeout: float) -> Message | None:
         if not self.starts:
             self._on_assign(self, [TopicPartition(self._topics[0], 0)])
-            return Message(self._topics[0], 0, END)
+            return Message(self._topics[0], 0, END_OFFSET)
         return None
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
@@ -48,12 +48,12 @@ class RefusingConsumer:
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         del place, timeout
         self._refuse("end")
-        return 0, END
+        return 0, END_OFFSET
 
     def commit(self, *, asynchronous: bool, message: Message | None = None, offsets: Any = None) -> None:
         assert not asynchronous
         self._refuse("commit")
-        self.commits.append(END + 1 if message else offsets[0].offset)
+        self.commits.append(END_OFFSET + 1 if message else offsets[0].offset)
 
     def assign(self, places: list[TopicPartition]) -> None:
         self.starts = [place.offset for place in places]
@@ -90,26 +90,26 @@ def test_requests_that_fail_for_a_while_are_repeated(monkeypatch: pytest.MonkeyP
         end=[KafkaError.LEADER_NOT_AVAILABLE, KafkaError._ALL_BROKERS_DOWN],
         commit=[KafkaError.INVALID_REPLICATION_FACTOR],
     )
-    assert follow(monkeypatch, consumer) == [END]
-    assert (consumer.starts, consumer.commits) == ([END], [END, END + 1])
+    assert follow(monkeypatch, consumer) == [END_OFFSET]
+    assert (consumer.starts, consumer.commits) == ([END_OFFSET], [END_OFFSET, END_OFFSET + 1])
 
 
 def test_state_is_restored_again_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    restored: list[int] = []
+    restored_positions: list[int] = []
 
     def restore(place: TopicPartition) -> None:
-        restored.append(place.offset)
-        if len(restored) == 1:
+        restored_positions.append(place.offset)
+        if len(restored_positions) == 1:
             raise ClusterUnavailable("no answer")
 
-    assert follow(monkeypatch, RefusingConsumer(kept=END), restore) == [END]
-    assert restored == [END, END]
+    assert follow(monkeypatch, RefusingConsumer(kept=END_OFFSET), restore) == [END_OFFSET]
+    assert restored_positions == [END_OFFSET, END_OFFSET]
 
 
 def test_lost_group_membership_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = RefusingConsumer(commit=[KafkaError.ILLEGAL_GENERATION])
-    assert follow(monkeypatch, consumer) == [END]
-    assert (consumer.starts, consumer.commits) == ([END], [END + 1])
+    assert follow(monkeypatch, consumer) == [END_OFFSET]
+    assert (consumer.starts, consumer.commits) == ([END_OFFSET], [END_OFFSET + 1])
 
 
 def test_a_missing_permission_ends_the_follower(monkeypatch: pytest.MonkeyPatch) -> None:

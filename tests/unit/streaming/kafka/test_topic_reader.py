@@ -96,14 +96,14 @@ def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: py
         eventually(lambda: polled(slow, 9) and slow.lag == 0)
 
 
-def test_the_lag_waits_for_no_lock_of_the_client(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_is_computed_without_calls_to_the_client(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     with reader() as slow:
 
-        def never(*_: object, **__: object) -> None:
+        def fail_on_call(*_: object, **__: object) -> None:
             raise AssertionError("waits for librdkafka while it holds the interpreter lock")
 
         for call in ("get_watermark_offsets", "position", "assignment", "committed"):
-            monkeypatch.setattr(kafka.consumers[-1], call, never, raising=False)
+            monkeypatch.setattr(kafka.consumers[-1], call, fail_on_call, raising=False)
         assert (len(polled(slow, 2)), slow.lag) == (2, 4)
 
 
@@ -116,10 +116,10 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
         assert len(values_to_end(first)) == 6
         with monkeypatch.context() as patch:
 
-            def moving(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
+            def describe_moving_partitions(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
                 return {place: answered(lambda: SimpleNamespace(offset=-1001)) for place in places}
 
-            patch.setattr(MemoryAdmin, "list_offsets", moving)
+            patch.setattr(MemoryAdmin, "list_offsets", describe_moving_partitions)
             for _ in range(20):
                 assert polled(first) == []
         assert (sum(first.positions.values()), first.lag) == (6, 0)
@@ -129,7 +129,7 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
 
 
 @pytest.mark.parametrize("positions", [{("t", 0): 2}, {("t", 0): 2, ("t", 1): 3}])
-def test_position_overrides_beginning_and_end(kafka: MemoryKafka, positions: dict[tuple[str, int], int]) -> None:
+def test_given_positions_override_beginning_and_end(kafka: MemoryKafka, positions: dict[tuple[str, int], int]) -> None:
     with reader(positions=positions, from_beginning=True) as first:
         expected = [b"4"] if len(positions) == 2 else [b"4", b"1", b"3", b"5"]
         assert sorted(values_to_end(first), key=repr) == sorted(expected, key=repr)
@@ -137,7 +137,7 @@ def test_position_overrides_beginning_and_end(kafka: MemoryKafka, positions: dic
         assert values_to_end(second) == [b"4"]
 
 
-def test_markers_and_removed_records_are_ends_too(kafka: MemoryKafka) -> None:
+def test_reader_passes_markers_and_removed_records_at_the_end(kafka: MemoryKafka) -> None:
     kafka.mark("t", 0)
     kafka.mark("t", 1)
     kafka.topics["t"].logs[1].begins = 4  # all of partition 1 was removed
@@ -163,8 +163,8 @@ def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.
     assert all(consumer.closed for consumer in kafka.consumers)
     with reader("t", "late", wait=True) as waiting:
         assert waiting.missing == {"late"}
-        seen = []
-        eventually(lambda: seen.extend(polled(waiting)) or len(seen) == 6)
+        read_values = []
+        eventually(lambda: read_values.extend(polled(waiting)) or len(read_values) == 6)
         assert not waiting.at_end
         kafka.create("late")
         kafka.append("late", b"first")
@@ -177,16 +177,16 @@ def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.
 
 
 def test_deleted_topic_is_an_error_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    with reader() as strict, reader(follow=True) as patient:
-        values_to_end(strict, patient)
+    with reader() as ending_reader, reader(follow=True) as following_reader:
+        values_to_end(ending_reader, following_reader)
         kafka.delete("t")
-        ends(strict, "topic t: was deleted while it was read; start again")
-        eventually(lambda: polled(patient) == [] and patient.missing == {"t"})
-        assert (patient.positions, patient.at_end, patient.ids) == ({}, False, {})
+        ends(ending_reader, "topic t: was deleted while it was read; start again")
+        eventually(lambda: polled(following_reader) == [] and following_reader.missing == {"t"})
+        assert (following_reader.positions, following_reader.at_end, following_reader.ids) == ({}, False, {})
         kafka.create("t")
         kafka.append("t", b"again")
-        eventually(lambda: polled(patient) == [b"again"])
-        assert patient.ids == {"t": "id-2"}
+        eventually(lambda: polled(following_reader) == [b"again"])
+        assert following_reader.ids == {"t": "id-2"}
     assert caplog.messages == [
         "topic t was deleted: waiting until it is created again",
         "topic t exists now: it is read from its beginning",
@@ -197,17 +197,17 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
     kafka.create("other")
-    with reader() as strict, reader("t", "other", follow=True) as patient:
-        values_to_end(strict, patient)
+    with reader() as ending_reader, reader("t", "other", follow=True) as following_reader:
+        values_to_end(ending_reader, following_reader)
         kafka.delete("t")
         kafka.create("t")
         kafka.append("t", b"again")
         kafka.append("other", b"beside")
-        ends(strict, "was deleted and created again while it was read; start again")
+        ends(ending_reader, "was deleted and created again while it was read; start again")
         values: list[bytes | None] = []
-        eventually(lambda: values.extend(polled(patient)) or len(values) == 2)
+        eventually(lambda: values.extend(polled(following_reader)) or len(values) == 2)
         assert sorted(values, key=repr) == [b"again", b"beside"]
-        assert patient.positions == {("t", 0): 1, ("other", 0): 1}
+        assert following_reader.positions == {("t", 0): 1, ("other", 0): 1}
     assert caplog.messages == ["topic t was deleted and created again: it is read from its beginning"]
     assert all(consumer.closed for consumer in kafka.consumers)
 
@@ -248,7 +248,7 @@ def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT])
-def test_silent_cluster_recovers(kafka: MemoryKafka, code: int) -> None:
+def test_reader_reports_silence_until_the_cluster_answers(kafka: MemoryKafka, code: int) -> None:
     with reader() as first:
         values_to_end(first)
         assert first.silent_since is None
@@ -271,12 +271,12 @@ def test_client_that_receives_no_records_is_replaced(
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     with reader() as first:
         values_to_end(first)
-        unresponsive = kafka.consumers[-1]
-        monkeypatch.setattr(unresponsive, "_next_message", lambda: None)
+        unresponsive_client = kafka.consumers[-1]
+        monkeypatch.setattr(unresponsive_client, "_next_message", lambda: None)
         assert polled(first) == []
         kafka.append("t", b"more")
         eventually(lambda: polled(first) == [b"more"])
-        assert unresponsive.closed
+        assert unresponsive_client.closed
     assert set(caplog.messages) == {"topic t partition 0: no record arrives, though it has more: using a new client"}
 
 
@@ -326,7 +326,7 @@ def test_reader_ends_at_the_end_or_when_stopped(kafka: MemoryKafka) -> None:
         (((0, 10), (4, 10)), [True, True]),
     ],
 )
-def test_newest_record_of_a_key_in_more_than_one_partition(
+def test_older_record_of_a_key_in_another_partition_is_ignored(
     written: tuple[tuple[int, int], ...], accepted: list[bool]
 ) -> None:
     order = RecordOrder()

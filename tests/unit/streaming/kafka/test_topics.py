@@ -26,7 +26,7 @@ SETTINGS = Settings(
     topics=TopicSettings(prefix="p.", partitions=7, replication_factor=1),
 )
 NAMES = ["membership", "diffs", "assignments", "membership-dlt"]
-DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+ACCESS_DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
 
 
 def wanted(name: str, policy: str = "delete") -> tuple[str, int, int, str, int]:
@@ -65,9 +65,9 @@ def test_only_missing_topics_are_created(kafka: MemoryKafka) -> None:
 
 def test_topic_limit_is_raised_to_the_producer_limit() -> None:
     wider_topic = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
-    wide = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
+    wide_topic = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
-    assert longest_records([wider_topic, wide, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
+    assert longest_records([wider_topic, wide_topic, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
 
 
 def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> None:
@@ -84,7 +84,7 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> 
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
-        (DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or describe it"),
+        (ACCESS_DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or describe it"),
         (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NotAllowed, "may not create topic"),
         (
             KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "too few brokers"),
@@ -93,7 +93,7 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> 
         ),
     ],
 )
-def test_cluster_errors_of_topic_creation(
+def test_topic_creation_error_is_reported_with_its_cause(
     kafka: MemoryKafka, error: KafkaError, raised: type[Exception], message: str
 ) -> None:
     kafka.fail("create_topics", error)
@@ -127,12 +127,12 @@ def test_topic_without_a_leader_does_not_exist_yet(kafka: MemoryKafka, monkeypat
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 
-    def without_leader(topic: str | None) -> object:
+    def describe_without_leader(topic: str | None) -> object:
         answer = listed(topic)
         answer.topics["p.rebalance.diffs"].partitions[0].leader = -1
         return answer
 
-    monkeypatch.setattr(kafka, "metadata", without_leader)
+    monkeypatch.setattr(kafka, "metadata", describe_without_leader)
     assert [state.exists for state in describe_topics(SETTINGS)] == [True, False, True, True]
 
 
@@ -166,7 +166,7 @@ def test_ticks_topic_is_created_once_with_an_hours_retention(kafka: MemoryKafka)
     assert (len(topic.logs), topic.config["cleanup.policy"], topic.config["retention.ms"]) == (1, "delete", "3600000")
 
 
-def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
+def test_episode_and_incident_topics_have_a_retention_time(kafka: MemoryKafka) -> None:
     topics = SETTINGS.topics
     states = ensure_topics(SETTINGS, [topics.episodes, topics.incidents, topics.assignments])
     kept = [kafka.topics[state.name].config for state in states]
@@ -182,7 +182,7 @@ def test_episodes_and_incidents_are_kept_for_a_time(kafka: MemoryKafka) -> None:
     assert incidents.problem.endswith("--add-config cleanup.policy=[compact,delete]")
 
 
-def test_newest_heartbeat_of_each_component_by_broker_clock(kafka: MemoryKafka) -> None:
+def test_heartbeat_topic_is_compacted_with_broker_timestamps(kafka: MemoryKafka) -> None:
     for _ in range(2):
         create_topics(SETTINGS, [SETTINGS.topics.signs], 30)  # another process may create the topic at the same time
     topic = kafka.topics[SETTINGS.topics.signs]
@@ -196,12 +196,12 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
     ensure_topics(SETTINGS)
     listed = kafka.metadata
 
-    def unseen(topic: str | None) -> object:
+    def hide_topic(topic: str | None) -> object:
         answer = listed(topic)
         answer.topics.pop("p.rebalance.diffs", None)
         return answer
 
-    kafka.metadata = unseen  # type: ignore[method-assign,assignment] # metadata that this user may see
+    kafka.metadata = hide_topic  # type: ignore[method-assign,assignment] # metadata that this user may see
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
     with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, so the topic seems missing"):
         ensure_topics(SETTINGS)

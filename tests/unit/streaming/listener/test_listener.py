@@ -18,7 +18,7 @@ from streaming.listener import confluent as confluent_module
 from streaming.listener import kafka_python as kafka_module
 from streaming.listener.membership import join_template
 
-UNREACHABLE = "127.0.0.1:1"
+UNREACHABLE_ADDRESS = "127.0.0.1:1"
 
 
 class RecordingReporter:
@@ -45,11 +45,11 @@ def test_importing_it_loads_no_client_and_no_spark() -> None:
 
 
 def test_wrapped_confluent_consumer_keeps_its_type() -> None:
-    listener = Listener(UNREACHABLE)
-    wrapped = listener.wrap(confluent_kafka.Consumer)
-    assert issubclass(wrapped, confluent_kafka.Consumer)
-    assert (wrapped.__name__, wrapped.poll) == ("Consumer", confluent_kafka.Consumer.poll)
-    consumer = wrapped({"bootstrap.servers": UNREACHABLE, "group.id": "g", "log_level": 0})
+    listener = Listener(UNREACHABLE_ADDRESS)
+    wrapped_class = listener.wrap(confluent_kafka.Consumer)
+    assert issubclass(wrapped_class, confluent_kafka.Consumer)
+    assert (wrapped_class.__name__, wrapped_class.poll) == ("Consumer", confluent_kafka.Consumer.poll)
+    consumer = wrapped_class({"bootstrap.servers": UNREACHABLE_ADDRESS, "group.id": "g", "log_level": 0})
     consumer.subscribe(["t"], on_assign=lambda *_: None)
     assert consumer.poll(0.01) is None
     consumer.unsubscribe()
@@ -58,16 +58,16 @@ def test_wrapped_confluent_consumer_keeps_its_type() -> None:
 
 
 def test_consumer_without_a_group_gets_no_listener() -> None:
-    listener = Listener(UNREACHABLE)
+    listener = Listener(UNREACHABLE_ADDRESS)
     with pytest.raises(ValueError, match=r"group\.id"):  # the client's own value
-        listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": UNREACHABLE})
+        listener.wrap(confluent_kafka.Consumer)({"bootstrap.servers": UNREACHABLE_ADDRESS})
     assert confluent_module.read_configuration({}) is None
     listener.close(0)
 
 
 def test_wrapped_object_that_is_not_a_consumer_is_refused() -> None:
     with pytest.raises(BadInput, match="dict is not a consumer"):
-        Listener(UNREACHABLE).wrap(dict)
+        Listener(UNREACHABLE_ADDRESS).wrap(dict)
 
 
 def test_failing_application_callback_fails_and_is_reported() -> None:
@@ -82,9 +82,9 @@ def test_failing_application_callback_fails_and_is_reported() -> None:
     assert reporter.calls == ["assigned", "lost"]
 
 
-def test_configuration_of_librdkafka() -> None:
+def test_librdkafka_configuration_is_read() -> None:
     assert confluent_module.read_configuration({"group.id": "g"}) is not None
-    about_client = confluent_module.read_configuration(
+    client_description = confluent_module.read_configuration(
         {
             "group.id": "g",
             "client.id": "app",
@@ -94,11 +94,11 @@ def test_configuration_of_librdkafka() -> None:
             "partition.assignment.strategy": "cooperative-sticky",
         }
     )
-    assert about_client is not None
-    assert about_client == join_template(
+    assert client_description is not None
+    assert client_description == join_template(
         "g",
         client_id="app",
-        client_host=about_client.client_host,
+        client_host=client_description.client_host,
         group_instance_id="i",
         rack_id="r",
         assignors=["cooperative-sticky"],
@@ -110,33 +110,33 @@ def test_configuration_of_librdkafka() -> None:
     assert (modern.group_protocol, modern.assignors) == ("consumer", [])
 
 
-def test_a_pattern_names_no_topics() -> None:
+def test_regex_subscription_reports_no_topics() -> None:
     subscribed: list[list[str]] = []
 
     class Client:
         def subscribe(self, _: list[str], **callbacks: Any) -> None:
             assert callbacks.keys() == {"on_assign", "on_revoke", "on_lost"}
 
-    class Wrapped(confluent_module.ConfluentReporting, Client):
+    class WrappedConsumer(confluent_module.ConfluentReporting, Client):
         def __init__(self) -> None:
             self._reporter: Any = Mock(subscribed=subscribed.append)
 
     for topics in (["a", "^b.*"], ["a", "b"]):
-        Wrapped().subscribe(topics)
+        WrappedConsumer().subscribe(topics)
     assert subscribed == [[], ["a", "b"]]
 
 
-def test_generation_in_the_metadata_of_librdkafka() -> None:
+def test_generation_is_read_from_librdkafka_group_metadata() -> None:
     assert confluent_module.librdkafka_generation(b"CGMDv2:" + (7).to_bytes(4, sys.byteorder) + b"x") == 7
     assert confluent_module.librdkafka_generation(b"other") == -1
 
 
-def test_configuration_of_kafka_python() -> None:
+def test_kafka_python_configuration_is_read() -> None:
     config = kafka.KafkaConsumer.DEFAULT_CONFIG | {"group_id": "g", "client_id": "app"}
-    about_client = kafka_module.read_configuration(config)
-    assert about_client is not None
-    assert (about_client.client_id, about_client.assignors) == ("app", ["range", "roundrobin"])
-    assert (about_client.session_timeout_ms, about_client.rebalance_timeout_ms) == (45_000, 300_000)
+    client_description = kafka_module.read_configuration(config)
+    assert client_description is not None
+    assert (client_description.client_id, client_description.assignors) == ("app", ["range", "roundrobin"])
+    assert (client_description.session_timeout_ms, client_description.rebalance_timeout_ms) == (45_000, 300_000)
     assert kafka_module.read_configuration(config | {"group_id": None}) is None
 
 

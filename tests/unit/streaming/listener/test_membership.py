@@ -77,7 +77,7 @@ def test_first_assignment_of_a_member_is_its_join() -> None:
     assert {event.source for event in sent} == {sent[0].source}
 
 
-def test_two_consumers_never_share_a_source() -> None:
+def test_two_listeners_have_different_event_sources() -> None:
     assert holding().due(at(HEARTBEAT_MS))[0].source != holding().due(at(HEARTBEAT_MS))[0].source
 
 
@@ -108,7 +108,7 @@ def test_a_static_member_does_not_leave() -> None:
     assert holding(structs.replace(EAGER, group_instance_id="i")).left("closed", at(6)) == []
 
 
-def test_lost_is_fenced_and_then_a_new_join() -> None:
+def test_lost_partitions_give_a_fence_and_then_a_new_join() -> None:
     membership = holding()
     fenced = events.MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
     assert data(membership.lost(at(5))) == [fenced]
@@ -120,16 +120,16 @@ def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
     membership, reports = holding(), list[object]()
     for tick in range(0, 15_000, 250):
         reports += data(membership.due(at(tick)))
-    holds = {"t": [0, 1]}
+    all_partitions = {"t": [0, 1]}
     assert reports == [
-        ack(REPEAT_AFTER_MS[0], 3, holds, REPEAT_AFTER_MS[0]),
+        ack(REPEAT_AFTER_MS[0], 3, all_partitions, REPEAT_AFTER_MS[0]),
         *(beat(5000, 3), beat(8000, 3)),
-        ack(REPEAT_AFTER_MS[1], 3, holds, REPEAT_AFTER_MS[1]),
+        ack(REPEAT_AFTER_MS[1], 3, all_partitions, REPEAT_AFTER_MS[1]),
         beat(13_000, 3),
     ]
 
 
-def test_repeated_report_is_the_awaited_one() -> None:
+def test_listener_repeats_reports_at_the_times_the_stream_awaits() -> None:
     assert REPEAT_AFTER_MS == (reported.SETTLING_MS, reported.LATE_MEMBER_WAIT_MS)
 
 
@@ -138,7 +138,7 @@ def test_three_heartbeats_fit_into_a_short_session() -> None:
     assert data(membership.due(at(500))) == [beat(500, 3)]
 
 
-def test_only_heartbeats_between_two_generations() -> None:
+def test_only_heartbeats_are_sent_between_generations() -> None:
     membership = holding()
     membership.revoked([("t", 0), ("t", 1)], 3, at(5))
     assert data(membership.due(at(4000))) == [beat(4000, 3)]
@@ -151,7 +151,7 @@ def test_newest_state_is_sent_again() -> None:
     assert data(membership.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
 
 
-def test_generation_without_a_change_for_the_member() -> None:
+def test_unchanged_generation_is_acknowledged_once() -> None:
     membership = holding(COOPERATIVE)
     assert membership.seen("m", 3, at(5)) == []
     assert data(membership.seen("m", 4, at(5))) == [ack(5, 4, {"t": [0, 1]})]

@@ -13,7 +13,7 @@ from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
 
 
-def beats(count: int) -> Iterator[Event]:
+def heartbeat_events(count: int) -> Iterator[Event]:
     for number in range(count):
         yield Event("listener/1", str(number), MemberHeartbeat(group_id="g", timestamp=number, member_id="m"))
 
@@ -26,7 +26,7 @@ def outbox() -> Iterator[Outbox]:
 
 
 def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
-    outbox.put(beats(MAX_WAITING_EVENTS + 5))
+    outbox.put(heartbeat_events(MAX_WAITING_EVENTS + 5))
     assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, MAX_WAITING_EVENTS + 5)]
 
 
@@ -35,7 +35,7 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
     outbox.add(reporter)
     outbox.put(reporter.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
-    outbox.put(beats(10 * MAX_WAITING_EVENTS))
+    outbox.put(heartbeat_events(10 * MAX_WAITING_EVENTS))
     outbox.close(0.2)
     assert time.monotonic() - before < 5
     assert len(outbox._waiting) == MAX_WAITING_EVENTS

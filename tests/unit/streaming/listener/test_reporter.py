@@ -15,12 +15,12 @@ def outbox() -> Outbox:
     return Outbox(load(bootstrap_servers="127.0.0.1:1"))
 
 
-def broken() -> tuple[str, int]:
+def fail_to_read() -> tuple[str, int]:
     raise RuntimeError("the client is gone")
 
 
 def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox(), join_template("g"), broken, broken)
+    reporter = Reporter(outbox(), join_template("g"), fail_to_read, fail_to_read)
     with caplog.at_level(logging.ERROR):
         reporter.assigned([SimpleNamespace(topic="t", partition=0)])
         reporter.revoked([])
@@ -30,25 +30,25 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
 def test_poll_without_news_wakes_no_waiter() -> None:
     """A poll without changes must not wake the outbox's thread: that thread itself polls, so it would never sleep."""
-    box = outbox()
-    reporter = Reporter(box, join_template("g"), broken, lambda: ("m", 1))
+    event_outbox = outbox()
+    reporter = Reporter(event_outbox, join_template("g"), fail_to_read, lambda: ("m", 1))
     reporter.report_unchanged()
     reporter.report_unchanged()
-    news = list(box._waiting)
-    assert news
-    box._wake.clear()
+    waiting_events = list(event_outbox._waiting)
+    assert waiting_events
+    event_outbox._wake.clear()
     reporter.report_unchanged()
-    assert (list(box._waiting), box._wake.is_set()) == (news, False)
+    assert (list(event_outbox._waiting), event_outbox._wake.is_set()) == (waiting_events, False)
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:
     def read_configuration() -> MemberJoined:
         raise ValueError("session.timeout.ms")
 
-    assert reporter(outbox(), read_configuration, broken) is None
-    assert reporter(outbox(), lambda: None, broken) is None
+    assert reporter(outbox(), read_configuration, fail_to_read) is None
+    assert reporter(outbox(), lambda: None, fail_to_read) is None
 
 
 def test_application_errors_pass_through_on_leave() -> None:
-    with pytest.raises(KeyError), Reporter(outbox(), join_template("g"), broken).leaving("closed"):
+    with pytest.raises(KeyError), Reporter(outbox(), join_template("g"), fail_to_read).leaving("closed"):
         raise KeyError

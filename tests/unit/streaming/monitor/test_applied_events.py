@@ -18,9 +18,9 @@ def test_repeated_event_is_ignored_after_later_events() -> None:
 
 def test_repeated_leave_from_before_its_join_is_ignored() -> None:
     log = Log()
-    early = log.leave("c1")
-    state, _ = play([log.topics(t=1), early, log.join("c1")])
-    assert play([early], state)[1] == []
+    early_leave = log.leave("c1")
+    state, _ = play([log.topics(t=1), early_leave, log.join("c1")])
+    assert play([early_leave], state)[1] == []
 
 
 def test_same_id_from_another_source_is_another_event() -> None:
@@ -36,7 +36,7 @@ def test_only_the_newest_event_ids_are_remembered() -> None:
     assert repeats == [False] * 10 + [True] * MAX_APPLIED
 
 
-def test_fingerprint_across_two_stored_ones_is_no_match() -> None:
+def test_fingerprint_at_a_wrong_offset_is_no_match() -> None:
     mark = add_fingerprint(b"", "s", "1")
     assert mark is not None
     assert add_fingerprint(mark, "s", "1") is None

@@ -25,7 +25,7 @@ SINKS = Sinks(
 #: A generator that fails while it is closed can't raise an error.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
-_AROUND = {"process", "_apply_run", "_Step.__init__"}
+_PASSING_FUNCTIONS = {"process", "_apply_run", "_Step.__init__"}
 
 
 class DefectError(Exception):
@@ -42,8 +42,8 @@ def before(*events: Event) -> bytes:
     return bucket.pack()
 
 
-def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[Write], bytes, int]:
-    """Process a batch; return writes, bucket and number of calls. The call ``fails_at``, if not 0, raises an error."""
+def played(blob: bytes, records: list[Record], failing_call: int = 0) -> tuple[list[Write], bytes, int]:
+    """Process a batch; return writes, bucket and number of calls. Call number ``failing_call`` raises an error."""
     bucket, calls = Bucket(blob), 0
 
     def count(frame: FrameType, kind: str, _: Any) -> None:
@@ -51,10 +51,10 @@ def played(blob: bytes, records: list[Record], fails_at: int = 0) -> tuple[list[
         name = frame.f_globals.get("__name__", "")
         if kind != "call" or not name.startswith(("streaming.", "assignors.")):
             return
-        if frame.f_code.co_qualname in _AROUND:
+        if frame.f_code.co_qualname in _PASSING_FUNCTIONS:
             return
         calls += 1
-        if calls == fails_at:
+        if calls == failing_call:
             raise DefectError(frame.f_code.co_qualname)
 
     sys.setprofile(count)

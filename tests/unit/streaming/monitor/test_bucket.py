@@ -31,7 +31,7 @@ def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks =
     return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
 
 
-def broken(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
+def invalid_record_of(key: bytes | None, value: bytes | None, ce_type: bytes | None = b"member.joined") -> Record:
     return Record(2, 7, key, value, ce_type, b"1", b"s", None, [("x", None), ("dlt_topic", b"old")])
 
 
@@ -39,41 +39,63 @@ PARTITIONS = b"topic.partitions_changed"
 TOPIC = b'{"groupId":"g","timestamp":1,"topics":{"t":{%s}}}'
 PROGRESS = b'{"groupId":"g","timestamp":1,"partitions":{"t":{%s}}}'
 MEMBER = b'{"memberId":"c","topics":["t"],"assigned":{"t":[0]}}'
-OBSERVED = b'{"groupId":"g","timestamp":1,"generation":1,"members":[%s,%s]}' % (MEMBER, MEMBER)
+REPEATED_MEMBER_SNAPSHOT = b'{"groupId":"g","timestamp":1,"generation":1,"members":[%s,%s]}' % (MEMBER, MEMBER)
 JOIN = b'{"groupId":"g","timestamp":1,"memberId":"c","topics":[]%s}'
 
 
 @pytest.mark.parametrize(
-    ("poison", "kind", "message"),
+    ("invalid_record", "kind", "message"),
     [
-        (broken(None, b"{}"), b"MissingKey", b"no key"),
-        (broken(b"g", b"{"), b"MalformedEvent", b"truncated"),
-        (broken(b"g", None), b"MalformedEvent", b"null"),
-        (broken(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
-        (broken(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
-        (broken(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
-        (broken(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
-        (broken(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
-        (broken(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
+        (invalid_record_of(None, b"{}"), b"MissingKey", b"no key"),
+        (invalid_record_of(b"g", b"{"), b"MalformedEvent", b"truncated"),
+        (invalid_record_of(b"g", None), b"MalformedEvent", b"null"),
+        (invalid_record_of(b"g", b"{}", b"member.exploded"), b"UnknownEventType", b"'member.exploded' is not one of"),
+        (invalid_record_of(b"g", b"{}", None), b"MalformedEvent", b"header ce_type: missing"),
+        (invalid_record_of(b"g", b"{}", b"\xff"), b"MalformedEvent", b"header ce_type: not UTF-8"),
+        (invalid_record_of(b"other", JOIN % b""), b"MalformedEvent", b"is not the groupId"),
+        (invalid_record_of(b"g", JOIN % b',"generation":"4"'), b"MalformedEvent", b"$.generation"),
+        (invalid_record_of(b"g", JOIN % b',"assignors":["made-up"]'), b"UnknownAssignor", b"made-up"),
         # No number in Kafka exceeds INT32; beyond 64 bits the state could not be written.
-        (broken(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
-        (broken(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
-        (broken(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS), b"ContradictoryTopic", b"topics.t.racks"),
-        (broken(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
-        (broken(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
-        (broken(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"), b"MalformedEvent", b"at `key` in `$.partitions"),
-        (broken(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
-        (broken(b"g", OBSERVED, b"group.observed"), b"MalformedEvent", b"listed twice - at `$.members`"),
-        (broken(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'), b"MalformedEvent", b"$.timestamp"),
+        (invalid_record_of(b"g", JOIN % b',"generation":1180591620717411303424'), b"MalformedEvent", b"$.generation"),
+        (invalid_record_of(b"g", JOIN % b',"sessionTimeoutMs":2147483648'), b"MalformedEvent", b"$.sessionTimeoutMs"),
+        (
+            invalid_record_of(b"g", TOPIC % b'"partitions":2,"racks":[[]]', PARTITIONS),
+            b"ContradictoryTopic",
+            b"topics.t.racks",
+        ),
+        (invalid_record_of(b"g", TOPIC % b'"partitions":2,"topicId":"no"', PARTITIONS), b"BadInput", b"topicId: 'no'"),
+        (
+            invalid_record_of(b"g", PROGRESS % b'"x":[1,2]', b"group.progress"),
+            b"MalformedEvent",
+            b"at `key` in `$.partitions",
+        ),
+        (
+            invalid_record_of(b"g", PROGRESS % b'"-1":[1,2]', b"group.progress"),
+            b"MalformedEvent",
+            b"at `key` in `$.partitions",
+        ),
+        (invalid_record_of(b"g", PROGRESS % b'"0":[1]', b"group.progress"), b"MalformedEvent", b"$.partitions"),
+        (
+            invalid_record_of(b"g", REPEATED_MEMBER_SNAPSHOT, b"group.observed"),
+            b"MalformedEvent",
+            b"listed twice - at `$.members`",
+        ),
+        (
+            invalid_record_of(b"g", b'{"groupId":"g","timestamp":-1,"memberId":"c","topics":[]}'),
+            b"MalformedEvent",
+            b"$.timestamp",
+        ),
     ],
     ids=lambda value: value.decode()[:24] if isinstance(value, bytes) else None,
 )
-def test_poison_is_dead_lettered_with_reason_and_no_change(poison: Record, kind: bytes, message: bytes) -> None:
+def test_invalid_record_is_dead_lettered_and_changes_nothing(
+    invalid_record: Record, kind: bytes, message: bytes
+) -> None:
     bucket = Bucket()
-    (letter,) = process(bucket, [poison], 0, SINKS)
+    (letter,) = process(bucket, [invalid_record], 0, SINKS)
     assert not bucket.changed
-    assert (letter.topic, letter.key, letter.value) == ("dlt", poison.key, poison.value)
-    assert letter.partition == (None if poison.key is None else partition_for_key(poison.key, 2))
+    assert (letter.topic, letter.key, letter.value) == ("dlt", invalid_record.key, invalid_record.value)
+    assert letter.partition == (None if invalid_record.key is None else partition_for_key(invalid_record.key, 2))
     headers = list(letter.headers)
     assert headers[0] == ("x", None)
     reason = dict(headers)
@@ -82,7 +104,7 @@ def test_poison_is_dead_lettered_with_reason_and_no_change(poison: Record, kind:
     assert headers[3:] == [("dlt_topic", b"m"), ("dlt_partition", b"2"), ("dlt_offset", b"7")]
 
 
-def test_monitor_bug_makes_a_dead_letter_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_exception_gives_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise KeyError("boom")
 
@@ -114,7 +136,7 @@ def live_bucket(now_ms: int = 0) -> tuple[Log, Bucket]:
     return log, bucket
 
 
-def fences(writes: list[Write]) -> list[MemberFenced]:
+def written_fences(writes: list[Write]) -> list[MemberFenced]:
     return [msgspec.json.decode(write.value or b"", type=MemberFenced) for write in writes]
 
 
@@ -123,7 +145,7 @@ def test_expired_session_writes_a_fence_with_a_fixed_id() -> None:
     assert bucket.due == {"g": 10_000}
     assert expire(bucket, 9_999, SINKS) == []
     first = expire(bucket, 10_000, SINKS)
-    assert [(fence.member_id, fence.timestamp, fence.last_heartbeat) for fence in fences(first)] == [
+    assert [(fence.member_id, fence.timestamp, fence.last_heartbeat) for fence in written_fences(first)] == [
         ("c1", 14_000, 4000),
         ("c2", 15_000, 5000),
     ]
@@ -140,7 +162,7 @@ def test_departed_member_has_no_timer(end: str) -> None:
     log, bucket = live_bucket()
     run(bucket, [getattr(log, end)("c1")], now_ms=1)
     bucket = Bucket(bucket.pack())
-    assert [fence.member_id for fence in fences(expire(bucket, 10_000, SINKS))] == ["c2"]
+    assert [fence.member_id for fence in written_fences(expire(bucket, 10_000, SINKS))] == ["c2"]
     run(bucket, [getattr(log, end)("c2")], now_ms=10_001)
     bucket = Bucket(bucket.pack())
     assert bucket.due == {"g": 10_001 + FORGET_AFTER_MS}
@@ -152,7 +174,7 @@ def test_rejoined_member_is_timed_by_its_new_session() -> None:
     run(bucket, [log.join("c1", session_timeout_ms=4000)], now_ms=3000)
     bucket = Bucket(bucket.pack())
     assert bucket.due == {"g": 7000}
-    assert [fence.member_id for fence in fences(expire(bucket, 7000, SINKS))] == ["c1"]
+    assert [fence.member_id for fence in written_fences(expire(bucket, 7000, SINKS))] == ["c1"]
 
 
 def test_fence_at_the_latest_timestamp_can_be_read() -> None:
@@ -165,21 +187,21 @@ def test_fence_at_the_latest_timestamp_can_be_read() -> None:
 
 def test_fence_event_is_applied_when_it_is_read_back() -> None:
     log, bucket = live_bucket()
-    fence = fences(expire(bucket, 10_000, SINKS))[0]
+    fence = written_fences(expire(bucket, 10_000, SINKS))[0]
     writes = run(bucket, [Event(SOURCE, "f", fence)], now_ms=10_100)
     assert [write.topic for write in writes] == ["d", "a"]
     bucket.pack()
     assert bucket.due == {"g": 20_000}
-    replayed, replay = Bucket(), Log()
+    replayed_bucket, replay = Bucket(), Log()
     events = [replay.topics(t=2), *(replay.join(name, session_timeout_ms=10_000) for name in ("c1", "c2"))]
     events += [replay.beat("c1"), replay.beat("c2"), Event(SOURCE, "f", fence)]
-    assert run(replayed, events, now_ms=777_777)[-2:] == writes
+    assert run(replayed_bucket, events, now_ms=777_777)[-2:] == writes
     del log
 
 
 def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
     log, bucket = live_bucket()
-    fence = fences(expire(bucket, 10_000, SINKS))[0]
+    fence = written_fences(expire(bucket, 10_000, SINKS))[0]
     assert run(bucket, [log.beat("c1"), Event(SOURCE, "f", fence)], now_ms=10_100) == []
 
 
@@ -192,7 +214,7 @@ def test_late_timer_expires_no_session() -> None:
     assert len(expire(second_bucket, 20_000, SINKS)) == 2  # the session timeout of exactly ten seconds is over
 
 
-def test_clocks_of_members_are_not_read() -> None:
+def test_session_expiry_ignores_the_clocks_of_members() -> None:
     """The hosts of two members are a day ahead and a day behind: only the arrival of heartbeats counts."""
     log, bucket = Log(), Bucket()
     run(
@@ -258,38 +280,41 @@ def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) ->
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
-    large_enough, too_small = SINKS._replace(max_bytes={limited: size}), SINKS._replace(max_bytes={limited: size - 1})
-    assert run(Bucket(), events, sinks=large_enough) == [diff, latest]
-    (letter,) = run(Bucket(), events, sinks=too_small)
+    sinks_for_the_record, sinks_below_the_record = (
+        SINKS._replace(max_bytes={limited: size}),
+        SINKS._replace(max_bytes={limited: size - 1}),
+    )
+    assert run(Bucket(), events, sinks=sinks_for_the_record) == [diff, latest]
+    (letter,) = run(Bucket(), events, sinks=sinks_below_the_record)
     reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 
 
 def test_event_with_too_long_a_diff_is_refused_without_change() -> None:
     log = Log()
-    small = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
+    small_sinks = SINKS._replace(max_bytes={"d": 2000, "dlt": 1000})
     bucket = Bucket()
-    writes = process(bucket, [record(log.topics(t=2))], 0, small)
+    writes = process(bucket, [record(log.topics(t=2))], 0, small_sinks)
     assert writes == []
-    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, small)
+    writes = process(bucket, [record(log.join("c" * 1900), 1)], 0, small_sinks)
     (letter,) = writes
     headers = dict(letter.headers)
     assert (letter.topic, letter.key, headers["dlt_exception"]) == ("dlt", b"g", b"RecordTooLarge")
     assert b"max.message.bytes of d and a is 2000" in (headers["dlt_message"] or b"")
     assert codec.record_bytes(letter.key, letter.value, letter.headers) <= 1000
-    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, small)
+    diff, _ = process(bucket, [record(log.join("c1"), 2)], 0, small_sinks)
     assert msgspec.json.decode(diff.value or b"")["members"].keys() == {"c1"}
 
 
-def rolling(log: Log, generations: int) -> Iterator[Event]:
+def rolling_join_events(log: Log, generations: int) -> Iterator[Event]:
     """Yield events of an observed group, which a new member joins in every second generation."""
     yield log.topics(t=4)
     for number in range(1, generations):
-        resident = {"resident": {"t": [0, 1] if number % 2 else [0, 1, 2, 3]}}
-        yield log.observe(number, resident | ({f"visitor-{number:04}": {"t": [2, 3]}} if number % 2 else {}))
+        resident_member = {"resident": {"t": [0, 1] if number % 2 else [0, 1, 2, 3]}}
+        yield log.observe(number, resident_member | ({f"visitor-{number:04}": {"t": [2, 3]}} if number % 2 else {}))
 
 
-def churning(log: Log, members: int) -> Iterator[Event]:
+def join_and_leave_events(log: Log, members: int) -> Iterator[Event]:
     """Yield events of a derived group (known only from member events) that members join and leave."""
     yield log.topics(t=4)
     yield log.join("resident", session_timeout_ms=10_000)
@@ -305,7 +330,7 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
         yield log.leave(f"visitor-{number:04}")
 
 
-@pytest.mark.parametrize("events", [rolling, churning, leaves_log])
+@pytest.mark.parametrize("events", [rolling_join_events, join_and_leave_events, leaves_log])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
     """After MAX_APPLIED events, the stored state of a group does not grow any more."""
     bucket = Bucket()
@@ -320,7 +345,7 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
     assert MAX_APPLIED_BYTES < sizes[1] <= sizes[0] + 16 < MAX_APPLIED_BYTES + 1500  # larger numbers take more bytes
 
 
-def acknowledging(log: Log, generations: int) -> Iterator[Event]:
+def acknowledgement_events(log: Log, generations: int) -> Iterator[Event]:
     """Yield the events of members that report their partitions, but not since when they have owned them."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
@@ -328,14 +353,14 @@ def acknowledging(log: Log, generations: int) -> Iterator[Event]:
         yield log.acknowledge("c1", generation=number, owned={"t": [0]})
 
 
-def renaming(log: Log, topics: int) -> Iterator[Event]:
+def topic_renaming_events(log: Log, topics: int) -> Iterator[Event]:
     """Yield events of an observed group whose topics are short-lived."""
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(topics):
         yield log.topics(**{f"topic-{number:06}": 3})
 
 
-@pytest.mark.parametrize("events", [acknowledging, renaming])
+@pytest.mark.parametrize("events", [acknowledgement_events, topic_renaming_events])
 def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iterator[Event]]) -> None:
     bucket, sizes = Bucket(), []
     log = list(events(Log(), 4 * MAX_APPLIED))
@@ -348,6 +373,6 @@ def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iter
 @pytest.mark.parametrize("kind", sorted(RETIRED_TYPES))
 def test_records_of_retired_types_are_skipped(kind: str) -> None:
     bucket = Bucket()
-    records = [broken(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
+    records = [invalid_record_of(b"g", b'{"groupId":"g"}', header) for header in (kind.encode(), b"made.up", None)]
     assert [write.topic for write in process(bucket, records, 0, SINKS)] == [SINKS.dead_letters] * 2
     assert not bucket.changed

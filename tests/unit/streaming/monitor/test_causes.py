@@ -13,8 +13,8 @@ from streaming.records.events import UNDELIVERED, Evidence, Partitions
 from tests.support.histories import Log, assignments, diffs, play
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e")
-COOP = "cooperative-sticky"
-FAILED = Evidence(
+COOPERATIVE = "cooperative-sticky"
+FAILED_GENERATION = Evidence(
     source="coordinator-log",
     reason="generation 2 was not delivered: Error COORDINATOR_NOT_AVAILABLE when storing group assignment",
     kind=UNDELIVERED,
@@ -43,10 +43,10 @@ def test_owned_partitions_show_an_undelivered_generation() -> None:
     _, outputs = play(
         [
             log.topics(t=4),
-            log.observe(1, shares(c1=[0, 1, 2, 3]), protocol=COOP),
-            log.observe(2, shares(c1=[0, 1], c2=[]), protocol=COOP, owned=shares(c1=[0, 1, 2, 3])),
-            log.observe(3, shares(c1=[0, 1], c2=[]), protocol=COOP, owned=shares(c1=[0, 1, 2, 3])),
-            log.observe(4, shares(c1=[0, 1], c2=[2, 3]), protocol=COOP, owned=shares(c1=[0, 1])),
+            log.observe(1, shares(c1=[0, 1, 2, 3]), protocol=COOPERATIVE),
+            log.observe(2, shares(c1=[0, 1], c2=[]), protocol=COOPERATIVE, owned=shares(c1=[0, 1, 2, 3])),
+            log.observe(3, shares(c1=[0, 1], c2=[]), protocol=COOPERATIVE, owned=shares(c1=[0, 1, 2, 3])),
+            log.observe(4, shares(c1=[0, 1], c2=[2, 3]), protocol=COOPERATIVE, owned=shares(c1=[0, 1])),
         ]
     )
     _, second, third, fourth = diffs(outputs)
@@ -61,14 +61,14 @@ def test_owned_partitions_show_an_undelivered_generation() -> None:
     assert (changed(fourth)["c2"], fourth.moved) == (({}, {}, {"t": [2, 3]}), 2)
 
 
-@pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", COOP])
+@pytest.mark.parametrize("protocol", ["range", "roundrobin", "sticky", COOPERATIVE])
 def test_failed_append_undoes_the_generation_for_all_members(protocol: str) -> None:
     log = Log()
     _, outputs = play(
         [
             log.observe(1, shares(c1=[0, 1]), protocol=protocol),
             log.observe(2, shares(c1=[0], c2=[1]), protocol=protocol),
-            log.observe(3, shares(c1=[0], c2=[1]), protocol=protocol, evidence=[FAILED]),
+            log.observe(3, shares(c1=[0], c2=[1]), protocol=protocol, evidence=[FAILED_GENERATION]),
         ]
     )
     diff = last(outputs)
@@ -82,21 +82,21 @@ def test_a_failed_append_of_an_unseen_generation_undoes_nothing() -> None:
     _, outputs = play(
         [
             log.observe(1, shares(c1=[0, 1]), protocol="range"),
-            log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED]),
+            log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED_GENERATION]),
         ]
     )
     assert not last(outputs).undelivered
     assert changed(last(outputs))["c1"] == ({"t": [0, 1]}, {"t": [1]}, {})
 
 
-def test_several_undelivered_generations_in_a_row() -> None:
+def test_owned_partitions_skip_several_undelivered_generations() -> None:
     log = Log()
     owned = shares(c1=[0, 1])
     _, outputs = play(
         [
-            log.observe(1, owned, protocol=COOP),
-            *(log.observe(n, shares(c1=[0], c2=[]), protocol=COOP, owned=owned, joined_at=n) for n in (2, 3)),
-            log.observe(6, shares(c1=[1], c2=[]), protocol=COOP, owned=owned, joined_at=5),
+            log.observe(1, owned, protocol=COOPERATIVE),
+            *(log.observe(n, shares(c1=[0], c2=[]), protocol=COOPERATIVE, owned=owned, joined_at=n) for n in (2, 3)),
+            log.observe(6, shares(c1=[1], c2=[]), protocol=COOPERATIVE, owned=owned, joined_at=5),
         ]
     )
     assert [diff.undelivered.generation if diff.undelivered else None for diff in diffs(outputs)] == [
@@ -105,14 +105,14 @@ def test_several_undelivered_generations_in_a_row() -> None:
     assert changed(last(outputs))["c1"] == ({"t": [0, 1]}, {"t": [0]}, {})
 
 
-def test_departed_members_partitions_stay_with_it() -> None:
+def test_departed_member_still_owns_its_undelivered_partition() -> None:
     """Generation 2 assigns partition 1 of the departed member c2 to c1, but c1 does not receive generation 2."""
     log = Log()
     _, outputs = play(
         [
-            log.observe(1, shares(c1=[0], c2=[1]), protocol=COOP),
-            log.observe(2, shares(c1=[0, 1]), protocol=COOP, owned=shares(c1=[0])),
-            log.observe(3, shares(c1=[0, 1]), protocol=COOP, owned=shares(c1=[0])),
+            log.observe(1, shares(c1=[0], c2=[1]), protocol=COOPERATIVE),
+            log.observe(2, shares(c1=[0, 1]), protocol=COOPERATIVE, owned=shares(c1=[0])),
+            log.observe(3, shares(c1=[0, 1]), protocol=COOPERATIVE, owned=shares(c1=[0])),
         ]
     )
     assert changed(last(outputs)) == {"c1": ({"t": [0]}, {}, {"t": [1]})}
@@ -137,12 +137,12 @@ def test_sticky_members_own_what_their_user_data_has() -> None:
     ("protocol", "owned", "joined_at", "instance"),
     [
         pytest.param("range", {"c1": []}, 2, None, id="eager members own nothing"),
-        pytest.param(COOP, {"c1": [0]}, 2, None, id="delivered"),
-        pytest.param(COOP, {"c1": [3]}, 2, None, id="neither before nor after"),
-        pytest.param(COOP, {"c1": [0, 1]}, 1, "i-1", id="a static member that is away"),
+        pytest.param(COOPERATIVE, {"c1": [0]}, 2, None, id="delivered"),
+        pytest.param(COOPERATIVE, {"c1": [3]}, 2, None, id="neither before nor after"),
+        pytest.param(COOPERATIVE, {"c1": [0, 1]}, 1, "i-1", id="a static member that is away"),
     ],
 )
-def test_other_owned_partitions_are_not_evidence(
+def test_unrelated_owned_partitions_prove_no_undelivered_round(
     protocol: str, owned: dict[str, list[int]], joined_at: int, instance: str | None
 ) -> None:
     log = Log()
@@ -154,7 +154,7 @@ def test_other_owned_partitions_are_not_evidence(
             log.observe(
                 *(3, shares(c1=[0], c2=[1])),
                 protocol=protocol,
-                owned=shares(**owned, c2=[1] if protocol == COOP else []),
+                owned=shares(**owned, c2=[1] if protocol == COOPERATIVE else []),
                 joined_at=joined_at,
                 instances=instances,
             ),
@@ -167,12 +167,12 @@ def test_member_after_partitions_lost_is_not_evidence() -> None:
     """After onPartitionsLost a client forgets its generation as well as its partitions."""
     log = Log()
     events = [
-        log.observe(1, shares(c1=[0]), protocol=COOP),
-        log.observe(2, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0])),
+        log.observe(1, shares(c1=[0]), protocol=COOPERATIVE),
+        log.observe(2, shares(c1=[0], c2=[1]), protocol=COOPERATIVE, owned=shares(c1=[0])),
     ]
-    lost = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0]))
+    lost = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOPERATIVE, owned=shares(c1=[0]))
     assert not last(play([*events, lost])[1]).undelivered
-    kept = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOP, owned=shares(c1=[0]), joined_at=2)
+    kept = log.observe(3, shares(c1=[0], c2=[1]), protocol=COOPERATIVE, owned=shares(c1=[0]), joined_at=2)
     assert last(play([*events, kept])[1]).undelivered.evidence.member_ids == ["c2"]
 
 
@@ -180,9 +180,9 @@ def test_a_restarted_static_member_received_its_generation() -> None:
     log = Log()
     _, outputs = play(
         [
-            log.observe(1, shares(c1=[]), protocol=COOP, instances={"c1": "i-1"}),
-            log.observe(2, shares(c1=[0]), protocol=COOP, instances={"c1": "i-1"}, joined_at=1),
-            log.observe(3, shares(c9=[0]), protocol=COOP, instances={"c9": "i-1"}, joined_at=2),
+            log.observe(1, shares(c1=[]), protocol=COOPERATIVE, instances={"c1": "i-1"}),
+            log.observe(2, shares(c1=[0]), protocol=COOPERATIVE, instances={"c1": "i-1"}, joined_at=1),
+            log.observe(3, shares(c9=[0]), protocol=COOPERATIVE, instances={"c9": "i-1"}, joined_at=2),
         ]
     )
     assert not last(outputs).undelivered
@@ -191,12 +191,12 @@ def test_a_restarted_static_member_received_its_generation() -> None:
 def test_large_groups_list_members_that_were_corrected() -> None:
     log = Log()
     members = {f"c{number}": [number] for number in range(150)}
-    phantom = {**members, "c0": [], "c200": []}
+    undelivered_members = {**members, "c0": [], "c200": []}
     _, outputs = play(
         [
-            log.observe(1, shares(**members), protocol=COOP),
-            log.observe(2, shares(**phantom), protocol=COOP, owned=shares(**members)),
-            log.observe(3, shares(**members, c200=[]), protocol=COOP, owned=shares(**members)),
+            log.observe(1, shares(**members), protocol=COOPERATIVE),
+            log.observe(2, shares(**undelivered_members), protocol=COOPERATIVE, owned=shares(**members)),
+            log.observe(3, shares(**members, c200=[]), protocol=COOPERATIVE, owned=shares(**members)),
         ]
     )
     assert last(outputs).members["c0"].owned == {"t": [0]}
@@ -210,7 +210,7 @@ def test_partitions_moved_by_undelivered_generation_move_once() -> None:
     for event in (
         log.observe(1, shares(c1=[0, 1], c2=[]), protocol="range"),
         log.observe(2, shares(c1=[0], c2=[1]), protocol="range"),
-        log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED]),
+        log.observe(3, shares(c1=[0], c2=[1]), protocol="range", evidence=[FAILED_GENERATION]),
     ):
         before = tracked.state
         state, outputs = apply(before, event)

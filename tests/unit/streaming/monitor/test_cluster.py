@@ -19,7 +19,7 @@ from tests.support.pure_stream import SINKS
 
 GROUPS = ["orders", "pay"]
 #: 2023-11-14 22:13:20 UTC
-NOON = 1_700_000_000_000
+OPENED_MS = 1_700_000_000_000
 
 
 class Cluster:
@@ -30,7 +30,7 @@ class Cluster:
         self.offset = 0
 
     def apply(self, at: int, brokers: list[int], *changes: ClusterChange, event_id: str = "") -> list[Incident]:
-        data = ClusterObserved(group_id=CLUSTER, timestamp=NOON + at, brokers=brokers, changes=list(changes))
+        data = ClusterObserved(group_id=CLUSTER, timestamp=OPENED_MS + at, brokers=brokers, changes=list(changes))
         event = Event("test", event_id or f"{self.offset}", data)
         bucket = Bucket(self.blob)
         writes = process(bucket, [Record.of(0, self.offset, *codec.encode_event(event))], 0, SINKS)
@@ -41,7 +41,7 @@ class Cluster:
 
 
 def change(kind: str, subject: str, at: int) -> ClusterChange:
-    return ClusterChange(kind, subject, NOON + at, GROUPS)  # type: ignore[arg-type]
+    return ClusterChange(kind, subject, OPENED_MS + at, GROUPS)  # type: ignore[arg-type]
 
 
 def test_broker_is_away_until_it_returns() -> None:
@@ -54,7 +54,7 @@ def test_broker_is_away_until_it_returns() -> None:
     assert opened.story == "Broker 1 away: coordinator of 2 groups (since 2023-11-14 22:13 UTC)."
     assert cluster.apply(5000, [2, 3]) == []
     (closed,) = cluster.apply(60_000, [1, 2, 3])
-    assert (closed.incident, closed.status, closed.closed_at) == (1, "closed", NOON + 60_000)
+    assert (closed.incident, closed.status, closed.closed_at) == (1, "closed", OPENED_MS + 60_000)
     assert closed.story == ("Broker 1 away: coordinator of 2 groups (from 2023-11-14 22:13 to 2023-11-14 22:14 UTC).")
 
 
@@ -86,12 +86,12 @@ def test_a_broker_that_flaps_is_one_incident() -> None:
 def test_topic_change_opens_and_closes_an_incident_at_once(kind: str, subject: str, story: str) -> None:
     (incident,) = Cluster().apply(5000, [1, 2], change(kind, subject, 0))
     assert (incident.kind, incident.status, incident.opened_at, incident.closed_at) == (
-        *(kind, "closed", NOON, NOON + 5000),
+        *(kind, "closed", OPENED_MS, OPENED_MS + 5000),
     )
     assert incident.story.startswith(f"{story} (from ")
 
 
-def paused(kind: str, subject: str, at: int, **fields: Any) -> ClusterChange:
+def change_with_pauses(kind: str, subject: str, at: int, **fields: Any) -> ClusterChange:
     return structs.replace(change(kind, subject, at), pauses=GroupPauses(**fields))
 
 
@@ -100,9 +100,11 @@ def test_pauses_join_the_open_incident() -> None:
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
     limits = {"orders": (31_000, 39_000), "pay": (30_500, 31_000)}
     (joined,) = cluster.apply(
-        40_000, [2], paused("broker-restart", "broker 1", 0, groups=limits, rebalanced=["pay"], more=3, unknown=2)
+        40_000,
+        [2],
+        change_with_pauses("broker-restart", "broker 1", 0, groups=limits, rebalanced=["pay"], more=3, unknown=2),
     )
-    assert (joined.incident, joined.status, joined.updated_at, joined.groups) == (1, "open", NOON + 40_000, GROUPS)
+    assert (joined.incident, joined.status, joined.updated_at, joined.groups) == (1, "open", OPENED_MS + 40_000, GROUPS)
     assert joined.pauses == GroupPauses(groups=limits, rebalanced=["pay"], more=3, unknown=2)
     what = "Broker 1 away: coordinator of 2 groups; commits of 5 paused 30 s to 39 s, 1 rebalanced, 2 unknown"
     assert joined.story == f"{what} (since 2023-11-14 22:13 UTC)."
@@ -113,25 +115,27 @@ def test_pauses_join_the_open_incident() -> None:
 def test_pauses_join_the_closed_incident() -> None:
     cluster = Cluster()
     cluster.apply(0, [1, 2], change("coordinator-moved", "broker 1 to broker 2", 0))
-    late = paused("coordinator-moved", "broker 1 to broker 2", 0, groups={"pay": (600, 900)})
+    late = change_with_pauses("coordinator-moved", "broker 1 to broker 2", 0, groups={"pay": (600, 900)})
     (joined,) = cluster.apply(5000, [1, 2], late)
-    assert (joined.incident, joined.status, joined.closed_at, joined.times) == (1, "closed", NOON, 1)
+    assert (joined.incident, joined.status, joined.closed_at, joined.times) == (1, "closed", OPENED_MS, 1)
     assert "; commits of 1 paused 600 ms to 900 ms, 0 rebalanced (from " in joined.story
 
 
 def test_pauses_of_the_latest_broker_restart_are_shown() -> None:
     cluster = Cluster()
     cluster.apply(0, [2], change("broker-restart", "broker 1", 0))
-    cluster.apply(1000, [1, 2], paused("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)}))
+    cluster.apply(1000, [1, 2], change_with_pauses("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)}))
     (again,) = cluster.apply(30_000, [2], change("broker-restart", "broker 1", 30_000))
     assert (again.times, again.pauses) == (2, UNSET)
-    (joined,) = cluster.apply(40_000, [2], paused("broker-restart", "broker 1", 30_000, groups={}, unknown=2))
+    (joined,) = cluster.apply(
+        40_000, [2], change_with_pauses("broker-restart", "broker 1", 30_000, groups={}, unknown=2)
+    )
     assert "; no pause of commits seen, 0 rebalanced, 2 unknown (since " in joined.story
 
 
 def test_pauses_of_an_unknown_or_older_incident_change_nothing() -> None:
     cluster = Cluster()
-    late = paused("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)})
+    late = change_with_pauses("broker-restart", "broker 1", 0, groups={"pay": (9000, 9100)})
     assert cluster.apply(1000, [2], late) == []
     cluster.apply(70_000, [2], change("broker-restart", "broker 1", 70_000))
     assert cluster.apply(71_000, [2], late) == []

@@ -11,7 +11,7 @@ from streaming.records.diffs import Diff
 from streaming.records.events import UNDELIVERED, Event, Evidence, Partitions
 from tests.support.histories import Log, diffs, play
 
-COOP = "cooperative-sticky"
+COOPERATIVE = "cooperative-sticky"
 PARTITIONS = range(6)
 Owned = dict[str, set[int]]
 
@@ -37,7 +37,7 @@ class Consumers:
         self.before: dict[int, Owned] = {}
         self.undelivered: set[int] = set()
         self.failed: int | None = None
-        self.missed: set[str] = set()
+        self.missed_members: set[str] = set()
 
     def play(self, generations: int) -> list[Diff]:
         """Return the diffs of this many generations; every member receives the last generation."""
@@ -47,13 +47,13 @@ class Consumers:
 
     def _generation(self, generation: int, *, is_last: bool) -> Event:
         self._membership()
-        joined = {name: set(held) for name, held in self.owned.items()}
+        joined = {name: set(owned_numbers) for name, owned_numbers in self.owned.items()}
         shares = self._assign()
         self.before[generation] = joined
         evidence = []
-        if self.failed is not None and self.missed & joined.keys():
+        if self.failed is not None and self.missed_members & joined.keys():
             self.undelivered.add(self.failed)
-        if self.protocol != COOP and self.failed is not None:
+        if self.protocol != COOPERATIVE and self.failed is not None:
             reason = f"generation {self.failed} was not delivered: Error"
             evidence = [Evidence(source="log", reason=reason, kind=UNDELIVERED, generation=self.failed)]
         self.failed = None
@@ -61,13 +61,15 @@ class Consumers:
             self._deliver(generation, shares)
         else:
             self.failed = generation
-            self.missed = {name for name, held in joined.items() if shares[name] != held}
+            self.missed_members = {name for name, owned_numbers in joined.items() if shares[name] != owned_numbers}
         return self.log.observe(
             generation,
-            {name: _share(held) for name, held in shares.items()},
+            {name: _share_of(owned_numbers) for name, owned_numbers in shares.items()},
             protocol=self.protocol,
-            owned={name: _share(held) for name, held in joined.items()} if self.protocol == COOP else {},
-            joined_at=generation - 1 if self.protocol == COOP else -1,
+            owned={name: _share_of(owned_numbers) for name, owned_numbers in joined.items()}
+            if self.protocol == COOPERATIVE
+            else {},
+            joined_at=generation - 1 if self.protocol == COOPERATIVE else -1,
             evidence=evidence,
         )
 
@@ -81,25 +83,26 @@ class Consumers:
         """Return a random assignment; a cooperative member gets only partitions that it owns or that have no owner."""
         members = [*self.owned]
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
-        owners = {number: name for name, held in self.owned.items() for number in held}
+        owners = {number: name for name, owned_numbers in self.owned.items() for number in owned_numbers}
         return {
             member: {
                 number
                 for number, owner in wanted.items()
-                if owner == member and (self.protocol != COOP or owners.get(number, member) == member)
+                if owner == member and (self.protocol != COOPERATIVE or owners.get(number, member) == member)
             }
             for member in members
         }
 
     def _deliver(self, generation: int, shares: Owned) -> None:
         self.callbacks[generation] = {
-            name: (held - shares[name], shares[name] - held) for name, held in self.owned.items()
+            name: (owned_numbers - shares[name], shares[name] - owned_numbers)
+            for name, owned_numbers in self.owned.items()
         }
         self.owned = shares
 
 
-def _share(held: set[int]) -> Partitions:
-    return {"t": sorted(held)} if held else {}
+def _share_of(owned_numbers: set[int]) -> Partitions:
+    return {"t": sorted(owned_numbers)} if owned_numbers else {}
 
 
 def _numbers(share: Partitions) -> set[int]:
@@ -108,7 +111,7 @@ def _numbers(share: Partitions) -> set[int]:
 
 @given(
     seed=st.integers(0, 10**9),
-    protocol=st.sampled_from((COOP, "range", "roundrobin", "sticky")),
+    protocol=st.sampled_from((COOPERATIVE, "range", "roundrobin", "sticky")),
     generations=st.integers(2, 14),
 )
 @settings(max_examples=60)

@@ -8,12 +8,12 @@ from streaming.monitor.group import ContradictoryTopic, apply
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.records.diffs import Cause
 from streaming.records.events import MAX_INT32, MAX_PARTITIONS, Evidence
-from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play, sample
+from tests.support.histories import Log, assignments, change, check_algebra, diffs, partitions_after, play, sample
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
 
-def test_the_first_member_gets_everything() -> None:
+def test_first_member_gets_all_partitions() -> None:
     log = Log()
     state, outputs = play([log.topics(t=3), log.join("c1")])
     assert diffs(outputs) == [sample()]
@@ -72,8 +72,8 @@ def test_cooperative_rounds_follow_until_none_revokes() -> None:
     state, _ = play(events)
     _, outputs = play([log.join("c3", "p", **COOPERATIVE)], state)
     first, second = diffs(outputs)
-    assert holds(first) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {}}
-    assert holds(second) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {"p": [2, 5]}}
+    assert partitions_after(first) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {}}
+    assert partitions_after(second) == {"c1": {"p": [0, 1]}, "c2": {"p": [3, 4]}, "c3": {"p": [2, 5]}}
     assert first.unassigned == {"p": [2, 5]}
     assert second.unassigned == {}
     assert (first.moved, second.moved) == (0, 2)
@@ -84,9 +84,9 @@ def test_cooperative_rounds_follow_until_none_revokes() -> None:
 
 def test_eager_client_with_cooperative_sticky_gives_up_all() -> None:
     """A client with [cooperative-sticky, range] runs EAGER, so its JoinGroup lists no owned partitions."""
-    mixed = {"assignors": ["cooperative-sticky", "range"]}
+    mixed_assignors = {"assignors": ["cooperative-sticky", "range"]}
     log = Log()
-    _, outputs = play([log.topics(t=4), log.join("c1", **mixed), log.join("c2", **mixed)])
+    _, outputs = play([log.topics(t=4), log.join("c1", **mixed_assignors), log.join("c2", **mixed_assignors)])
     assert [(diff.assignor, diff.round) for diff in diffs(outputs)] == [("cooperative-sticky", 1)] * 2
     assert diffs(outputs)[-1].unassigned == {}
 
@@ -95,8 +95,8 @@ def test_cooperative_unsubscribe_causes_no_second_round() -> None:
     log = Log()
     state, _ = play([log.topics(a=1, b=1), log.join("c1", "a", "b", **COOPERATIVE)])
     _, outputs = play([log.subscribe("c1", "a")], state)
-    (only,) = diffs(outputs)
-    assert only.members == {"c1": change(owned={"a": [0], "b": [0]}, revoked={"b": [0]}, kept={"a": [0]})}
+    (only_diff,) = diffs(outputs)
+    assert only_diff.members == {"c1": change(owned={"a": [0], "b": [0]}, revoked={"b": [0]}, kept={"a": [0]})}
 
 
 def test_kip_848_revokes_before_it_assigns_within_one_epoch() -> None:
@@ -118,9 +118,9 @@ def test_kip_848_assigns_a_leavers_partitions_at_once() -> None:
     consumer = {"group_protocol": "consumer", "assignors": ["range"]}
     state, _ = play([log.topics(t=4), log.join("c1", **consumer), log.join("c2", **consumer)])
     _, outputs = play([log.leave("c1")], state)
-    (only,) = diffs(outputs)
-    assert only.assignor == "range"
-    assert holds(only) == {"c2": {"t": [0, 1, 2, 3]}, "c1": {}}
+    (only_diff,) = diffs(outputs)
+    assert only_diff.assignor == "range"
+    assert partitions_after(only_diff) == {"c2": {"t": [0, 1, 2, 3]}, "c1": {}}
 
 
 def test_first_consumer_member_converts_a_classic_group() -> None:
@@ -150,7 +150,7 @@ def test_last_consumer_member_leaves_a_classic_group() -> None:
         ([["sticky", "range"], ["range"], []], "range"),
     ],
 )
-def test_the_assignor_is_voted(lists: list[list[str]], chosen: str) -> None:
+def test_assignor_is_chosen_by_the_votes_of_the_members(lists: list[list[str]], chosen: str) -> None:
     log = Log()
     events = [log.join(f"c{position}", assignors=names) for position, names in enumerate(lists)]
     assert diffs(play([log.topics(t=1), *events])[1])[-1].assignor == chosen
@@ -174,8 +174,8 @@ def test_a_repeated_join_with_the_same_metadata_changes_nothing() -> None:
 def test_a_join_with_other_metadata_is_a_rebalance(fields: dict[str, object]) -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
-    (only,) = diffs(play([log.join("c1", **fields)], state)[1])
-    assert only.cause.kind == "member.joined"
+    (only_diff,) = diffs(play([log.join("c1", **fields)], state)[1])
+    assert only_diff.cause.kind == "member.joined"
 
 
 def test_static_member_returns_under_new_id_without_rebalance() -> None:
@@ -197,8 +197,8 @@ def test_static_member_with_other_topics_rebalances() -> None:
     log = Log()
     state, _ = play([log.topics(t=2, u=1), log.join("a-1", group_instance_id="a")])
     _, outputs = play([log.join("a-2", "t", "u", group_instance_id="a")], state)
-    (only,) = diffs(outputs)
-    assert only.members == {
+    (only_diff,) = diffs(outputs)
+    assert only_diff.members == {
         "a-2": change(owned={"t": [0, 1]}, assigned={"u": [0]}, kept={"t": [0, 1]}, group_instance_id="a")
     }
 
@@ -214,21 +214,21 @@ def test_claims_of_a_new_member_exclude_owned_partitions() -> None:
     log = Log()
     state, _ = play([log.topics(t=3), log.join("c1", owned={"t": [0, 1]}, generation=4)])
     _, outputs = play([log.join("c2", owned={"t": [1, 2]}, generation=4)], state)
-    (only,) = diffs(outputs)
-    assert only.generation == 6
+    (only_diff,) = diffs(outputs)
+    assert only_diff.generation == 6
     # c1 got all three partitions, so c2's claim is empty before the round.
-    assert only.members["c2"] == change(assigned={"t": [2]})
+    assert only_diff.members["c2"] == change(assigned={"t": [2]})
 
 
-def test_a_claim_reaches_the_sticky_assignor() -> None:
+def test_joining_member_keeps_the_partitions_that_it_declares() -> None:
     log = Log()
     _, outputs = play([log.topics(t=2), log.join("c1", assignors=["sticky"], owned={"t": [1]}, generation=7)])
-    (only,) = diffs(outputs)
-    assert only.generation == 8
-    assert only.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
+    (only_diff,) = diffs(outputs)
+    assert only_diff.generation == 8
+    assert only_diff.members == {"c1": change(owned={"t": [1]}, assigned={"t": [0]}, kept={"t": [1]})}
 
 
-def test_growing_and_shrinking_partition_counts() -> None:
+def test_changed_partition_counts_give_rounds() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1"), log.join("c2")])
     state, grown = play([log.topics(t=4, other=9)], state)
@@ -237,12 +237,12 @@ def test_growing_and_shrinking_partition_counts() -> None:
         kind="topic.partitions_changed",
         evidence=[Evidence(source="test", reason="t: 1 → 4 partitions", kind="topic.partitions_changed")],
     )
-    assert holds(diff) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
-    state, shrunk = play([log.topics(t=1)], state)
-    (diff,) = diffs(shrunk)
-    assert holds(diff) == {"c1": {"t": [0]}, "c2": {}}
+    assert partitions_after(diff) == {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}
+    state, outputs_of_removed_partitions = play([log.topics(t=1)], state)
+    (diff,) = diffs(outputs_of_removed_partitions)
+    assert partitions_after(diff) == {"c1": {"t": [0]}, "c2": {}}
     _, gone = play([log.topics(t=0)], state)
-    assert holds(diffs(gone)[0]) == {"c1": {}, "c2": {}}
+    assert partitions_after(diffs(gone)[0]) == {"c1": {}, "c2": {}}
     assert diffs(gone)[0].unassigned == {}
 
 
@@ -260,7 +260,7 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
     joins = [log.topics(t=6), log.join("c1", **fields), log.join("c2", **fields)]
     state, _ = play(joins)
     state, outputs = play([log.topics(t=2)], state)
-    after = holds(diffs(outputs)[-1])
+    after = partitions_after(diffs(outputs)[-1])
     assert sorted(p for share in after.values() for p in share.get("t", ())) == [0, 1]
     for diff in diffs(outputs):
         check_algebra(diff)
@@ -271,7 +271,7 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
         check_algebra(diff)
 
 
-def test_counts_of_unsubscribed_topics_change_nothing() -> None:
+def test_new_partitions_of_unsubscribed_topics_give_no_diff() -> None:
     log = Log()
     state, _ = play([log.topics(t=1), log.join("c1")])
     assert play([log.topics(t=1), log.topics(other=3)], state)[1] == []

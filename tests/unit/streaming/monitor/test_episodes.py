@@ -19,8 +19,8 @@ from streaming.records.episodes import Episode, decode_episode
 from streaming.records.events import Event, Evidence, GroupObserved, GroupQuiet
 from tests.support.histories import Log
 
-QUIET = 5_000
-SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET)
+QUIET_MS = 5_000
+SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET_MS)
 
 
 def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
@@ -28,7 +28,7 @@ def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks
     return process(bucket, rows, now_ms, sinks)
 
 
-def timed(bucket: Bucket, now_ms: int) -> list[Write]:
+def apply_timers(bucket: Bucket, now_ms: int) -> list[Write]:
     bucket.pack()  # pack() applies due timers
     return expire(bucket, now_ms, SINKS)
 
@@ -64,7 +64,7 @@ def test_episode_records_share_the_partition_under_own_key() -> None:
     assert attributes["time"] == "1970-01-01T00:00:01.000Z"
 
 
-def test_ids_are_of_the_event_and_the_episode() -> None:
+def test_episode_record_ids_depend_on_event_and_group() -> None:
     def ids(log: Log) -> list[str]:
         events = [log.topics(t=3), log.join("c1")]
         log.count += 10
@@ -81,15 +81,15 @@ def test_ids_are_of_the_event_and_the_episode() -> None:
 def test_timer_reports_quiet_and_closes_the_episode() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=3), log.join("c1")], now_ms=100)
-    assert bucket.get("g").quiet_at == 100 + QUIET
-    assert timed(bucket, 99 + QUIET) == []
-    assert bucket.due == {"g": 100 + QUIET}
-    (write,) = expire(bucket, 100 + QUIET, SINKS)
+    assert bucket.get("g").quiet_at == 100 + QUIET_MS
+    assert apply_timers(bucket, 99 + QUIET_MS) == []
+    assert bucket.due == {"g": 100 + QUIET_MS}
+    (write,) = expire(bucket, 100 + QUIET_MS, SINKS)
     event = event_of(write)
     mark = bucket.get("g").episode
     assert mark is not None
     assert (write.topic, write.key, event.source) == ("m", b"g", "rebalance-monitor/timer")
-    assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET, after=mark.last_note_id)
+    assert event.data == GroupQuiet(group_id="g", timestamp=2_000 + QUIET_MS, after=mark.last_note_id)
     assert event.id == f"g/quiet/{mark.last_note_id}"
     (episode,) = written_episodes(apply_events(bucket, [event], now_ms=9_000))
     assert (episode.status, episode.closed_at, episode.updated_at) == ("settled", 2_000, 2_000)
@@ -97,25 +97,25 @@ def test_timer_reports_quiet_and_closes_the_episode() -> None:
     assert apply_events(bucket, [event]) == []
 
 
-def test_lost_timer_event_is_written_again_with_its_id() -> None:
+def test_unread_timer_event_is_written_again_with_its_id() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=3), log.join("c1")])
-    (first,) = timed(bucket, QUIET)
-    assert timed(bucket, 2 * QUIET - 1) == []
-    assert timed(bucket, 2 * QUIET) == [first]
+    (first,) = apply_timers(bucket, QUIET_MS)
+    assert apply_timers(bucket, 2 * QUIET_MS - 1) == []
+    assert apply_timers(bucket, 2 * QUIET_MS) == [first]
 
 
 def test_quiet_report_older_than_the_last_round_is_ignored() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=3), log.join("c1")])
-    (write,) = timed(bucket, QUIET)
+    (write,) = apply_timers(bucket, QUIET_MS)
     assert [
         episode.round_count for episode in written_episodes(apply_events(bucket, [log.join("c2"), event_of(write)]))
     ] == [2]
-    assert bucket.get("g").quiet_at == QUIET
+    assert bucket.get("g").quiet_at == QUIET_MS
 
 
-def test_returning_static_member_is_an_episode_without_diff() -> None:
+def test_static_member_return_gives_an_episode_and_no_diff() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=3), log.join("c1", group_instance_id="i"), log.join("c2")])
     log.count += 10
@@ -131,20 +131,20 @@ def test_returning_static_member_is_an_episode_without_diff() -> None:
 
 def test_disabled_episodes_write_and_store_nothing() -> None:
     log, bucket = Log(), Bucket()
-    without_episodes = SINKS._replace(episodes=None)
-    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=without_episodes)
+    sinks_without_episodes = SINKS._replace(episodes=None)
+    writes = apply_events(bucket, [log.topics(t=3), log.join("c1")], sinks=sinks_without_episodes)
     assert [write.topic for write in writes] == ["d", "a"]
     tracked = bucket.get("g")
     assert (tracked.episode, tracked.quiet_at) == (None, 0)
     quiet = Event("timer", "q", GroupQuiet(group_id="g", timestamp=1, after="x"))
-    assert apply_events(bucket, [quiet], sinks=without_episodes) == []
+    assert apply_events(bucket, [quiet], sinks=sinks_without_episodes) == []
 
 
 def test_disabling_episodes_drops_their_state() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=3), log.join("c1")])
     bucket.pack()
-    assert expire(bucket, QUIET, SINKS._replace(episodes=None)) == []
+    assert expire(bucket, QUIET_MS, SINKS._replace(episodes=None)) == []
     assert bucket.get("g").episode is None
     bucket.pack()
     assert bucket.due == {}
@@ -171,9 +171,9 @@ def test_a_forgotten_group_has_no_episodes() -> None:
 def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]
-    small = SINKS._replace(max_bytes={"e": 60_000})
+    small_sinks = SINKS._replace(max_bytes={"e": 60_000})
     (episode,) = written_episodes(
-        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small)
+        apply_events(bucket, [log.topics(t=3), *(log.join(name) for name in names)], sinks=small_sinks)
     )
     assert (episode.members.joined, episode.members.omitted, episode.members.after) == ([], members, members)
     assert episode.story.startswith(f"Started with {members} members")
@@ -223,8 +223,11 @@ def test_rolling_restart_is_one_episode_in_every_protocol(fields: dict[str, Any]
 @pytest.mark.parametrize("fields", PROTOCOLS, ids=lambda fields: fields["assignors"][0])
 def test_repeated_kills_are_one_storm_that_names_the_member(fields: dict[str, Any]) -> None:
     group = DeployedGroup(fields)
-    for life in range(9):
-        group.log_events += [group.fence(f"pay-3-{life}", reason="session timeout"), group.rejoin(3, life + 1)]
+    for incarnation in range(9):
+        group.log_events += [
+            group.fence(f"pay-3-{incarnation}", reason="session timeout"),
+            group.rejoin(3, incarnation + 1),
+        ]
     (episode,) = group.written_episodes()
     assert (episode.kind, episode.status, episode.sure) == ("storm", "storming", True)
     assert episode.repeated is not None
@@ -243,10 +246,10 @@ def test_a_group_that_scales_twice_in_an_hour_has_two_episodes() -> None:
     ]
 
 
-def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event:
+def snapshot_event(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event:
     event = log.observe(epoch, {name: {"t": member["has"]} for name, member in members.items()}, epoch=True)
     assert isinstance(event.data, GroupObserved)
-    seen = [
+    observed_members = [
         structs.replace(
             member,
             client_id=f"pay-{member.member_id}",
@@ -257,15 +260,15 @@ def viewed(log: Log, epoch: int, state: str, **members: dict[str, Any]) -> Event
         )
         for member in event.data.members
     ]
-    return structs.replace(event, data=structs.replace(event.data, members=seen, state=state))
+    return structs.replace(event, data=structs.replace(event.data, members=observed_members, state=state))
 
 
 def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     log, bucket = Log(), Bucket()
     c2 = {"has": [], "to": [1]}
-    apply_events(bucket, [log.topics(t=2), viewed(log, 2, "Stable", c1={"has": [0, 1]})])
+    apply_events(bucket, [log.topics(t=2), snapshot_event(log, 2, "Stable", c1={"has": [0, 1]})])
     (episode,) = written_episodes(
-        apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+        apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
     )
     since = episode.updated_at
     assert [(wait.member_id, wait.partitions, wait.since) for wait in episode.waiting_for] == [
@@ -275,13 +278,17 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
     assert f"waiting for pay-c1 to give up t 1 since {rfc3339(since)[11:19]}" in episode.story
     assert (
         written_episodes(
-            apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)])
+            apply_events(
+                bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0], "revokes": [1], "at": 2}, c2=c2)]
+            )
         )
         == []
     )
-    (episode,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
+    (episode,) = written_episodes(apply_events(bucket, [snapshot_event(log, 3, "Reconciling", c1={"has": [0]}, c2=c2)]))
     assert [(wait.member_id, wait.reason) for wait in episode.waiting_for] == [("c2", "to take partitions")]
-    (episode,) = written_episodes(apply_events(bucket, [viewed(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})]))
+    (episode,) = written_episodes(
+        apply_events(bucket, [snapshot_event(log, 3, "Stable", c1={"has": [0]}, c2={"has": [1]})])
+    )
     assert (episode.waiting_for, episode.round_count, episode.status) == ([], 3, "settled")
     state = bucket.get("g").episode
     assert state is not None
@@ -291,17 +298,17 @@ def test_member_holding_up_its_group_is_named_until_it_yields() -> None:
 def test_ignored_snapshot_does_not_change_awaited_members() -> None:
     log, bucket = Log(), Bucket()
     behind = {"c1": {"has": [0], "revokes": [1], "at": 2}}
-    now = viewed(log, 3, "Reconciling", **behind)
+    now = snapshot_event(log, 3, "Reconciling", **behind)
     apply_events(bucket, [log.topics(t=2), now])
-    assert written_episodes(apply_events(bucket, [viewed(log, 2, "Stable", c1={"has": [0]})])) == []
-    polled = viewed(log, 3, "Stable", c1={"has": [0]})
+    assert written_episodes(apply_events(bucket, [snapshot_event(log, 2, "Stable", c1={"has": [0]})])) == []
+    polled = snapshot_event(log, 3, "Stable", c1={"has": [0]})
     assert isinstance(polled.data, GroupObserved)
     item = Evidence(source="polling", reason="")
     polled = structs.replace(polled, data=structs.replace(polled.data, evidence=[item]))
     assert written_episodes(apply_events(bucket, [polled])) == []
 
 
-def test_static_member_returning_in_a_generation_with_changes() -> None:
+def test_returned_static_member_is_not_counted_as_gone() -> None:
     log, bucket = Log(), Bucket()
     first = log.observe(1, {"c1": {"t": [0]}, "c2": {"t": [1]}}, instances={"c1": "i"})
     apply_events(bucket, [log.topics(t=2), first])
@@ -313,7 +320,7 @@ def test_static_member_returning_in_a_generation_with_changes() -> None:
 
 
 @pytest.mark.parametrize("reason", ["closed", None])
-def test_leave_event_of_an_unobserved_group_is_proof(reason: str | None) -> None:
+def test_leave_event_of_a_derived_group_proves_a_scale_in(reason: str | None) -> None:
     group = DeployedGroup({})
     group.log_events.append(group.leave("pay-3-0", reason=reason))
     (episode,) = group.written_episodes()
@@ -328,7 +335,7 @@ def test_missing_member_of_an_observed_group_proves_nothing() -> None:
     assert (episode.kind, episode.sure, episode.members.gone) == ("unknown", False, ["c1"])
 
 
-def test_topic_that_appears_or_is_deleted_has_a_kind() -> None:
+def test_added_grown_or_deleted_topic_gives_its_episode_kind() -> None:
     log, bucket = Log(), Bucket()
     apply_events(bucket, [log.topics(t=2), log.join("c1", "t", "u"), log.join("c2", "t", "u")])
     kinds = []
@@ -346,12 +353,12 @@ def test_loss_of_all_members_in_a_rack_is_a_zone_loss(rack: str, kind: str, lost
 
     def view(generation: int, members: str, gone: str = "") -> Event:
         reason = Evidence(source="coordinator-log", reason="expired", member_ids=[*gone], kind="member.fenced")
-        seen = log.observe(
+        observed_members = log.observe(
             generation, {name: {"t": [ord(name) - 97]} for name in members}, evidence=[reason] if gone else []
         )
-        assert isinstance(seen.data, GroupObserved)
-        listed = [structs.replace(member, rack_id=racks[member.member_id]) for member in seen.data.members]
-        return structs.replace(seen, data=structs.replace(seen.data, members=listed))
+        assert isinstance(observed_members.data, GroupObserved)
+        listed = [structs.replace(member, rack_id=racks[member.member_id]) for member in observed_members.data.members]
+        return structs.replace(observed_members, data=structs.replace(observed_members.data, members=listed))
 
     apply_events(bucket, [log.topics(t=4), view(1, "abcd")])
     log.count += 10

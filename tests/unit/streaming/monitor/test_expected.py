@@ -23,7 +23,7 @@ from streaming.records.events import (
 )
 from tests.support.histories import Log, diffs, play
 
-EQUAL = Expected(verdict="equal")
+EQUAL_VERDICT = Expected(verdict="equal")
 
 
 def view(log: Log, number: int, members: list[ObservedMember], assignor: str, **more: Any) -> Event:
@@ -47,14 +47,14 @@ def second(*members: ObservedMember, assignor: str = "range", t: int = 4, **more
     return verdicts(log.topics(t=t), first, view(log, 5, list(members), assignor, **more))[-1]
 
 
-def test_existing_assignment_is_not_compared() -> None:
+def test_first_snapshot_is_not_compared_with_the_assignor() -> None:
     log = Log()
     assert verdicts(log.topics(t=4), view(log, 4, [member("a", {"t": [3]})], "range")) == [UNSET]
 
 
 def test_assignment_of_the_assignor_is_equal() -> None:
-    assert second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})) == EQUAL
-    assert second(member("a", {"t": [0, 2]}), member("b", {"t": [1, 3]}), assignor="roundrobin") == EQUAL
+    assert second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]})) == EQUAL_VERDICT
+    assert second(member("a", {"t": [0, 2]}), member("b", {"t": [1, 3]}), assignor="roundrobin") == EQUAL_VERDICT
 
 
 def test_wrong_assignment_is_reported_by_partition() -> None:
@@ -70,8 +70,8 @@ def test_sticky_assignors_use_declared_ownership() -> None:
     claim = {"owned": {"t": [0, 1, 2, 3]}, "owned_generation": 4}
     stay, come = member("a", {"t": [0, 1]}, **claim), member("b", {"t": [2, 3]})
     assert second(stay, come, assignor="sticky").verdict == "equal"
-    withheld = member("b", {})
-    assert second(stay, withheld, assignor="cooperative-sticky").verdict == "equal"
+    member_without_partitions = member("b", {})
+    assert second(stay, member_without_partitions, assignor="cooperative-sticky").verdict == "equal"
     assert second(member("a", {"t": [0, 1, 2]}), member("b", {"t": [3]}), assignor="sticky").verdict == "different"
 
 
@@ -89,12 +89,12 @@ def test_leader_with_other_metadata_is_reported_with_it(count: int) -> None:
     assert verdict == Expected(verdict="equal", why=why, partitions={"t": count})
 
 
-def test_impossible_metadata_is_a_difference() -> None:
+def test_partition_number_beyond_the_topic_is_a_difference() -> None:
     verdict = second(member("a", {"t": [0, 1, 2_000_000_000]}), member("b", {"t": [2, 3]}))
     assert (verdict.verdict, verdict.extra) == ("different", {"a": {"t": [2_000_000_000]}})
 
 
-def test_partition_counts_of_subscribed_topics_matter() -> None:
+def test_round_above_the_partition_limit_is_not_compared() -> None:
     verdict = second(member("a", {"t": [0]}), t=1001)
     assert verdict.verdict == "unknown"
     assert verdict.why == "more than 1000 partitions ([stream] expected_partitions)"
@@ -104,9 +104,9 @@ def test_custom_assignor_is_reported_as_custom() -> None:
     assert second(member("a", {"t": [3]}), assignor="mine") == Expected(verdict="custom", why="custom assignor: mine")
 
 
-def test_polling_does_not_show_members_declarations() -> None:
-    seen = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
-    assert seen == Expected(
+def test_polled_round_has_an_unknown_verdict() -> None:
+    polled_verdict = second(member("a", {"t": [0]}), evidence=[Evidence(source=POLLING, reason="a poll")])
+    assert polled_verdict == Expected(
         verdict="unknown", why="polling does not show subscriptions and owned partitions of members"
     )
 
@@ -128,11 +128,11 @@ def test_large_rounds_are_not_compared_nor_any_when_disabled() -> None:
     assert expected == {
         0: UNSET,
         3: Expected(verdict="unknown", why="more than 3 partitions ([stream] expected_partitions)"),
-        4: EQUAL,
+        4: EQUAL_VERDICT,
     }
 
 
-def _split(count: int, members: int, start: Callable[[int], int]) -> list[list[int]]:
+def _split_partitions(count: int, members: int, start: Callable[[int], int]) -> list[list[int]]:
     return [list(range(start(i), start(i + 1))) for i in range(members)]
 
 
@@ -143,10 +143,10 @@ class TestOtherClients:
         ("name", "shares"),
         [
             # kafka-go's range: i·n/m.
-            ("range", _split(7, 3, lambda i: i * 7 // 3)),
-            ("range", _split(11, 4, lambda i: i * 11 // 4)),
+            ("range", _split_partitions(7, 3, lambda i: i * 7 // 3)),
+            ("range", _split_partitions(11, 4, lambda i: i * 11 // 4)),
             # Sarama's earlier range: ⌊i·n/m + ½⌋, members in the order of a hash.
-            ("range", _split(7, 3, lambda i: int(i * 7 / 3 + 0.5))[::-1]),
+            ("range", _split_partitions(7, 3, lambda i: int(i * 7 / 3 + 0.5))[::-1]),
             # kafka-go's round robin, with the members in another order.
             ("roundrobin", [[2, 5], [0, 3, 6], [1, 4]]),
         ],
@@ -213,7 +213,7 @@ class TestConsumerProtocol:
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [], [2, 3])], "uniform"),
             log=log,
         )
-        assert verdicts == [UNSET, EQUAL, UNSET]
+        assert verdicts == [UNSET, EQUAL_VERDICT, UNSET]
 
     @pytest.mark.parametrize(
         ("a", "b", "verdict", "name"),
@@ -284,7 +284,7 @@ class TestConsumerProtocol:
             view(log, 2, [self.at("a", 2, [0, 1], [0, 1]), self.at("b", 2, [2, 3], [2, 3])], "uniform"),
             log=log,
         )
-        assert verdicts == [UNSET, UNSET, EQUAL, UNSET]
+        assert verdicts == [UNSET, UNSET, EQUAL_VERDICT, UNSET]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -16,7 +16,7 @@ from tests.support.histories import Log, diffs, play
         TopicMetadata(partitions=2, topic_id="AAAAAAAAAAAAAAAAAAAAAg"),
     ],
 )
-def test_contradictory_topic_is_refused(topic: TopicMetadata) -> None:
+def test_contradictory_topic_metadata_is_refused(topic: TopicMetadata) -> None:
     log = Log()
     first = log.event(PartitionsChanged, topics={"s": TopicMetadata(partitions=1, topic_id="AAAAAAAAAAAAAAAAAAAAAg")})
     state, _ = play([first, log.topics(t=1)])

@@ -18,12 +18,12 @@ from streaming.records.episodes import Incident, decode_incident
 from streaming.records.events import Event, GroupObserved, ObservedMember
 from tests.support.histories import Log
 
-QUIET = 120_000
+QUIET_MS = 120_000
 TOPICS = {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7, "i": 6}
-SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_ms=QUIET)
+SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_ms=QUIET_MS)
 
 
-class Watched:
+class WatchedGroup:
     """A group, and its incidents after each event; by default the events are ten seconds apart."""
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
@@ -40,18 +40,20 @@ class Watched:
             records += incidents(writes)
         return records
 
-    def come(self, number: int, incarnation: int = 0, **fields: Any) -> Event:
+    def join_event(self, number: int, incarnation: int = 0, **fields: Any) -> Event:
         names = {"client_id": f"pay-{number}", "client_host": f"/10.0.0.{number}"}
         return self.log.join(f"pay-{number}-{incarnation}", **{**names, **self.fields, **fields})
 
     def rest(self) -> list[Incident]:
         """Let the timer end the group's quiet time; return the incident records that were written."""
         self.bucket.pack()  # pack() applies due timers
-        due = [
+        due_events = [
             record for record in expire(self.bucket, 1 << 50, self.sinks) if b"quiet" in dict(record.headers)["ce_id"]
         ]
         self.log.count += 13
-        return self.apply(*(decode_event(record.key, record.value, ce_attributes(record.headers)) for record in due))
+        return self.apply(
+            *(decode_event(record.key, record.value, ce_attributes(record.headers)) for record in due_events)
+        )
 
 
 class _Log(Log):
@@ -63,18 +65,20 @@ def incidents(writes: Iterable[Write]) -> list[Incident]:
     return [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 
-def started(members: int = 4, partitions: int = 12, **settings: Any) -> Watched:
-    group = Watched(**settings)
-    assert group.apply(group.log.topics(t=partitions), *(group.come(number) for number in range(members))) == []
+def started(members: int = 4, partitions: int = 12, **settings: Any) -> WatchedGroup:
+    group = WatchedGroup(**settings)
+    assert group.apply(group.log.topics(t=partitions), *(group.join_event(number) for number in range(members))) == []
     return group
 
 
-def killed(group: Watched, times: int, first: int = 0) -> list[Incident]:
+def killed(group: WatchedGroup, times: int, first: int = 0) -> list[Incident]:
     """Let the session of member 1 expire and the member rejoin, ``times`` times."""
     return [
         incident
         for life in range(first, first + times)
-        for incident in group.apply(group.log.fence(f"pay-1-{life}", reason="session timeout"), group.come(1, life + 1))
+        for incident in group.apply(
+            group.log.fence(f"pay-1-{life}", reason="session timeout"), group.join_event(1, life + 1)
+        )
     ]
 
 
@@ -82,9 +86,9 @@ def test_healthy_group_has_no_incident_when_restarted_or_scaled() -> None:
     group = started()
     assert group.rest() == []
     for number in range(4):
-        assert group.apply(group.log.leave(f"pay-{number}-0", reason="closed"), group.come(number, 1)) == []
+        assert group.apply(group.log.leave(f"pay-{number}-0", reason="closed"), group.join_event(number, 1)) == []
     assert group.rest() == []
-    assert group.apply(group.come(4)) == []
+    assert group.apply(group.join_event(4)) == []
     assert group.rest() == []
     assert group.apply(group.log.leave("pay-4-0", reason="closed")) == []
     assert group.rest() == []
@@ -122,7 +126,7 @@ def test_quick_recurrence_is_the_same_incident() -> None:
 def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
     def overrun_incidents(incarnation: int) -> list[Incident]:
         reason = "consumer poll timeout has expired."
-        return group.apply(group.log.leave(f"pay-1-{incarnation}", reason=reason), group.come(1, incarnation + 1))
+        return group.apply(group.log.leave(f"pay-1-{incarnation}", reason=reason), group.join_event(1, incarnation + 1))
 
     group = started()
     group.rest()
@@ -143,7 +147,7 @@ def test_two_poll_overruns_within_an_hour_are_an_incident() -> None:
 
 def test_unowned_partitions_are_an_incident_until_owned() -> None:
     group = started(2)
-    view = seen(group, 1, {"a": [0, 1], "b": [2]})
+    view = observed(group, 1, {"a": [0, 1], "b": [2]})
     assert group.apply(view) == []
     (incident,) = group.rest()
     assert (incident.kind, incident.partitions, incident.status) == (
@@ -151,16 +155,16 @@ def test_unowned_partitions_are_an_incident_until_owned() -> None:
         {"t": list(range(3, 12))},
         "open",
     )
-    (closed,) = group.apply(seen(group, 2, {"a": list(range(6)), "b": list(range(6, 12))}))
+    (closed,) = group.apply(observed(group, 2, {"a": list(range(6)), "b": list(range(6, 12))}))
     assert (closed.incident, closed.status) == (incident.incident, "closed")
     assert group.rest() == []
 
 
 def test_empty_group_has_no_incident() -> None:
     group = started(2)
-    group.apply(seen(group, 1, {"a": [0, 1], "b": [2]}))
+    group.apply(observed(group, 1, {"a": [0, 1], "b": [2]}))
     assert [incident.status for incident in group.rest()] == ["open"]
-    (closed,) = group.apply(seen(group, 2, {}))
+    (closed,) = group.apply(observed(group, 2, {}))
     assert (closed.kind, closed.status) == ("partition-without-owner", "closed")
     assert group.rest() == []
 
@@ -174,12 +178,12 @@ def test_deleted_topic_is_an_incident_until_recreated() -> None:
     assert (back.incident, back.status) == (gone.incident, "closed")
 
 
-def test_topic_that_never_existed_is_not_reported_deleted() -> None:
-    group = Watched()
-    assert group.apply(group.log.topics(t=0), group.come(1)) == []
+def test_topic_that_never_existed_opens_no_incident() -> None:
+    group = WatchedGroup()
+    assert group.apply(group.log.topics(t=0), group.join_event(1)) == []
 
 
-def test_more_members_than_partitions() -> None:
+def test_member_without_a_partition_opens_an_idle_incident() -> None:
     group = started(4, partitions=3)
     (incident,) = group.rest()
     assert (incident.kind, incident.member_ids) == ("idle-members", ["pay-3-0"])
@@ -188,30 +192,30 @@ def test_more_members_than_partitions() -> None:
     assert [incident.status for incident in group.rest()] == ["closed"]
 
 
-def test_a_member_with_much_more_than_its_fair_share() -> None:
+def test_member_far_above_its_fair_share_opens_a_skew_incident() -> None:
     group = started(2)
-    group.apply(seen(group, 1, {"a": list(range(11)), "b": [11], "c": []}))
+    group.apply(observed(group, 1, {"a": list(range(11)), "b": [11], "c": []}))
     (incident,) = group.rest()
     assert (incident.kind, incident.member_ids) == ("skew", ["a"])
     assert "a owns 11 partitions, its fair share is 4" in incident.story
-    lenient = started(2, sinks=SINKS._replace(thresholds=Thresholds(skew=3.0)))
-    lenient.apply(seen(lenient, 1, {"a": list(range(11)), "b": [11], "c": []}))
-    assert lenient.rest() == []
+    lenient_group = started(2, sinks=SINKS._replace(thresholds=Thresholds(skew=3.0)))
+    lenient_group.apply(observed(lenient_group, 1, {"a": list(range(11)), "b": [11], "c": []}))
+    assert lenient_group.rest() == []
 
 
 def test_skew_forced_by_subscriptions_is_not_an_incident() -> None:
-    group = Watched()
-    group.apply(group.log.topics(t=12, u=1), group.come(1), group.log.join("other", "u"))
+    group = WatchedGroup()
+    group.apply(group.log.topics(t=12, u=1), group.join_event(1), group.log.join("other", "u"))
     assert group.rest() == []
 
 
 def test_half_migrated_group_is_an_incident() -> None:
     group = started(2, group_protocol="consumer", assignors=["uniform"])
-    group.apply(group.come(2, group_protocol="classic", assignors=["range"]))
+    group.apply(group.join_event(2, group_protocol="classic", assignors=["range"]))
     (incident,) = group.rest()
     assert (incident.kind, incident.member_ids) == ("half-migration", ["pay-2-0"])
     assert "1 of 3 members still use the classic protocol (pay-2)" in incident.story
-    group.apply(group.log.leave("pay-2-0", reason="closed"), group.come(2, 1))
+    group.apply(group.log.leave("pay-2-0", reason="closed"), group.join_event(2, 1))
     assert [incident.status for incident in group.rest()] == ["closed"]
 
 
@@ -256,7 +260,7 @@ def test_too_long_incident_is_written_without_members(limit: int) -> None:
     assert len(codec.encode(incident)) < limit
 
 
-def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event:
+def observed(group: WatchedGroup, generation: int, shares: dict[str, list[int]]) -> Event:
     """Return a collector's snapshot of the group, whose members subscribe to ``t``."""
     members = [
         ObservedMember(member_id=name, topics=["t"], assigned={"t": list(share)} if share else {})
@@ -270,7 +274,7 @@ def seen(group: Watched, generation: int, shares: dict[str, list[int]]) -> Event
 
 
 def test_leader_deviating_from_its_assignor_is_an_incident() -> None:
-    group = Watched()
+    group = WatchedGroup()
 
     def led(number: int, *shares: list[int]) -> Event:
         members = [

@@ -61,7 +61,9 @@ def share(log: Log, epoch: int, members: dict[str, Holding]) -> Event:
     """Return a snapshot of a share group at this epoch."""
     return log.event(
         GroupObserved,
-        members=[ObservedMember(member_id=name, topics=["t"], assigned=held) for name, held in members.items()],
+        members=[
+            ObservedMember(member_id=name, topics=["t"], assigned=partitions) for name, partitions in members.items()
+        ],
         group_epoch=epoch,
         group_protocol="share",
         protocol_type="share",
@@ -150,7 +152,7 @@ class TestConnect:
         assert state is not None
         assert state.last_owners == {}
 
-    def test_under_the_eager_protocol_no_round_follows(self) -> None:
+    def test_each_eager_connect_generation_is_a_first_round(self) -> None:
         log = Log()
         events = [
             workers(log, 1, {"w1": {"snk": [-1, 0]}}, protocol="default"),
@@ -179,7 +181,7 @@ class TestConnect:
 
 
 class TestStreams:
-    def test_active_task_is_free_until_its_owner_releases_it(self) -> None:
+    def test_streams_task_waits_until_its_owner_releases_it(self) -> None:
         log = Log()
         both = {"target": {"0": [0]}}, {"target": {"0": [1]}}
         events = [
@@ -248,7 +250,7 @@ class TestStreams:
 
     def test_probing_rebalance_is_the_cause_without_other_evidence(self) -> None:
         log = Log()
-        probing = Evidence(source="assignment-info", reason="probing", member_ids=["a"], kind=PROBING)
+        probing_evidence = Evidence(source="assignment-info", reason="probing", member_ids=["a"], kind=PROBING)
 
         def generation(number: int, members: dict[str, Holding], *evidence: Evidence) -> Event:
             event = log.observe(number, members, protocol="stream", evidence=evidence)
@@ -256,9 +258,9 @@ class TestStreams:
 
         events = [
             generation(1, {"a": {"t": [0, 1]}, "b": {}}),
-            generation(2, {"a": {"t": [0]}, "b": {}}, probing),
+            generation(2, {"a": {"t": [0]}, "b": {}}, probing_evidence),
             generation(3, {"a": {"t": [0]}, "b": {"t": [1]}}),
-            generation(4, {"a": {"t": [0]}, "b": {"t": [1]}, "c": {}}, probing),
+            generation(4, {"a": {"t": [0]}, "b": {"t": [1]}, "c": {}}, probing_evidence),
         ]
 
         assert [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])[1:]] == [
@@ -278,7 +280,7 @@ class TestStreams:
 
 
 class TestShare:
-    def test_several_members_of_one_partition_are_no_violation(self) -> None:
+    def test_share_group_partition_may_have_several_members(self) -> None:
         log = Log()
         events = [
             log.topics(t=2),
@@ -320,7 +322,7 @@ class TestShare:
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
-def test_only_connect_has_a_task_below_0(kind: str) -> None:
+def test_task_minus_1_is_decoded_only_for_connect_groups(kind: str) -> None:
     event = workers(Log(), 1, {"w1": {"snk": [-1]}})
     key, value, headers = codec.encode_event(event)
     attributes = codec.ce_attributes(headers)
@@ -330,13 +332,13 @@ def test_only_connect_has_a_task_below_0(kind: str) -> None:
         codec.decode_event(key, value.replace(b'"connect"}', f'"{kind}"}}'.encode()), attributes)
     with pytest.raises(codec.MalformedEvent, match=">= -1"):
         codec.decode_event(key, value.replace(b"[-1]", b"[-2]"), attributes)
-    no_kind = value.replace(b',"kind":"connect"', b"").replace(b'"evidence":[]', b'"evidence":null')
+    assignment_without_kind = value.replace(b',"kind":"connect"', b"").replace(b'"evidence":[]', b'"evidence":null')
     with pytest.raises(codec.MalformedEvent, match="partition -1"):
-        codec.decode_event(key, no_kind, attributes)
+        codec.decode_event(key, assignment_without_kind, attributes)
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams", "deleted"])
-def test_group_following_connect_under_its_name_is_readable(protocol: str) -> None:
+def test_group_reusing_the_id_of_a_connect_group_is_decoded(protocol: str) -> None:
     log = Log()
     before = workers(log, 1, {"w1": {"snk": [-1, 0]}})
     after = {
@@ -363,10 +365,10 @@ def test_only_connect_members_hold_tasks_below_zero() -> None:
     connect = sample(kind="connect", members={"w1": change(assigned={"snk": [-1]})})
     decoder = msgspec.json.Decoder(Diff)
     assert codec.decode(decoder, codec.encode(connect)) == connect
-    for held in (
+    for partitions in (
         {"members": {"w1": change(assigned={"snk": [-1]})}},
         {"members": {"w1": change(owned={"snk": [-1]}, kept={"snk": [-1]})}},
         {"unassigned": {"snk": [-1]}},
     ):
         with pytest.raises(msgspec.ValidationError, match="partition -1 of snk; only Connect's tasks"):
-            codec.decode(decoder, codec.encode(sample(**held)))
+            codec.decode(decoder, codec.encode(sample(**partitions)))

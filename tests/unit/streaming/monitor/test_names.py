@@ -147,12 +147,12 @@ def test_cause_may_name_a_member_missing_in_the_diff() -> None:
         step(4, ("b", [0, 1]), ("c", [2, 3]), evidence=(left,)),
     ]
     outputs = play(events)[1]
-    _, gone, follows, later = diffs(outputs)
+    _, gone, follow_up_round, later = diffs(outputs)
     assert gone.cause.names is UNSET
     assert gone.members["kLyAF"].client_id == "pay-k"
-    for diff in (follows, later):
+    for diff in (follow_up_round, later):
         assert diff.cause.names == {"kLyAF": MemberNames(client_id="pay-k", client_host="/h")}
         assert display_names(diff.named)["kLyAF"] == "pay-k"
-    text = "\n".join(str(line) for line in diff_lines(follows))
+    text = "\n".join(str(line) for line in diff_lines(follow_up_round))
     assert "kLyAF" not in text
     assert "pay-k" in text

@@ -13,7 +13,7 @@ from streaming.records.events import POLLING, Event, Evidence, PartitionsStopped
 from tests.support.histories import Log
 from tests.support.pure_stream import SINKS
 
-POLLED = (Evidence(source=POLLING, reason="asked for"),)
+POLLING_EVIDENCE = (Evidence(source=POLLING, reason="asked for"),)
 
 
 def downtime(events: Iterable[Event]) -> Downtime | None:
@@ -54,7 +54,7 @@ def test_callbacks_and_commits_bound_their_round() -> None:
 
 
 def test_polled_rounds_have_no_downtime_bounds() -> None:
-    assert downtime(rounds(Log(), POLLED)) == Downtime(
+    assert downtime(rounds(Log(), POLLING_EVIDENCE)) == Downtime(
         lower_ms=0,
         upper_ms=None,
         longest_ms=(0, None),

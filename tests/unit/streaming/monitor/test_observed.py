@@ -8,9 +8,9 @@ from streaming.monitor.group import apply
 from streaming.monitor.observed import MissingGeneration
 from streaming.records.diffs import Cause
 from streaming.records.events import Evidence, GroupObserved
-from tests.support.histories import Log, assignments, change, diffs, holds, play, sample
+from tests.support.histories import Log, assignments, change, diffs, partitions_after, play, sample
 
-COOP = "cooperative-sticky"
+COOPERATIVE = "cooperative-sticky"
 
 
 def test_first_generation_assigns_all_partitions() -> None:
@@ -20,9 +20,9 @@ def test_first_generation_assigns_all_partitions() -> None:
     assert diffs(outputs) == [first]
 
 
-def test_first_snapshot_midway_trusts_the_members_claims() -> None:
+def test_first_snapshot_uses_the_owned_partitions_of_members() -> None:
     log = Log()
-    event = log.observe(7, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, owned={"c1": {"t": [0, 1]}})
+    event = log.observe(7, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE, owned={"c1": {"t": [0, 1]}})
     (diff,) = diffs(play([event])[1])
     assert diff.members == {
         "c1": change(owned={"t": [0, 1]}, revoked={"t": [1]}, kept={"t": [0]}),
@@ -43,13 +43,13 @@ def test_owned_partitions_come_from_the_previous_generation() -> None:
     assert (diff.cause, diff.moved) == (Cause(kind="member.joined", member_ids=["c2"]), 1)
 
 
-def test_the_second_cooperative_round_follows_from_the_first() -> None:
+def test_second_cooperative_round_has_the_cause_of_the_first() -> None:
     log = Log()
     events = [
-        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
-        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP),
-        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
-        log.observe(4, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP),
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOPERATIVE),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE),
+        log.observe(4, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE),
     ]
     rounds = diffs(play(events)[1])
     assert [(diff.generation, diff.round, diff.cause.kind, diff.moved) for diff in rounds] == [
@@ -61,7 +61,7 @@ def test_the_second_cooperative_round_follows_from_the_first() -> None:
     assert rounds[2].cause == rounds[1].cause
 
 
-def test_eager_rounds_never_follow() -> None:
+def test_each_eager_generation_is_a_first_round() -> None:
     log = Log()
     events = [
         log.observe(1, {"c1": {"t": [0, 1]}}),
@@ -81,12 +81,12 @@ def test_restarted_generations_with_new_members_are_a_new_group() -> None:
     log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(1, {"d1": {"t": [0]}})], state)[1])
-    assert holds(diff) == {"d1": {"t": [0]}, "c1": {}}
+    assert partitions_after(diff) == {"d1": {"t": [0]}, "c1": {}}
     assert diff.moved == 1
     assert [item.kind for item in diff.cause.evidence] == ["member.left"]
 
 
-def test_recreated_group_seen_late_is_marked() -> None:
+def test_recreated_group_observed_late_is_a_first_observation() -> None:
     log = Log()
     state, _ = play([log.observe(30, {"c1": {"t": [0]}})])
     (diff,) = diffs(play([log.observe(4, {"d1": {"t": [0]}})], state)[1])
@@ -219,7 +219,7 @@ def test_one_kip_848_join_is_one_rebalance_despite_repeats(logged: bool) -> None
     ]
 
 
-def test_derived_group_becomes_observed_at_any_generation() -> None:
+def test_derived_group_becomes_observed_at_its_first_snapshot() -> None:
     log = Log()
     state, _ = play([log.topics(t=2), log.join("c1"), log.join("c2"), log.join("c3")])
     state, outputs = play([log.observe(1, {"c1": {"t": [0, 1]}})], state)
@@ -252,9 +252,9 @@ def test_snapshot_without_a_generation_is_refused() -> None:
 
 def test_a_partition_that_is_named_twice_is_owned_once() -> None:
     log = Log()
-    (only,) = diffs(play([log.observe(1, {"c1": {"t": [1, 0, 1]}})])[1])
-    assert only.members == {"c1": change(assigned={"t": [0, 1]})}
-    assert only.violations == []
+    (only_diff,) = diffs(play([log.observe(1, {"c1": {"t": [1, 0, 1]}})])[1])
+    assert only_diff.members == {"c1": change(assigned={"t": [0, 1]})}
+    assert only_diff.violations == []
 
 
 def test_topics_without_owned_partitions_are_omitted() -> None:
@@ -280,7 +280,7 @@ def test_short_lived_members_do_not_cause_a_shutdown(logged_leave: bool) -> None
     assert evidence[0] in diff.cause.evidence
 
 
-def test_short_lived_member_is_the_cause_if_there_is_no_other() -> None:
+def test_short_lived_join_is_the_cause_without_other_causes() -> None:
     log = Log()
     state, _ = play([log.observe(1, {"c1": {"t": [0]}})])
     evidence = [Evidence(source="s", reason="Adding new member c2", member_ids=["c2"], kind="member.joined")]

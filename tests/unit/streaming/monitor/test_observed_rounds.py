@@ -9,7 +9,7 @@ from streaming.monitor.outputs import Output
 from streaming.records.events import Event, Evidence, GroupObserved
 from tests.support.histories import Log, diffs, play
 
-COOP = "cooperative-sticky"
+COOPERATIVE = "cooperative-sticky"
 
 
 def logged(kind: str | None, *member_ids: str) -> Evidence:
@@ -69,7 +69,7 @@ def test_a_leave_during_reconciliation_starts_the_next_rebalance() -> None:
     ]
 
 
-def test_epochs_that_share_a_target_are_a_rebalance_each() -> None:
+def test_each_epoch_with_the_same_target_is_a_rebalance() -> None:
     log = Log()
     third = logged("member.joined", "c3")
     events = [
@@ -85,7 +85,7 @@ def test_epochs_that_share_a_target_are_a_rebalance_each() -> None:
     ]
 
 
-def test_evidence_between_steps_belongs_to_the_next_epoch() -> None:
+def test_evidence_seen_between_two_epochs_explains_the_later() -> None:
     log = Log()
     events = [
         log.topics(t=2),
@@ -128,7 +128,7 @@ def test_late_cause_is_reported_by_the_following_rounds() -> None:
     ]
 
 
-def test_late_members_belong_to_their_own_epoch() -> None:
+def test_member_added_later_in_an_epoch_joins_in_its_next_round() -> None:
     log = Log()
     events = [step(log, 7, c1=[0]), step(log, 7, c1=[0], c2=[1])]
     assert rounds(play(events)[1]) == [(7, 1, "member.joined", ["c1"]), (7, 2, "member.joined", ["c2"])]
@@ -137,10 +137,10 @@ def test_late_members_belong_to_their_own_epoch() -> None:
 def test_evidence_repeated_with_next_generation_is_not_new() -> None:
     log = Log()
     events = [
-        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
-        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOPERATIVE, evidence=[JOIN]),
         log.leave("c9"),
-        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[JOIN]),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE, evidence=[JOIN]),
     ]
     state, outputs = play(events)
     assert [diff.round for diff in diffs(outputs)] == [1, 1, 2]
@@ -148,13 +148,13 @@ def test_evidence_repeated_with_next_generation_is_not_new() -> None:
     assert [hint.member_ids for hint in state.hints] == [["c9"]]
 
 
-def test_renewed_join_evidence_is_a_rebalance_of_its_own() -> None:
+def test_new_evidence_after_a_round_starts_another_rebalance() -> None:
     log = Log()
     changed = logged("member.subscription_changed", "c2")
     events = [
-        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOP),
-        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOP, evidence=[JOIN]),
-        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOP, evidence=[changed]),
+        log.observe(1, {"c1": {"t": [0, 1]}}, protocol=COOPERATIVE),
+        log.observe(2, {"c1": {"t": [0]}, "c2": {}}, protocol=COOPERATIVE, evidence=[JOIN]),
+        log.observe(3, {"c1": {"t": [0]}, "c2": {"t": [1]}}, protocol=COOPERATIVE, evidence=[changed]),
     ]
     causes = [(diff.round, diff.cause.kind, diff.cause.member_ids) for diff in diffs(play(events)[1])]
     assert causes[1:] == [(1, "member.joined", ["c2"]), (1, "member.subscription_changed", ["c2"])]

@@ -89,7 +89,7 @@ def test_assignment_longer_than_the_diff_is_measured_too() -> None:
         outputs.write_diffs(event, made, SINKS._replace(max_bytes={"a": size - 1}))
 
 
-def test_assignment_is_measured_where_a_diff_omits_members() -> None:
+def test_assignment_above_the_topic_limit_is_refused() -> None:
     log = Log("group")
     state, _ = play([log.topics(t=1), log.join("c" * 3000), log.join("d")])
     event = log.join("e")

@@ -7,7 +7,7 @@ from streaming.records.diffs import LatestAssignment, MemberNames
 from tests.support.histories import Log, assignments, play
 
 
-def test_an_id_is_a_function_of_group_event_and_part() -> None:
+def test_output_id_depends_on_group_event_and_part() -> None:
     log, log_of_h = Log("g"), Log("h")
     first, again, second = log.delete(), Log("g").delete(), log.delete()
     ids = [output_id(event, part) for event in (first, second, log_of_h.delete()) for part in (1, 2, "assignment")]
@@ -20,7 +20,7 @@ def test_an_id_is_a_function_of_group_event_and_part() -> None:
     ("protocol", "assignor", "generation", "group_epoch"),
     [("classic", "range", 3, None), ("consumer", "uniform", None, 3)],
 )
-def test_the_latest_assignment_counts_as_its_protocol_does(
+def test_assignment_record_has_generation_or_group_epoch(
     protocol: str, assignor: str, generation: int | None, group_epoch: int | None
 ) -> None:
     event = Log().observe(3, {"c1": {"t": [0, 1]}}, epoch=protocol == "consumer", protocol=assignor)

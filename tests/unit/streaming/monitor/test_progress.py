@@ -44,15 +44,18 @@ class Group:
 
     def progress(self, seconds: int, starts: Any = None, **offsets: tuple[int | None, int]) -> Event:
         partitions = {"t": {name.removeprefix("t"): position for name, position in offsets.items()}}
-        extra = {} if starts is None else {"starts": {"t": starts}}
-        return self.at(seconds).event(GroupProgress, partitions=partitions, **extra)
+        start_fields = {} if starts is None else {"starts": {"t": starts}}
+        return self.at(seconds).event(GroupProgress, partitions=partitions, **start_fields)
 
-    def rebalance(self, **stop_fields: Any) -> Episode:
-        halves: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
-        stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000, **stop_fields)
-        witness = {"source": "offset-commits", "generation": 2, "stops": [stop]}
-        round_, seen = self.at(20).observe(2, halves), self.at(21).event(PartitionsStopped, **witness)
-        return self.apply(round_, seen)[0][-1]
+    def rebalance(self, **evidence_fields: Any) -> Episode:
+        even_shares: dict[str, Any] = {"a": {"t": [0]}, "b": {"t": [1]}}
+        stop = Stop(stopped_after=18_000, stopped_before=18_000, resumed_before=21_000, **evidence_fields)
+        witness_fields = {"source": "offset-commits", "generation": 2, "stops": [stop]}
+        round_, stopped_event = (
+            self.at(20).observe(2, even_shares),
+            self.at(21).event(PartitionsStopped, **witness_fields),
+        )
+        return self.apply(round_, stopped_event)[0][-1]
 
 
 def read(writes: list[Write]) -> tuple[list[Episode], list[Incident]]:
@@ -60,7 +63,7 @@ def read(writes: list[Write]) -> tuple[list[Episode], list[Incident]]:
     return episodes, [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 
-def test_cost_of_a_round_until_the_group_has_caught_up() -> None:
+def test_cost_grows_until_the_group_has_caught_up() -> None:
     group = Group()
     group.sample(18, t0=(100, 100), t1=(50, 50))
     episode = group.rebalance()
@@ -131,7 +134,7 @@ def test_members_that_left_are_not_awaited() -> None:
     assert (episode.kind, episode.status) == ("unknown", "settled")
 
 
-def test_lost_records_are_an_incident_with_their_count() -> None:
+def test_retention_loss_opens_an_incident_with_record_count() -> None:
     group = Group()
     lost = group.progress(12, starts={"0": 1340}, t0=(100, 2000), t1=(50, 50))
     _, (incident,) = group.apply(lost)
@@ -148,8 +151,8 @@ def test_offsets_that_go_back_in_an_empty_group_were_reset() -> None:
     group.quiet()
     group.sample(30, t0=(100, 100), t1=(50, 50))
     (episode,), _ = group.sample(40, t0=(7, 120), t1=(50, 60))
-    seen = (episode.kind, episode.sure, episode.status, episode.opened_at)
-    assert seen == ("offsets-reset", True, "settled", 40_000)
+    episode_figures = (episode.kind, episode.sure, episode.status, episode.opened_at)
+    assert episode_figures == ("offsets-reset", True, "settled", 40_000)
     assert episode.story.startswith("Reset committed offsets (t 0 from 100 to 7), ")
     assert group.sample(41, t0=(7, 120), t1=(50, 70)) == ([], [])
     (reset, start), _ = group.apply(group.at(50).observe(3, {"a": {"t": [0, 1]}}))

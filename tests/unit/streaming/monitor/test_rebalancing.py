@@ -88,9 +88,14 @@ def test_rebalance_opens_an_episode_that_names_the_awaited() -> None:
     assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (2, "unknown", "rebalancing", 4000)
     assert status_of(group, episode) == GroupStatus("rebalancing", 4000, "b joined", ("a",))
     assert episode.story == "Rebalancing since 00:00:04 (b joined): waiting for pay, at most until 00:05:00."
-    (two,), _ = group.apply(group.observed(2))
-    assert (two.episode, two.status, two.rebalancing, two.round_count) == (2, "settled", None, 1)
-    assert status_of(group, two) == GroupStatus("stable", 5000)
+    (second_episode,), _ = group.apply(group.observed(2))
+    assert (second_episode.episode, second_episode.status, second_episode.rebalancing, second_episode.round_count) == (
+        2,
+        "settled",
+        None,
+        1,
+    )
+    assert status_of(group, second_episode) == GroupStatus("stable", 5000)
 
 
 def test_rebalance_joins_the_open_episode() -> None:
@@ -151,8 +156,8 @@ def test_rebalance_ends_without_a_generation(how: str) -> None:
 def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
     group = Group()
     group.bucket = Bucket()
-    seen = group.log.observe(2, HALF_ASSIGNED, epoch=True)
-    group.apply(group.log.topics(t=2), seen)
+    snapshot = group.log.observe(2, HALF_ASSIGNED, epoch=True)
+    group.apply(group.log.topics(t=2), snapshot)
     (episode,), _ = group.apply(group.rebalancing(state="Reconciling"))
     assert episode.status == "rebalancing"
     for state, status in (("Reconciling", "rebalancing"), ("Stable", "settled")):
@@ -183,11 +188,11 @@ def test_stuck_rebalance_opens_an_incident_that_closes_itself() -> None:
     group = Group()
     group.apply(group.rebalancing(), now_ms=50_000)
     assert group.timer(109_999) == []
-    (due,) = group.timer(110_000)
-    assert (due.data.timestamp, due.id) == (64_000, "g/quiet/rebalancing/4000")
-    _, (stuck,) = group.apply(due)
-    assert (stuck.kind, stuck.member_ids, stuck.status) == ("rebalance-stuck", ["a"], "open")
-    assert stuck.story == "Rebalance has waited for pay for more than 60 s (since 1970-01-01 00:01 UTC)."
+    (timer_events,) = group.timer(110_000)
+    assert (timer_events.data.timestamp, timer_events.id) == (64_000, "g/quiet/rebalancing/4000")
+    _, (stuck_incident,) = group.apply(timer_events)
+    assert (stuck_incident.kind, stuck_incident.member_ids, stuck_incident.status) == ("rebalance-stuck", ["a"], "open")
+    assert stuck_incident.story == "Rebalance has waited for pay for more than 60 s (since 1970-01-01 00:01 UTC)."
     assert group.timer(1 << 50) == []
     _, (again,) = group.apply(group.rebalancing(since=4000, awaited=["a", "b"]))
     assert again.member_ids == ["a", "b"]
@@ -199,9 +204,9 @@ def test_stuck_rebalance_opens_an_incident_that_closes_itself() -> None:
 def test_timer_of_a_rebalance_that_has_ended_opens_nothing() -> None:
     group = Group()
     group.apply(group.rebalancing())
-    due = group.timer(1 << 50)
+    timer_events = group.timer(1 << 50)
     group.apply(group.observed(2))
-    assert group.apply(*due) == ([], [])
+    assert group.apply(*timer_events) == ([], [])
 
 
 def test_usual_rebalances_lower_the_threshold() -> None:
@@ -211,8 +216,8 @@ def test_usual_rebalances_lower_the_threshold() -> None:
         group.log.count += 4
         group.apply(group.observed(generation))
     group.apply(group.rebalancing())
-    (due,) = group.timer(1 << 50)
-    assert due.data.timestamp - 1000 * group.log.count == 15_000
+    (timer_events,) = group.timer(1 << 50)
+    assert timer_events.data.timestamp - 1000 * group.log.count == 15_000
 
 
 def test_acknowledged_incident_is_marked_until_reopened() -> None:
@@ -227,5 +232,5 @@ def test_acknowledged_incident_is_marked_until_reopened() -> None:
     _, (closed,) = group.apply(group.observed(2))
     assert closed.acknowledged == incident.acknowledged
     group.apply(group.rebalancing())
-    _, (reopened,) = group.apply(*group.timer(1 << 50))
-    assert (reopened.incident, reopened.times, reopened.acknowledged) == (1, 2, None)
+    _, (reopened_incident,) = group.apply(*group.timer(1 << 50))
+    assert (reopened_incident.incident, reopened_incident.times, reopened_incident.acknowledged) == (1, 2, None)

@@ -11,20 +11,20 @@ from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import GroupState
 from streaming.records.events import MAX_INT32, Event, Evidence, Partitions
-from tests.support.histories import Log, assignments, change, check_algebra, diffs, holds, play
+from tests.support.histories import Log, assignments, change, check_algebra, diffs, partitions_after, play
 
-COOP = "cooperative-sticky"
+COOPERATIVE = "cooperative-sticky"
 REPORTED_BY_MEMBERS = Evidence(
     source="listener", reason="as its members report it themselves; members that do not report are not seen"
 )
-POLLED = Evidence(source="polling", reason="asked for")
+POLLING_EVIDENCE = Evidence(source="polling", reason="asked for")
 
 
 class ReportedGroup(Log):
     """Builds events of members that report their own partitions, as the listener library does."""
 
     def join(self, member_id: str, *topics: str, **fields: Any) -> Event:
-        return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOP]} | fields)
+        return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOPERATIVE]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
         """Return one event per member: the member acknowledges the generation and its partitions of ``t``."""
@@ -37,7 +37,7 @@ class ReportedGroup(Log):
         """Return one report per member, which has owned these partitions of ``t`` for two seconds."""
         return [self.ack(generation, name, {"t": numbers}, held_ms=2000) for name, numbers in owned.items()]
 
-    def two(self, **fields: Any) -> list[Event]:
+    def events_of_two_members(self, **fields: Any) -> list[Event]:
         """Return the events of a group at generation 3 in which c1 and c2 own two partitions each."""
         first = [self.join("c1", **fields), *self.acks(3, c1=[0, 1]), self.join("c2", **fields)]
         return [*first, *self.acks(3, c2=[2, 3]), *self.settled(3, c1=[0, 1], c2=[2, 3])]
@@ -50,9 +50,9 @@ def after(events: list[Event]) -> GroupState:
 
 
 def test_members_joining_together_are_one_round() -> None:
-    (diff,) = diffs(play(ReportedGroup().two())[1])
+    (diff,) = diffs(play(ReportedGroup().events_of_two_members())[1])
     assert diff.members == {"c1": change(assigned={"t": [0, 1]}), "c2": change(assigned={"t": [2, 3]})}
-    assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOP)
+    assert (diff.generation, diff.round, diff.protocol, diff.assignor) == (3, 1, "classic", COOPERATIVE)
     assert (diff.cause.kind, diff.cause.member_ids, diff.timestamp) == ("member.joined", ["c1", "c2"], 2000)
     assert diff.cause.evidence[0] == REPORTED_BY_MEMBERS
     assert (diff.unassigned, diff.violations) == ({}, [])
@@ -65,36 +65,36 @@ def test_ownership_must_last_a_while_to_be_a_round() -> None:
 
 def test_member_of_the_group_is_awaited() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1])]
     state, outputs = play(events, state)
     assert outputs == []
     (diff,) = diffs(play(log.acks(4, c2=[2, 3]), state)[1])
-    assert (diff.generation, holds(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
+    assert (diff.generation, partitions_after(diff)) == (4, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}})
 
 
 def test_late_member_keeps_what_no_other_member_has() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
     (diff,) = diffs(play(events, state)[1])
-    assert holds(diff) == {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3]}}
+    assert partitions_after(diff) == {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3]}}
     check_algebra(diff)
 
 
 def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     late = [*log.acks(4, c1=[0, 1, 2, 3]), log.ack(4, "c1", {"t": [0, 1, 2, 3]}, held_ms=10_000), log.fence("c2")]
     rounds = diffs(play(late, state)[1])
-    assert [(diff.generation, diff.round, diff.cause.kind, holds(diff)) for diff in rounds] == [
+    assert [(diff.generation, diff.round, diff.cause.kind, partitions_after(diff)) for diff in rounds] == [
         (4, 1, "group.observed", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
         (4, 2, "member.fenced", {"c1": {"t": [0, 1, 2, 3]}, "c2": {}}),
     ]
     assert not rounds[1].members["c2"].present
 
 
-def test_both_cooperative_rounds_in_any_log_order() -> None:
+def test_cooperative_rounds_reported_in_any_order_are_both_found() -> None:
     log = ReportedGroup()
     first = [log.join("c1"), *log.acks(1, c1=[0, 1]), *log.settled(1, c1=[0, 1])]
     # c1 has reported both generations before c2's first event.
@@ -105,29 +105,32 @@ def test_both_cooperative_rounds_in_any_log_order() -> None:
         (2, 1, "member.joined", 0, {"t": [1]}),
         (3, 2, "member.joined", 1, {}),
     ]
-    assert [holds(diff) for diff in rounds[1:]] == [{"c1": {"t": [0]}, "c2": {}}, {"c1": {"t": [0]}, "c2": {"t": [1]}}]
+    assert [partitions_after(diff) for diff in rounds[1:]] == [
+        {"c1": {"t": [0]}, "c2": {}},
+        {"c1": {"t": [0]}, "c2": {"t": [1]}},
+    ]
     outputs = play([*first, *later, *log.settled(3, c1=[0], c2=[1])])[1]
     assert len({output.id for output in outputs if isinstance(output, DiffOutput)}) == 3
 
 
-def test_generation_that_a_client_skipped_is_not_a_round() -> None:
+def test_generation_reported_by_one_member_only_gives_no_round() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     events = [*log.acks(4, c1=[0]), *log.acks(5, c2=[1, 2, 3]), *log.acks(5, c1=[0]), *log.settled(5, c1=[0])]
     (diff,) = diffs(play(events, state)[1])
-    assert (diff.generation, holds(diff)) == (5, {"c1": {"t": [0]}, "c2": {"t": [1, 2, 3]}})
+    assert (diff.generation, partitions_after(diff)) == (5, {"c1": {"t": [0]}, "c2": {"t": [1, 2, 3]}})
     assert diff.cause.evidence[-1].reason == "generations 4 to 4 were not seen"
 
 
-def test_member_between_two_generations_counts_for_neither() -> None:
+def test_acknowledgement_without_a_generation_changes_nothing() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     assert play([log.ack(-1, "c1", {})], state) == (state, [])
 
 
 def test_member_that_left_is_absent_from_the_next_generation() -> None:
     log = ReportedGroup()
-    state, outputs = play([log.leave("c2", reason="closed")], after(log.two()))
+    state, outputs = play([log.leave("c2", reason="closed")], after(log.events_of_two_members()))
     assert outputs == []
     (diff,) = diffs(play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)[1])
     assert (diff.cause.kind, diff.cause.member_ids, diff.moved) == ("member.left", ["c2"], 2)
@@ -136,7 +139,7 @@ def test_member_that_left_is_absent_from_the_next_generation() -> None:
 
 def test_crashed_member_does_not_hold_up_the_generation() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     state, outputs = play([*log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])], state)
     assert outputs == []
     (diff,) = diffs(play([log.fence("c2", reason="session timeout")], state)[1])
@@ -146,41 +149,41 @@ def test_crashed_member_does_not_hold_up_the_generation() -> None:
 def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
     log = ReportedGroup()
     events = [log.leave("c1"), log.leave("c2")]
-    state, outputs = play(events, after(log.two()))
+    state, outputs = play(events, after(log.events_of_two_members()))
     (diff,) = diffs(outputs)
-    assert (diff.generation, diff.cause.kind, holds(diff)) == (4, "member.left", {"c1": {}, "c2": {}})
+    assert (diff.generation, diff.cause.kind, partitions_after(diff)) == (4, "member.left", {"c1": {}, "c2": {}})
     again = [log.join("c3"), *log.acks(1, c3=[0]), *log.settled(1, c3=[0])]
     (diff,) = diffs(play(again, state)[1])
-    assert (diff.generation, diff.round, holds(diff)) == (1, 1, {"c3": {"t": [0]}})
+    assert (diff.generation, diff.round, partitions_after(diff)) == (1, 1, {"c3": {"t": [0]}})
 
 
 def test_last_leaver_of_highest_generation_empties_the_group() -> None:
     """A member may report the highest number, so the next generation is 1 and not a larger number."""
-    log, top = ReportedGroup(), MAX_INT32
-    joined = [log.join("c1"), *log.acks(top, c1=[0]), *log.settled(top, c1=[0])]
+    log, highest_generation = ReportedGroup(), MAX_INT32
+    joined = [log.join("c1"), *log.acks(highest_generation, c1=[0]), *log.settled(highest_generation, c1=[0])]
     *_, last = diffs(play([*joined, log.leave("c1", acknowledges=True)])[1])
     assert (last.generation, last.members["c1"].revoked) == (1, {"t": [0]})
 
 
-def test_member_that_left_before_its_round_was_in_it() -> None:
+def test_leaving_member_is_in_the_round_that_it_reported() -> None:
     log = ReportedGroup()
     rounds = diffs(play([log.join("c1"), *log.acks(1, c1=[0]), log.leave("c1")])[1])
-    assert [(diff.generation, holds(diff)) for diff in rounds] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
+    assert [(diff.generation, partitions_after(diff)) for diff in rounds] == [(1, {"c1": {"t": [0]}}), (2, {"c1": {}})]
 
 
 def test_repeated_newest_state_changes_nothing() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     again = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
-    after_it, outputs = play(again, state)
+    state_after_repeat, outputs = play(again, state)
     assert outputs == []
-    assert after_it is not None
-    assert structs.replace(after_it, applied=b"") == structs.replace(state, applied=b"")
+    assert state_after_repeat is not None
+    assert structs.replace(state_after_repeat, applied=b"") == structs.replace(state, applied=b"")
 
 
 def test_wrongly_fenced_member_returns_without_a_round() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     state, outputs = play([log.fence("c2"), log.join("c2"), *log.acks(3, c2=[2, 3])], state)
     assert outputs == []
     events = [*log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
@@ -193,7 +196,7 @@ def test_late_report_is_one_more_round_of_its_generation() -> None:
     first = [log.join("c1"), *log.acks(3, c1=[0, 1]), *log.settled(3, c1=[0, 1])]
     late = [log.join("c2"), *log.acks(3, c2=[2, 3]), *log.settled(3, c2=[2, 3])]
     rounds = diffs(play([*first, *late])[1])
-    assert [(diff.generation, diff.round, holds(diff)) for diff in rounds] == [
+    assert [(diff.generation, diff.round, partitions_after(diff)) for diff in rounds] == [
         (3, 1, {"c1": {"t": [0, 1]}}),
         (3, 2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}}),
     ]
@@ -227,18 +230,18 @@ def test_late_static_member_was_not_in_the_generation_between() -> None:
 def test_changed_subscription_is_the_cause() -> None:
     log = ReportedGroup()
     events = [log.subscribe("c1", "t", "u"), *log.acks(4, c1=[0, 1], c2=[2, 3]), *log.settled(4, c1=[0, 1])]
-    (diff,) = diffs(play(events, after(log.two()))[1])
+    (diff,) = diffs(play(events, after(log.events_of_two_members()))[1])
     assert (diff.cause.kind, diff.cause.member_ids) == ("member.subscription_changed", ["c1"])
 
 
-def test_the_steps_of_an_epoch() -> None:
+def test_reported_steps_of_an_epoch_are_rounds() -> None:
     log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
     events = [log.join("c1", **modern), *log.acks(2, c1=[0, 1]), *log.settled(2, c1=[0, 1])]
     events += [log.join("c2", **modern), log.ack(3, "c2", {}), log.ack(3, "c2", {}, held_ms=2000)]
     # c2 reports its new partitions before c1 reports their revocation.
     events += [*log.acks(3, c2=[1]), *log.settled(3, c2=[1]), *log.acks(2, c1=[0]), *log.settled(3, c1=[0])]
     rounds = diffs(play(events)[1])
-    assert [(diff.group_epoch, diff.round, holds(diff)) for diff in rounds] == [
+    assert [(diff.group_epoch, diff.round, partitions_after(diff)) for diff in rounds] == [
         (2, 1, {"c1": {"t": [0, 1]}}),
         (3, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
         (3, 2, {"c1": {"t": [0]}, "c2": {"t": [1]}}),
@@ -248,32 +251,34 @@ def test_the_steps_of_an_epoch() -> None:
 
 def test_a_leave_of_a_consumer_group_is_an_epoch_at_once() -> None:
     log, modern = ReportedGroup(), {"group_protocol": "consumer", "assignors": []}
-    state = after(log.two(**modern))
+    state = after(log.events_of_two_members(**modern))
     events = [log.leave("c2"), *log.acks(4, c1=[0, 1, 2, 3]), *log.settled(4, c1=[0, 1, 2, 3])]
     rounds = diffs(play(events, state)[1])
-    assert [(diff.group_epoch, diff.round, holds(diff)) for diff in rounds] == [
+    assert [(diff.group_epoch, diff.round, partitions_after(diff)) for diff in rounds] == [
         (4, 1, {"c1": {"t": [0, 1]}, "c2": {}}),
         (4, 2, {"c1": {"t": [0, 1, 2, 3]}}),
     ]
 
 
-def test_a_collector_decides_from_its_first_view_on() -> None:
+def test_reports_are_only_evidence_once_a_snapshot_is_observed() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     # Reports of the same or the next generation are evidence, whether early or late.
-    seen = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOP)
-    state, outputs = play([seen, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
+    snapshot = log.observe(3, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "x": {"t": [4]}}, protocol=COOPERATIVE)
+    state, outputs = play([snapshot, *log.acks(4, c1=[0, 1]), *log.settled(4, c1=[0, 1]), log.leave("c2")], state)
     assert diffs(outputs) == []
-    view = log.observe(4, {"c1": {"t": [0, 1, 2, 3]}}, protocol=COOP)
+    view = log.observe(4, {"c1": {"t": [0, 1, 2, 3]}}, protocol=COOPERATIVE)
     (diff,) = diffs(play([view], state)[1])
     assert (diff.generation, diff.cause.kind, diff.cause.member_ids) == (4, "member.left", ["c2"])
 
 
-def test_polling_decides_once_it_is_ahead() -> None:
+def test_polled_snapshot_ahead_of_the_reports_gives_the_round() -> None:
     log = ReportedGroup()
-    state = after(log.two())
+    state = after(log.events_of_two_members())
     target = {"c1": {"t": [0, 1, 2, 3]}}
-    behind, ahead = (log.observe(number, target, protocol=COOP, evidence=[POLLED]) for number in (3, 4))
+    behind, ahead = (
+        log.observe(number, target, protocol=COOPERATIVE, evidence=[POLLING_EVIDENCE]) for number in (3, 4)
+    )
     same, outputs = play([behind], state)
     assert (same.reports if same else None, outputs) == (state.reports, [])
     state, outputs = play([ahead], state)
@@ -290,21 +295,21 @@ def test_silent_members_are_not_awaited() -> None:
     log = ReportedGroup()
     events = [log.join("c1"), Log.join(log, "x"), *log.acks(1, c1=[0]), *log.settled(1, c1=[0])]
     (diff,) = diffs(play(events)[1])
-    assert holds(diff) == {"c1": {"t": [0]}}
+    assert partitions_after(diff) == {"c1": {"t": [0]}}
 
 
 def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
     log = ReportedGroup()
-    events = [*log.two(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
+    events = [*log.events_of_two_members(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
     events += [*log.acks(4, c2=[2]), log.leave("c3"), *log.acks(5, c1=[0, 1], c2=[2, 3]), *log.settled(5, c1=[0, 1])]
     at_once, through = None, None
     for event in events:
         at_once, outputs = apply(at_once, event)
-        through, again = apply(_packed(through), event)
+        through, again = apply(_pack_and_unpack(through), event)
         assert (again, through) == (outputs, at_once)
 
 
-def _packed(state: GroupState | None) -> GroupState | None:
+def _pack_and_unpack(state: GroupState | None) -> GroupState | None:
     bucket = Bucket()
     bucket.get("g").state = state
     bucket.commit("g")

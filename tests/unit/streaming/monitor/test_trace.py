@@ -61,11 +61,11 @@ def observed() -> tuple[list[Event], Event]:
     return [log.topics(t=6), first], log.observe(2, {"c1": {"t": [0, 1]}, "c2": {"t": [2, 3]}, "c3": {"t": [4, 5]}})
 
 
-@pytest.mark.parametrize(("case", "most_modules", "most_moves"), [(joined, 24, 90), (observed, 28, 110)])
-def test_event_is_applied_by_few_modules(case: Any, most_modules: int, most_moves: int) -> None:
+@pytest.mark.parametrize(("case", "max_modules", "max_moves"), [(joined, 24, 90), (observed, 28, 110)])
+def test_number_of_modules_that_apply_an_event_is_limited(case: Any, max_modules: int, max_moves: int) -> None:
     modules, moves, writes = trace(*case())
     assert [write.topic for write in writes] == ["d", "a", "e"]
     assert {"streaming.episodes.fold", "streaming.episodes.detection"} <= modules
-    assert len(modules) <= most_modules, sorted(modules)
-    assert moves <= most_moves
-    assert f"{most_modules} modules and {most_moves} moves" in " ".join(PAGE.read_text().split())
+    assert len(modules) <= max_modules, sorted(modules)
+    assert moves <= max_moves
+    assert f"{max_modules} modules and {max_moves} moves" in " ".join(PAGE.read_text().split())

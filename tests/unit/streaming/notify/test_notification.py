@@ -112,14 +112,14 @@ def test_deleted_incident_is_notified_again() -> None:
         ({"quiet_hours": "12:00-13:00", "time_zone": "Pacific/Auckland"}, "skew", False),
     ],
 )
-def test_routing_by_group_severity_and_hour(fields: dict[str, Any], kind: str, wanted: bool) -> None:
+def test_target_filters_incidents_by_group_severity_and_hour(fields: dict[str, Any], kind: str, wanted: bool) -> None:
     incidents = OpenIncidents(target(**fields))
     opened = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS))
     closed = incidents.notifications(incident("checkout", kind=kind, opened_at=NIGHT_MS, closed_at=NIGHT_MS * 2))
     assert [notification.action for notification in (*opened, *closed)] == (["open", "close"] if wanted else [])
 
 
-def test_finished_episodes_above_the_threshold() -> None:
+def test_closed_episode_above_the_downtime_limit_is_notified() -> None:
     builder = DiffBuilder(group_id="g")
     builder.join("a")
     episode = msgspec.structs.replace(
@@ -135,8 +135,8 @@ def test_finished_episodes_above_the_threshold() -> None:
         "info",
         episode.story,
     )
-    still_open = msgspec.structs.replace(episode, closed_at=None)
-    assert episode_notification(target(episode_downtime_ms=0), still_open) is None
+    open_episode = msgspec.structs.replace(episode, closed_at=None)
+    assert episode_notification(target(episode_downtime_ms=0), open_episode) is None
 
 
 def test_template_has_the_fields_of_the_notification() -> None:
@@ -165,7 +165,7 @@ def test_wrong_targets_are_refused(tmp_path: Any, fields: dict[str, Any], messag
     assert str(refused.value).startswith(message)
 
 
-def test_episode_of_a_cluster_incident_is_no_crash() -> None:
+def test_crash_in_an_outage_is_notified_as_coordinator_move() -> None:
     crash = msgspec.structs.replace(episode_records(DiffBuilder().join("a").join("b"))[-1].episode, kind="crash")
     times = {"opened_at": crash.opened_at, "closed_at": crash.opened_at + 1}
     open_incidents = OpenIncidents(target())

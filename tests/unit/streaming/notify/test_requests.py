@@ -15,29 +15,31 @@ from streaming.notify.notification import Notification
 from streaming.notify.requests import request
 from streaming.settings.notify import NotifyTarget
 
-OPEN = Notification(
+OPEN_NOTIFICATION = Notification(
     *("g/incident/1/1/open", "g/incident/1/1", "open", "critical", "g", "storm"),
     *("g does not settle.", 1_700_000_000_000, "https://m/groups/g"),
 )
-CLOSE = OPEN._replace(id="g/incident/1/1/close", action="close")
+CLOSE_NOTIFICATION = OPEN_NOTIFICATION._replace(id="g/incident/1/1/close", action="close")
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 
 
 def sent(kind: str, notification: Notification, secret: str = "", **fields: Any) -> tuple[str, dict[str, str], Any]:
     if kind not in {"pagerduty", "opsgenie"}:
         fields.setdefault("url", "https://example.com/hook")
-    post = request(NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500)
-    return post.url, post.headers, msgspec.json.decode(post.body)
+    notification_request = request(
+        NotifyTarget(name="ops", type=kind, **fields), notification, secret, 1_700_000_001_500
+    )
+    return notification_request.url, notification_request.headers, msgspec.json.decode(notification_request.body)
 
 
-def test_slack_message() -> None:
-    url, _, body = sent("slack", OPEN)
+def test_slack_request_has_the_incident_as_text() -> None:
+    url, _, body = sent("slack", OPEN_NOTIFICATION)
     assert url == "https://example.com/hook"
     assert body == {"text": "critical: g storm: g does not settle. <https://m/groups/g|page>"}
 
 
-def test_teams_card() -> None:
-    _, _, body = sent("teams", OPEN)
+def test_teams_request_is_an_adaptive_card() -> None:
+    _, _, body = sent("teams", OPEN_NOTIFICATION)
     (attachment,) = body["attachments"]
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     assert [block["text"] for block in attachment["content"]["body"]] == [
@@ -46,8 +48,8 @@ def test_teams_card() -> None:
     assert attachment["content"]["actions"][0]["url"] == "https://m/groups/g"
 
 
-def test_pagerduty_triggers_and_resolves() -> None:
-    url, _, body = sent("pagerduty", OPEN, "key")
+def test_pagerduty_requests_trigger_and_resolve_an_event() -> None:
+    url, _, body = sent("pagerduty", OPEN_NOTIFICATION, "key")
     assert url == "https://events.pagerduty.com/v2/enqueue"
     assert body == {
         "routing_key": "key",
@@ -62,21 +64,26 @@ def test_pagerduty_triggers_and_resolves() -> None:
         },
         "links": [{"href": "https://m/groups/g", "text": "Rebalance monitor"}],
     }
-    _, _, resolved = sent("pagerduty", CLOSE, "key")
-    assert (resolved["event_action"], resolved["dedup_key"]) == ("resolve", "g/incident/1/1")
+    _, _, resolve_body = sent("pagerduty", CLOSE_NOTIFICATION, "key")
+    assert (resolve_body["event_action"], resolve_body["dedup_key"]) == ("resolve", "g/incident/1/1")
 
 
-def test_opsgenie_creates_and_closes() -> None:
-    url, headers, body = sent("opsgenie", OPEN, "key")
+def test_opsgenie_requests_create_and_close_an_alert() -> None:
+    url, headers, body = sent("opsgenie", OPEN_NOTIFICATION, "key")
     assert (url, headers["authorization"]) == ("https://api.opsgenie.com/v2/alerts", "GenieKey key")
     assert (body["alias"], body["priority"], body["message"]) == ("g/incident/1/1", "P1", "critical: g storm")
-    url, _, _ = sent("opsgenie", CLOSE, "key")
+    url, _, _ = sent("opsgenie", CLOSE_NOTIFICATION, "key")
     assert url == "https://api.opsgenie.com/v2/alerts/g%2Fincident%2F1%2F1/close?identifierType=alias"
 
 
 def test_a_webhook_is_a_signed_cloudevent() -> None:
-    post = request(NotifyTarget(name="ops", type="webhook", url="https://example.com"), OPEN, SECRET, 1_700_000_001_500)
-    assert msgspec.json.decode(post.body) == {
+    notification_request = request(
+        NotifyTarget(name="ops", type="webhook", url="https://example.com"),
+        OPEN_NOTIFICATION,
+        SECRET,
+        1_700_000_001_500,
+    )
+    assert msgspec.json.decode(notification_request.body) == {
         "specversion": "1.0",
         "id": "g/incident/1/1/open",
         "type": "rebalance.notification.open",
@@ -95,9 +102,9 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
             "message": "critical: g storm: g does not settle.",
         },
     }
-    signed = b"g/incident/1/1/open.1700000001." + post.body
-    digest = hmac.new(b"0123456789abcdef01234567", signed, hashlib.sha256).digest()
-    assert post.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    signed_bytes = b"g/incident/1/1/open.1700000001." + notification_request.body
+    digest = hmac.new(b"0123456789abcdef01234567", signed_bytes, hashlib.sha256).digest()
+    assert notification_request.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
 @pytest.mark.parametrize(
@@ -109,4 +116,4 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
 )
 def test_unusable_secrets_are_refused(kind: str, secret: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        sent(kind, OPEN, secret)
+        sent(kind, OPEN_NOTIFICATION, secret)

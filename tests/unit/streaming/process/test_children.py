@@ -10,7 +10,7 @@ import pytest
 from streaming.process.children import Child, ChildDied, Children
 from tests.support.wait import eventually
 
-CHILD = """
+CHILD_PROGRAM = """
 from streaming.process.children import follow_parent
 from streaming.process.service import stop_on_signals
 follow_parent()
@@ -21,19 +21,19 @@ print("drained", flush=True)
 """
 
 
-def never(name: str) -> None:
+def fail_on_restart(name: str) -> None:
     raise AssertionError(f"{name} is not started again")
 
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "drains.py").write_text(CHILD)
+    (tmp_path / "drains.py").write_text(CHILD_PROGRAM)
     (tmp_path / "fails.py").write_text("import sys; sys.exit('error: no such luck')")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     return "drains"
 
 
-def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
+def test_terminated_child_process_finishes_its_work(module: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Children() as children:
         children.add(Child("part", [module], log=log))
@@ -45,9 +45,9 @@ def test_a_terminated_child_drains(module: str, tmp_path: Path) -> None:
 def test_a_child_that_ends_is_reported_with_its_last_line(module: str, tmp_path: Path) -> None:
     child = Child("part", ["fails"], log=tmp_path / "log")
     eventually(lambda: not child.is_running)
-    with pytest.raises(ChildDied) as caught:
+    with pytest.raises(ChildDied) as error:
         child.check()
-    assert str(caught.value) == f"part ended with status 1: no such luck (log: {tmp_path / 'log'})"
+    assert str(error.value) == f"part ended with status 1: no such luck (log: {tmp_path / 'log'})"
 
 
 def test_a_child_ends_when_its_parent_is_killed(module: str, tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_watch_ends_with_the_signal_and_raises_for_a_dead_child(module: str, tmp
     stop = threading.Event()
     stop.set()
     with Children() as children:
-        children.watch(stop, never)
+        children.watch(stop, fail_on_restart)
     with Children() as children, pytest.raises(ChildDied, match="no such luck"):
         children.add(Child("part", ["fails"], log=tmp_path / "log"))
-        children.watch(threading.Event(), never)
+        children.watch(threading.Event(), fail_on_restart)
 
 
 def test_a_child_that_does_not_drain_is_killed_with_its_session(
@@ -118,9 +118,9 @@ def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkey
     assert names == ["part", "part"]
 
 
-def test_bad_input_and_early_ends_are_not_tried_again(module: str, tmp_path: Path) -> None:
+def test_child_that_ends_at_once_is_not_started_again(module: str, tmp_path: Path) -> None:
     with Children() as children:
         child = children.add(Child("part", [module], log=tmp_path / "log"))
         child.kill()
         with pytest.raises(ChildDied, match="part ended with status -9"):
-            children.watch(threading.Event(), never)
+            children.watch(threading.Event(), fail_on_restart)

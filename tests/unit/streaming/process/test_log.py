@@ -12,7 +12,7 @@ from streaming.process.service import JsonFormatter, configure_logging
 
 
 @pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
+def _restore_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -20,7 +20,7 @@ def _restored() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_one_json_object_a_line() -> None:
+def test_log_record_is_one_json_object() -> None:
     record = logging.makeLogRecord(
         {
             "name": "a.b",
@@ -42,7 +42,7 @@ def test_one_json_object_a_line() -> None:
     }
 
 
-def test_an_exception_stays_on_the_line() -> None:
+def test_log_record_with_an_exception_is_one_json_line() -> None:
     try:
         int("no")
     except ValueError:
@@ -64,7 +64,7 @@ def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.Captu
     assert (kind == "json") == captured.err.startswith("{")
 
 
-def test_an_unknown_format() -> None:
+def test_unknown_log_format_is_refused() -> None:
     with pytest.raises(BadInput, match="--log-format 'xml': choose text or json"):
         configure_logging("xml")
 

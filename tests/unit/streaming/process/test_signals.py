@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-CODE = """
+TWO_SIGNALS_PROGRAM = """
 from streaming.process.service import stop_on_signals
 stop = stop_on_signals()
 print("ready", flush=True)
@@ -25,7 +25,7 @@ finally:
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_process_at_once(first: signal.Signals, second: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", CODE], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen([sys.executable, "-c", TWO_SIGNALS_PROGRAM], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         child.send_signal(first)
@@ -36,7 +36,7 @@ def test_a_second_signal_ends_the_process_at_once(first: signal.Signals, second:
 
 
 #: The signal arrives between acquiring the event's lock and waiting, as one of some hundred signals does.
-BETWEEN = """
+EARLY_SIGNAL_PROGRAM = """
 import os, signal, sys
 from streaming.process.service import stop_on_signals
 stop = stop_on_signals()
@@ -50,6 +50,10 @@ print("in order", flush=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_just_before_waiting_is_received(number: signal.Signals) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BETWEEN, str(int(number))], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", EARLY_SIGNAL_PROGRAM, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "in order\n"), done.stderr

@@ -49,22 +49,24 @@ def test_an_ended_process_leaves_no_file_open(tmp_path: Path, end: Callable[[Sup
 
 
 @pytest.mark.parametrize(
-    ("trap", "patience", "status"),
+    ("shell_trap", "stop_timeout", "status"),
     [
         pytest.param("", 0.2, 128 + signal.SIGKILL, id="one that will not stop is killed"),
         pytest.param("sleep 0.5; exit 7", 60, 7, id="one that takes its time is left to it"),
     ],
 )
-def test_a_command_is_stopped(tmp_path: Path, trap: str, patience: float, status: int) -> None:
-    command = ["sh", "-c", f"trap '{trap}' TERM; echo ready; while true; do sleep 0.1; done"]
+def test_stopped_process_ends_by_signal_or_is_killed(
+    tmp_path: Path, shell_trap: str, stop_timeout: float, status: int
+) -> None:
+    command = ["sh", "-c", f"trap '{shell_trap}' TERM; echo ready; while true; do sleep 0.1; done"]
     process = SupervisedProcess(command, tmp_path / "log")
     eventually(lambda: "ready" in (tmp_path / "log").read_text())
-    process.stop(timeout=patience)
+    process.stop(timeout=stop_timeout)
 
     assert process.poll() == status
 
 
-def test_output_and_exit_status(tmp_path: Path) -> None:
+def test_process_output_and_exit_status_are_captured(tmp_path: Path) -> None:
     process = SupervisedProcess(["sh", "-c", "echo out; echo err >&2; exit 7"], tmp_path / "log")
 
     assert process.wait(10) == 7
@@ -77,7 +79,7 @@ def test_missing_command_is_reported(tmp_path: Path) -> None:
         SupervisedProcess(["no-such-command"], tmp_path / "log")
 
 
-PARENT = """
+PARENT_PROGRAM = """
 import sys, signal, threading, time, os
 from pathlib import Path
 from streaming.process.children import SupervisedProcess
@@ -96,7 +98,7 @@ while True:  # Python takes no notice of a signal that comes just before it goes
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_process_ends_with_its_parent_in_every_case(tmp_path: Path, end: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(tmp_path / "log")],
+        [sys.executable, "-c", PARENT_PROGRAM, str(tmp_path / "log")],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

@@ -8,7 +8,7 @@ from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SessionExpired
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, ShutDown, Start, TopicsChanged
-from tests.support.machines import Driver, after, played, round_summary, scenario, topics
+from tests.support.machines import MachineDriver, after, played, round_summary, scenario, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
@@ -61,7 +61,7 @@ def test_stop_the_world_is_counted_per_partition() -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
-    driver = Driver(protocol, topics(t0=2, t1=2))
+    driver = MachineDriver(protocol, topics(t0=2, t1=2))
     client = Client("a", ("t0",), assignors=("cooperative-sticky", "range"))
     driver.apply(Start(0, (client,)))
     driver.settle()
@@ -76,7 +76,7 @@ def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
-    driver = Driver(protocol, topics(p=2))
+    driver = MachineDriver(protocol, topics(p=2))
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     leader = driver.state.leader
@@ -92,14 +92,19 @@ def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
 
 
 def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
-    driver = Driver("eager-v1", topics(p=2), session_timeout_ms=20_000)
+    driver = MachineDriver("eager-v1", topics(p=2), session_timeout_ms=20_000)
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     driver.apply(vocabulary.Freeze(30_000, ("b",)))
     call = driver.state.members["b"].call
     driver.apply(vocabulary.CoordinatorFails(30_010))
-    frozen = driver.state.members["b"]
-    assert (frozen.is_member, frozen.owned, frozen.member_id, frozen.call) == (False, {}, "", call + 1)
+    frozen_member = driver.state.members["b"]
+    assert (frozen_member.is_member, frozen_member.owned, frozen_member.member_id, frozen_member.call) == (
+        False,
+        {},
+        "",
+        call + 1,
+    )
     driver.until(45_000)
     assert driver.machine.owned(driver.state) == {"a": {"p": [0, 1]}}  # the group waits for no member's session to end
     driver.apply(vocabulary.Thaw(45_000, ("b",)))
@@ -108,7 +113,7 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
 
 
 def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
-    driver = Driver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
+    driver = MachineDriver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
     driver.apply(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
     driver.until(33_000)
     driver.apply(vocabulary.Subscribe(33_000, ("b",), ("t0", "t1")))
@@ -123,7 +128,7 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_leader_stays_until_it_leaves_then_a_later_joiner_leads(protocol: str) -> None:
     """Only the leader checks partition counts and requests a rebalance when they change."""
-    driver = Driver(protocol, topics(p=4))
+    driver = MachineDriver(protocol, topics(p=4))
     leaders = []
     for at, name in enumerate("abc"):
         driver.apply(Start(at * 60_000, (Client(name, ("p",)),)))
@@ -147,7 +152,7 @@ def test_leader_stays_until_it_leaves_then_a_later_joiner_leads(protocol: str) -
         ("connect", "q", ["topic.partitions_changed"]),  # workers run every connector
     ],
 )
-def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, causes: list[str]) -> None:
+def test_only_added_partitions_of_subscribed_topics_rebalance(protocol: str, grown: str, causes: list[str]) -> None:
     text = scenario(
         "p: 4, q: 2",
         "at: 0, join: a, topics: [p]",
@@ -166,15 +171,15 @@ def test_only_growth_of_subscribed_topics_rebalances(protocol: str, grown: str, 
         ("consumer", [2, 1]),  # the coordinator is informed at once
     ],
 )
-def test_every_message_takes_network_time(protocol: str, ways: list[int]) -> None:
+def test_each_simulated_request_takes_network_time(protocol: str, ways: list[int]) -> None:
     (first,) = played(scenario("p: 4", "at: 0, join: a"), protocol)["rounds"]
     assert first["at"] == sum(ways)
 
 
 @pytest.mark.parametrize("protocol", ["eager-v1", "eager", "cooperative", "consumer"])
-def test_each_process_start_is_a_new_member(protocol: str) -> None:
-    lives = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
-    rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *lives), protocol)["rounds"]
+def test_restarted_process_has_a_new_member_name(protocol: str) -> None:
+    crash_and_join_events = [f"at: {at}, {what}: a" for at in (60_000, 62_000) for what in ("crash", "join")]
+    rounds = played(scenario("p: 4", "at: 0, join: a", "at: 0, join: b", *crash_and_join_events), protocol)["rounds"]
     assert {name for entry in rounds for name in entry["members"]} == {"a", "a~1", "a~2", "b"}
 
 
@@ -201,35 +206,37 @@ def test_members_starting_together_are_one_round(protocol: str) -> None:
     assert {len(share["p"]) for share in after(first).values()} == {2}
 
 
-STATIC = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
+STATIC_JOINS = [f"at: 0, join: {name}, instance_id: i-{name}" for name in "abc"]
 
 
-@pytest.mark.parametrize(("protocol", "its"), [("eager", "23"), ("cooperative", "14")])
-def test_partitions_of_static_member_wait_for_its_return(protocol: str, its: str) -> None:
+@pytest.mark.parametrize(("protocol", "static_partitions"), [("eager", "23"), ("cooperative", "14")])
+def test_partitions_of_static_member_wait_for_its_return(protocol: str, static_partitions: str) -> None:
     """A static member that returns after 500 ms keeps its partitions without a rebalance."""
-    text = scenario("p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
+    text = scenario("p: 5", *STATIC_JOINS, "at: 60000, bounce: b, down_ms: 500", session_timeout_ms=10_000)
     answer = played(text, protocol)
-    still = answer["unavailableMs"]["p"]
-    least = min(still.values())
+    unavailable_ms = answer["unavailableMs"]["p"]
+    least = min(unavailable_ms.values())
     assert len(answer["rounds"]) == 1
-    assert {name: 500 < ms - least < 520 for name, ms in still.items()} == {name: name in its for name in "01234"}
+    assert {name: 500 < ms - least < 520 for name, ms in unavailable_ms.items()} == {
+        name: name in static_partitions for name in "01234"
+    }
 
 
 def test_static_consumer_keeps_partitions_while_another_joins() -> None:
     text = scenario(
-        "p: 5", *STATIC, "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d", session_timeout_ms=10_000
+        "p: 5", *STATIC_JOINS, "at: 60000, bounce: b, down_ms: 500", "at: 60000, join: d", session_timeout_ms=10_000
     )
     *_, first, second = played(text, "consumer")["rounds"]
     kept = {"owned": {"p": [2]}, "revoked": {}, "assigned": {}, "kept": {"p": [2]}}
     assert [entry["members"]["b"] for entry in (first, second)] == [kept, kept]
 
 
-@pytest.mark.parametrize("paused", [60_000, 60_005, 60_010])
-def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
+@pytest.mark.parametrize("pause_ms", [60_000, 60_005, 60_010])
+def test_consumer_paused_during_a_rebalance_catches_up(pause_ms: int) -> None:
     text = scenario(
         "p: 5",
         *("at: 0, join: a", "at: 0, join: b", "at: 60000, join: c"),
-        f"at: {paused}, pause: b, down_ms: 1",
+        f"at: {pause_ms}, pause: b, down_ms: 1",
         session_timeout_ms=10_000,
     )
     last = played(text, "zookeeper")["rounds"][-1]
@@ -239,7 +246,7 @@ def test_consumer_paused_during_a_rebalance_catches_up(paused: int) -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     """Partitions of a topic without subscribed members do not count as downtime."""
-    driver = Driver(protocol, topics(p=2, q=2))
+    driver = MachineDriver(protocol, topics(p=2, q=2))
     driver.apply(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()
     driver.outputs.clear()
@@ -253,7 +260,7 @@ def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 @pytest.mark.parametrize("stays", ["a", "b", "c"])
 def test_present_member_leads_while_static_members_are_away(protocol: str, stays: str) -> None:
-    driver = Driver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
+    driver = MachineDriver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
     driver.apply(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)
     driver.apply(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))

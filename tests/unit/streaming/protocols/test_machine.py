@@ -4,12 +4,12 @@ import pytest
 
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, Start, TopicsChanged
-from tests.support.machines import Driver, at_rest, topics
+from tests.support.machines import MachineDriver, at_rest, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
-    driver = Driver(protocol, topics(t=4))
+    driver = MachineDriver(protocol, topics(t=4))
 
     assert at_rest(driver.machine, driver.state)
     for event in (
@@ -20,13 +20,13 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
         driver.until(event.at)
         assert at_rest(driver.machine, driver.state)
         driver.apply(event)
-        moving = [at_rest(driver.machine, driver.state)]
+        is_at_rest_by_step = [at_rest(driver.machine, driver.state)]
         while driver.queue and driver.queue[0][0] < event.at + 60_000:
             driver.step()
-            moving.append(at_rest(driver.machine, driver.state))
+            is_at_rest_by_step.append(at_rest(driver.machine, driver.state))
         shares = driver.machine.owned(driver.state)
-        assert moving[-1], event
-        assert False in moving, event
+        assert is_at_rest_by_step[-1], event
+        assert False in is_at_rest_by_step, event
         assert sorted(p for share in shares.values() for p in share.get("t", ())) == list(
             range(6 if event.at == 120_000 else 4)
         )
@@ -35,7 +35,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_restarted_process_does_not_inherit_state(protocol: str) -> None:
     """A crashed process restarts before its session ends: the new process inherits no state from the crashed one."""
-    driver = Driver(protocol, topics(t=4))
+    driver = MachineDriver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):
         driver.apply(Start(at, (Client(name, ("t",)),)))
         driver.until(at + 30_000)

@@ -23,7 +23,7 @@ def test_untuned_group_has_kafkas_default_timeouts() -> None:
         assert getattr(usual, name) == getattr(timing, name)
 
 
-def test_member_is_busy_up_to_three_quarters_of_a_poll() -> None:
+def test_busy_time_depends_on_name_and_processing_time() -> None:
     assert [Timing(processing_ms=1000).busy_ms(name) for name in "dabc"] == [0, 250, 500, 750]
     assert [Timing(processing_ms=7).busy_ms(name) for name in "dabc"] == [0, 1, 3, 5]
 
@@ -39,7 +39,7 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
     assert vocabulary.count_heartbeats(None, 30, 3) == 0
 
 
-def test_round_names_all_members_of_its_first_reason() -> None:
+def test_joint_reason_has_all_members_of_its_first_kind() -> None:
     joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
     assert vocabulary.joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
         "member.joined", ("a", "b", "d")
@@ -47,7 +47,7 @@ def test_round_names_all_members_of_its_first_reason() -> None:
     assert vocabulary.joint_reason([], left) == left
 
 
-def test_ghost_member_has_the_name_of_its_process() -> None:
+def test_ghost_member_name_contains_its_process_name() -> None:
     assert vocabulary.ghost_name("a", 2) == "a~2"
     assert vocabulary.process_name("a~2") == vocabulary.process_name("a") == "a"
     assert vocabulary.process_name("a~2~3") == "a"

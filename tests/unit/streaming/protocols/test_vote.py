@@ -19,7 +19,7 @@ def test_most_voted_assignor_is_chosen(lists: dict[str, list[str]], chosen: str)
     assert vote.select(lists) == chosen
 
 
-def test_hash_map_order_breaks_ties() -> None:
+def test_tied_assignor_votes_follow_hash_map_order() -> None:
     from assignors.java import in_hash_order
 
     tied = {"a": ["range", "sticky"], "b": ["sticky", "range"]}
@@ -40,5 +40,5 @@ def test_no_common_assignor_is_refused_with_each_members_list() -> None:
         (["my.own.Assignor"], False),
     ],
 )
-def test_a_client_cooperates_when_all_its_assignors_do(assignors: list[str], keeps: bool) -> None:
+def test_client_is_cooperative_if_all_its_assignors_are(assignors: list[str], keeps: bool) -> None:
     assert vote.cooperative(tuple(assignors)) is keeps

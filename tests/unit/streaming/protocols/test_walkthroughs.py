@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.machines import after, played, round_summary, scenario
 
-TWO_THEN_THREE = scenario(
+THIRD_CONSUMER_SCENARIO = scenario(
     "p: 6",
     "at: 0, join: consumer1, topics: [p]",
     "at: 0, join: consumer2, topics: [p]",
@@ -17,15 +17,15 @@ def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
 
 
 def test_third_consumer_gets_partitions_after_revocation() -> None:
-    text = TWO_THEN_THREE
+    text = THIRD_CONSUMER_SCENARIO
     answer = played(text, "cooperative")
     first, revoke, assign = answer["rounds"]
-    held = after(first)
+    owned_after = after(first)
     # Java's hash order of the names decides which member owns which three partitions; the sizes don't depend on it.
-    assert {name: len(share["p"]) for name, share in held.items()} == {"consumer1": 3, "consumer2": 3}
+    assert {name: len(share["p"]) for name, share in owned_after.items()} == {"consumer1": 3, "consumer2": 3}
     assert round_summary(revoke) == (2, 1, "member.joined", ["consumer3"])
-    gave_up = {name: member["revoked"] for name, member in revoke["members"].items()}
-    assert {name: sum(map(len, share.values())) for name, share in gave_up.items()} == {
+    revoked_by_member = {name: member["revoked"] for name, member in revoke["members"].items()}
+    assert {name: sum(map(len, share.values())) for name, share in revoked_by_member.items()} == {
         "consumer1": 1,
         "consumer2": 1,
         "consumer3": 0,
@@ -33,7 +33,7 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     assert revoke["members"]["consumer3"] == {"owned": {}, "revoked": {}, "assigned": {}, "kept": {}}
     assert all(not member["assigned"] for member in revoke["members"].values())
     assert round_summary(assign) == (3, 2, "member.joined", ["consumer3"])
-    revoked = sorted(gave_up["consumer1"]["p"] + gave_up["consumer2"]["p"])
+    revoked = sorted(revoked_by_member["consumer1"]["p"] + revoked_by_member["consumer2"]["p"])
     assert {name: member["assigned"] for name, member in assign["members"].items()} == {
         "consumer1": {},
         "consumer2": {},
@@ -41,16 +41,16 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     }
     assert after(assign)["consumer3"] == {"p": revoked}
     # Only moved partitions are without a consumer; under eager all partitions are without a consumer.
-    initial = min(answer["unavailableMs"]["p"].values())
-    still = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial}
-    assert still == set(revoked)
+    initial_ms = min(answer["unavailableMs"]["p"].values())
+    unavailable_partitions = {int(p) for p, ms in answer["unavailableMs"]["p"].items() if ms > initial_ms}
+    assert unavailable_partitions == set(revoked)
     assert answer["moved"] == 2
     eager = played(text, "eager")
-    assert all(ms > initial for ms in eager["unavailableMs"]["p"].values())
+    assert all(ms > initial_ms for ms in eager["unavailableMs"]["p"].values())
     assert [round_summary(entry)[0] for entry in eager["rounds"]] == [1, 2]
 
 
-def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
+def test_third_consumer_takes_a_partition_of_each_other_one() -> None:
     # The same rebalance from the state in the walkthrough's drawing, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
@@ -88,12 +88,12 @@ def test_consumer_3_joins_consumers_1_and_2_that_hold_three_each() -> None:
         assigned_with=metadata,
         announced=1,
     )
-    due: list[MachineEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
+    scheduled_events: list[MachineEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
     rounds = []
-    while due:
-        due.sort(key=lambda event: event.at)
-        state, outputs = model.apply(state, due.pop(0))
-        due += [output.event for output in outputs if isinstance(output, Scheduled)]
+    while scheduled_events:
+        scheduled_events.sort(key=lambda event: event.at)
+        state, outputs = model.apply(state, scheduled_events.pop(0))
+        scheduled_events += [output.event for output in outputs if isinstance(output, Scheduled)]
         rounds += [output for output in outputs if isinstance(output, Announced)]
     assert [(entry.number, dict(entry.after)) for entry in rounds] == [
         (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
@@ -133,8 +133,8 @@ def test_tasks_of_a_gone_worker_spread_after_the_delay() -> None:
     assert assigned["at"] >= lost["at"] + 300_000 - 10
     assert after(assigned) == owns(c1=[0, 1, 3], c3=[2, 4, 5])
     # The other members never stop.
-    unavailable = answer["unavailableMs"]["p"]
-    assert {p for p, ms in unavailable.items() if ms > 7000} == {"1", "4"}
+    unavailable_ms = answer["unavailableMs"]["p"]
+    assert {p for p, ms in unavailable_ms.items() if ms > 7000} == {"1", "4"}
 
 
 def test_static_member_restart_is_not_a_rebalance() -> None:
@@ -145,10 +145,10 @@ def test_static_member_restart_is_not_a_rebalance() -> None:
         "at: 60000, bounce: c1, down_ms: 40000",
         session_timeout_ms=45000,
     )
-    for protocol, loud in (("eager", False), ("cooperative", False), ("eager-v1", True), ("connect", True)):
+    for protocol, has_round in (("eager", False), ("cooperative", False), ("eager-v1", True), ("connect", True)):
         answer = played(text, protocol)
         later = [entry for entry in answer["rounds"] if entry["at"] > 60_000]
-        assert bool(later) is loud, protocol
+        assert bool(later) is has_round, protocol
     consumer = played(text, "consumer")
     assert [entry for entry in consumer["rounds"] if entry["at"] > 60_000] == []
     # A member that stays away longer is fenced; one rebalance assigns its partitions, another one returns some.

@@ -15,7 +15,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, Evidence, ObservedMember
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
-from tests.unit.streaming.recording.test_history import as_records
+from tests.unit.streaming.recording.test_history import log_records
 
 SETTINGS = RecordedSettings.of(SINKS)
 GROUP, TOPIC, RACK = "acme-payments", "acme.ledger.v1", "eu-west-1a"
@@ -58,7 +58,7 @@ def log() -> list[Record]:
             group_id=GROUP, timestamp=1_700_000_004_000, incident=1, by="ann", text="ACME knows"
         ),
     ]
-    return as_records([Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)])
+    return log_records([Event("acme-collector", f"{GROUP}/{number}", item) for number, item in enumerate(data)])
 
 
 def recording(records: list[Record]) -> str:
@@ -90,11 +90,11 @@ def story(records: list[Record]) -> list[tuple[Any, ...]]:
 
 def test_anonymised_log_gives_the_same_episodes() -> None:
     for seed in range(4):
-        records = as_records(list(membership_log(300, 8, seed)))
+        records = log_records(list(membership_log(300, 8, seed)))
         assert story(anonymised(records, SETTINGS.sinks)) == story(records)
 
 
-def test_quiet_events_refer_to_the_renamed_outputs() -> None:
+def test_anonymised_quiet_events_refer_to_renamed_outputs() -> None:
     records = log()[:2]
     history = RecordedHistory(SETTINGS.sinks)
     for _ in history.play(records):

@@ -20,9 +20,9 @@ from streaming.recording.file import (
 )
 from tests.support.pure_stream import SINKS
 from tests.support.recorded import membership_log
-from tests.unit.streaming.recording.test_history import as_records
+from tests.unit.streaming.recording.test_history import log_records
 
-LOG = as_records(list(membership_log(200, 6, seed=2)))
+LOG = log_records(list(membership_log(200, 6, seed=2)))
 SETTINGS = RecordedSettings.of(SINKS)
 
 
@@ -33,7 +33,7 @@ def written(begin: int = 0) -> bytes:
     return file.getvalue()
 
 
-WHOLE = written()
+WHOLE_RECORDING = written()
 
 
 def opened(data: bytes) -> Recording:
@@ -41,10 +41,10 @@ def opened(data: bytes) -> Recording:
 
 
 def test_written_records_are_read_unchanged() -> None:
-    recording = opened(WHOLE)
+    recording = opened(WHOLE_RECORDING)
     assert [record[:8] for record in recording.log] == [record[:8] for record in LOG]
     assert recording.header.settings.sinks == SETTINGS.sinks
-    assert written() == WHOLE
+    assert written() == WHOLE_RECORDING
 
 
 def test_non_utf8_bytes_are_recorded_unchanged() -> None:
@@ -56,16 +56,20 @@ def test_non_utf8_bytes_are_recorded_unchanged() -> None:
 
 
 def test_replay_equals_the_recorded_outputs() -> None:
-    recording = opened(WHOLE)
+    recording = opened(WHOLE_RECORDING)
     assert list(recording.differences()) == []
     diffs = [line.record for line in recording.outputs if line.topic == "diffs"]
-    replayed = [output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"]
-    assert [(record.key, record.value) for record in diffs] == [(record.key, record.value) for record in replayed]
+    replayed_writes = [
+        output.write for outputs in recording.steps() for output in outputs if output.write.topic == "diffs"
+    ]
+    assert [(record.key, record.value) for record in diffs] == [
+        (record.key, record.value) for record in replayed_writes
+    ]
     assert len(diffs) > 50
 
 
 def test_differences_name_the_changed_output() -> None:
-    recording = opened(WHOLE)
+    recording = opened(WHOLE_RECORDING)
     first, second, *others = recording.outputs
     changed = recording._replace(outputs=[second, *others, first], log=recording.log[:-40])
     lines = list(changed.differences())
@@ -74,15 +78,15 @@ def test_differences_name_the_changed_output() -> None:
 
 
 def test_diffs_before_the_begin_are_left_out() -> None:
-    begin = opened(WHOLE).log[100]
+    begin = opened(WHOLE_RECORDING).log[100]
     late = opened(written(begin=1_700_000_100_000))
     assert len(late.log) == len(LOG)
-    assert len(late.outputs) < len(opened(WHOLE).outputs)
+    assert len(late.outputs) < len(opened(WHOLE_RECORDING).outputs)
     assert begin == late.log[100]
 
 
 def lines(change: Callable[[list[bytes]], list[bytes]]) -> bytes:
-    return gzip.compress(b"\n".join(change(gzip.decompress(WHOLE).split(b"\n"))), mtime=0)
+    return gzip.compress(b"\n".join(change(gzip.decompress(WHOLE_RECORDING).split(b"\n"))), mtime=0)
 
 
 def with_checksum(text: bytes) -> bytes:
@@ -97,9 +101,9 @@ def with_checksum(text: bytes) -> bytes:
         (gzip.compress(b"{}\n", mtime=0), "line 1 is damaged"),
         (gzip.compress(with_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
         (lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),
-        (WHOLE[: len(WHOLE) // 2], "the file is cut off there"),
-        (WHOLE[:-4], ": line "),
-        (WHOLE[:2000] + bytes([WHOLE[2000] ^ 255]) + WHOLE[2001:], ": line "),
+        (WHOLE_RECORDING[: len(WHOLE_RECORDING) // 2], "the file is cut off there"),
+        (WHOLE_RECORDING[:-4], ": line "),
+        (WHOLE_RECORDING[:2000] + bytes([WHOLE_RECORDING[2000] ^ 255]) + WHOLE_RECORDING[2001:], ": line "),
         (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
         (lines(lambda old: [*old[:5], *old[6:]]), "records precede this line; others are missing"),
         (lines(lambda old: [*old[:-1], old[5], b""]), "data follows the last record"),

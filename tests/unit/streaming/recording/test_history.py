@@ -14,12 +14,12 @@ from streaming.monitor.bucket_state import Bucket
 from streaming.recording.history import RecordedHistory, event_time, history_at
 from streaming.records.codec import Record, encode, encode_event
 from streaming.records.events import Event
-from tests.support.histories import as_topic
+from tests.support.histories import log_by_partition
 from tests.support.pure_stream import SINKS, run
 from tests.support.recorded import membership_log
 
 
-def as_records(log: list[Event]) -> list[Record]:
+def log_records(log: list[Event]) -> list[Record]:
     return [Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(log)]
 
 
@@ -54,7 +54,7 @@ def compacted_records(history: RecordedHistory) -> set[bytes]:
 @pytest.mark.parametrize("seed", range(14))
 def test_past_state_equals_the_stream_at_that_time(seed: int) -> None:
     chance = Random(seed)
-    log = as_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
+    log = log_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
     history, rest = RecordedHistory(SINKS), iter(log)
     next_record: Record | None = next(rest)
     moments = list(stream_outputs(log, chance))
@@ -71,20 +71,22 @@ def test_past_state_equals_the_stream_at_that_time(seed: int) -> None:
 def test_future_events_and_broken_records_change_nothing() -> None:
     log = list(membership_log(60, 3, seed=5))
     ahead = msgspec.structs.replace(log[0].data, timestamp=10**15 // 5)
-    records = as_records([Event("other", "ahead", ahead), *log])
+    records = log_records([Event("other", "ahead", ahead), *log])
     broken = records[3]._replace(value=b"{")
     at_ms = log[-1].data.timestamp
     assert compacted_records(history_at([*records, broken], at_ms, SINKS)) == compacted_records(
-        history_at(as_records(log), at_ms, SINKS)
+        history_at(log_records(log), at_ms, SINKS)
     )
     assert event_time(broken) == 0
 
 
-def test_outputs_are_the_records_of_the_stream() -> None:
+def test_recorded_history_gives_the_records_of_the_stream() -> None:
     log = list(membership_log(120, 4))
     history = RecordedHistory(SINKS)
-    outputs = [output.write for output in history.play(as_records(log)) if output.write.topic == "d"]
+    outputs = [output.write for output in history.play(log_records(log)) if output.write.topic == "d"]
     assert outputs
     assert {(output.key, output.value) for output in outputs} == {
-        (record.key, record.value) for record in run(as_topic(log, 1), batch=1000, buckets=1) if record.topic == "d"
+        (record.key, record.value)
+        for record in run(log_by_partition(log, 1), batch=1000, buckets=1)
+        if record.topic == "d"
     }

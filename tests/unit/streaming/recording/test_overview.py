@@ -19,20 +19,28 @@ from streaming.records.diffs import UnknownGroup
 from streaming.records.episodes import Downtime, EpisodeRecord, IncidentRecord
 from streaming.settings.config import ServiceLevel
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import ENDED, FLAPPY_INCIDENTS, RESTARTED, STARTED, checkout, episode_records, latest
+from tests.support.compacted import (
+    ENDED_MS,
+    FLAPPY_INCIDENTS,
+    RESTARTED_MS,
+    STARTED_MS,
+    checkout_group,
+    episode_records,
+    latest,
+)
 
 GROUP = "team/checkout"
-QUIET = 120_000
-NOW = ENDED + 60_000
+QUIET_MS = 120_000
+NOW_MS = ENDED_MS + 60_000
 
 
 def test_groups_are_sorted_and_have_their_newest_episode() -> None:
     second = DiffBuilder(group_id="a").join("x")
     overviews = group_overviews(
-        [latest(checkout()), latest(second)],
-        [*episode_records(checkout()), *episode_records(second, over=False)],
+        [latest(checkout_group()), latest(second)],
+        [*episode_records(checkout_group()), *episode_records(second, over=False)],
         [],
-        NOW,
+        NOW_MS,
     )
     assert [(overview.latest.group_id, overview.state, len(overview.episodes)) for overview in overviews] == [
         ("a", "settled", 1),
@@ -43,33 +51,33 @@ def test_groups_are_sorted_and_have_their_newest_episode() -> None:
 
 
 def test_first_episode_after_a_reset_is_the_newest() -> None:
-    first, second = (record._replace(written=1) for record in episode_records(checkout()))
-    again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED + 1), b"{}", written=2)
-    assert episode_at(GROUP, [again, second], None, QUIET) is again
-    assert group_overviews([latest(checkout())], [second, again], [], NOW)[0].episodes == [again]
-    assert group_overviews([latest(checkout())], [again, second], [], NOW)[0].episodes == [again]
+    first, second = (record._replace(written=1) for record in episode_records(checkout_group()))
+    again = EpisodeRecord(structs.replace(first.episode, opened_at=ENDED_MS + 1), b"{}", written=2)
+    assert episode_at(GROUP, [again, second], None, QUIET_MS) is again
+    assert group_overviews([latest(checkout_group())], [second, again], [], NOW_MS)[0].episodes == [again]
+    assert group_overviews([latest(checkout_group())], [again, second], [], NOW_MS)[0].episodes == [again]
 
 
-@pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
-def test_episode_with_future_time_hides_no_newer_one(ahead_ms: int) -> None:
-    first, second = episode_records(checkout())
-    ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + ahead_ms)
-    early = EpisodeRecord(ahead, b"{}", written=1)
+@pytest.mark.parametrize("clock_ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
+def test_episode_with_future_time_hides_no_newer_one(clock_ahead_ms: int) -> None:
+    first, second = episode_records(checkout_group())
+    ahead = structs.replace(first.episode, opened_at=first.episode.opened_at + clock_ahead_ms)
+    early_record = EpisodeRecord(ahead, b"{}", written=1)
     late = second._replace(written=2)
-    assert episode_at(GROUP, [late, early], None, QUIET) is late
-    assert group_overviews([latest(checkout())], [late, early], [], NOW)[0].episodes == [late]
+    assert episode_at(GROUP, [late, early_record], None, QUIET_MS) is late
+    assert group_overviews([latest(checkout_group())], [late, early_record], [], NOW_MS)[0].episodes == [late]
 
 
 def test_episode_with_the_higher_number_is_chosen_at_equal_times() -> None:
-    first, second = episode_records(checkout())
+    first, second = episode_records(checkout_group())
     level = EpisodeRecord(structs.replace(second.episode, opened_at=first.episode.opened_at), b"{}")
-    assert episode_at(GROUP, [level, first], None, QUIET) is level
+    assert episode_at(GROUP, [level, first], None, QUIET_MS) is level
 
 
-def test_state_without_members_or_episodes() -> None:
+def test_overview_of_a_group_without_members_or_episodes() -> None:
     builder = DiffBuilder().join("a").leave("a")
-    (empty,) = group_overviews([latest(builder)], episode_records(builder), [], NOW)
-    (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW)
+    (empty,) = group_overviews([latest(builder)], episode_records(builder), [], NOW_MS)
+    (unknown,) = group_overviews([latest(DiffBuilder().join("a"))], [], [], NOW_MS)
     assert (empty.state, unknown.state, unknown.newest) == ("empty", None, None)
     assert json.loads(encode(unknown.line())) == {
         "groupId": "g",
@@ -93,13 +101,15 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
             structs.replace(record.episode, downtime=Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)),
             b"{}",
         )
-        for record in episode_records(checkout())
+        for record in episode_records(checkout_group())
     ]
     day = 86_400_000
-    yesterdays = structs.replace(records[0].episode, opened_at=NOW - 2 * day, updated_at=NOW - day)
-    (both,) = group_overviews([latest(checkout())], records, [], NOW)
-    (second,) = group_overviews([latest(checkout())], [records[1], EpisodeRecord(yesterdays, b"{}")], [], NOW)
-    (overview_tomorrow,) = group_overviews([latest(checkout())], records, [], NOW + day)
+    episode_of_yesterday = structs.replace(records[0].episode, opened_at=NOW_MS - 2 * day, updated_at=NOW_MS - day)
+    (both,) = group_overviews([latest(checkout_group())], records, [], NOW_MS)
+    (second,) = group_overviews(
+        [latest(checkout_group())], [records[1], EpisodeRecord(episode_of_yesterday, b"{}")], [], NOW_MS
+    )
+    (overview_tomorrow,) = group_overviews([latest(checkout_group())], records, [], NOW_MS + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
     assert second.today == records[1].episode.downtime
     assert overview_tomorrow.today is None
@@ -107,11 +117,11 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
 
 
 def test_line_has_the_episode_as_in_the_topic() -> None:
-    builder = checkout()
+    builder = checkout_group()
     builder.kind = "connect"
     last = episode_records(builder)[-1]
     later = EpisodeRecord(last.episode, last.value[:-1] + b',\n"new": 1}')
-    (overview,) = group_overviews([latest(builder)], [later], [], NOW)
+    (overview,) = group_overviews([latest(builder)], [later], [], NOW_MS)
     assert encode(overview.line()) == (
         b'{"groupId":"team/checkout","kind":"connect","state":"settled","status":"stable","since":%d,"reason":null,'
         b'"awaited":[],"members":3,"lag":null,"downtimeToday":null,"episode":'
@@ -123,17 +133,17 @@ def test_line_has_the_episode_as_in_the_topic() -> None:
 
 def test_open_incidents_are_listed_with_their_group_as_records() -> None:
     wrong = [IncidentRecord(incident, encode(incident)) for incident in FLAPPY_INCIDENTS]
-    flappy = latest(DiffBuilder(group_id="flappy").join("a"))
-    overviews = group_overviews([latest(checkout()), flappy], [], wrong, NOW)
+    flappy_assignment = latest(DiffBuilder(group_id="flappy").join("a"))
+    overviews = group_overviews([latest(checkout_group()), flappy_assignment], [], wrong, NOW_MS)
     assert [[incident.incident.incident for incident in group.incidents] for group in overviews] == [[3, 2], []]
     values = b",".join(value for _, value in overviews[0].incidents)
-    for answer in (overviews[0].line(), group_overview("flappy", [flappy], [], wrong).document()):
+    for answer in (overviews[0].line(), group_overview("flappy", [flappy_assignment], [], wrong).document()):
         assert encode(answer).endswith(b'"incidents":[' + values + b"]}")
-    assert group_overview(GROUP, [latest(checkout())], [], wrong).incidents == []
+    assert group_overview(GROUP, [latest(checkout_group())], [], wrong).incidents == []
 
 
 def test_members_are_shown_by_display_name() -> None:
-    lines = owner_lines(latest(checkout()))
+    lines = owner_lines(latest(checkout_group()))
     assert [(line.name, line.member_id, line.client_host, line.owned) for line in lines] == [
         ("pay (h1)", "pay@h1#2", "/h1", {"t": [2, 3]}),
         ("pay (h2)", "pay@h2#2", "/h2", {"t": [4, 5]}),
@@ -180,56 +190,62 @@ def test_latest_episodes_of_a_group_are_newest_first() -> None:
     assert [row["memberId"] for row in answer["members"]] == sorted(f"m{number}" for number in range(12))
 
 
-def test_deleted_or_unknown_group() -> None:
+def test_overview_of_deleted_or_unknown_group_is_refused() -> None:
     with pytest.raises(UnknownGroup, match="group g: not found; `rebalance-monitor groups`"):
-        group_overview("g", [latest(checkout())], episode_records(checkout()), [])
+        group_overview("g", [latest(checkout_group())], episode_records(checkout_group()), [])
     with pytest.raises(UnknownGroup, match=f"group {GROUP}: deleted; .*why {GROUP}"):
-        group_overview(GROUP, [], episode_records(checkout()), [])
+        group_overview(GROUP, [], episode_records(checkout_group()), [])
     for ask in (
-        lambda: episode_at("g", episode_records(checkout()), None, QUIET),
-        lambda: episode_at("g", [], 1, QUIET),
+        lambda: episode_at("g", episode_records(checkout_group()), None, QUIET_MS),
+        lambda: episode_at("g", [], 1, QUIET_MS),
     ):
         with pytest.raises(UnknownGroup, match="group g: has no episode"):
             ask()
 
 
 @pytest.mark.parametrize(
-    ("at", "number"), [(STARTED, 1), (STARTED + QUIET, 1), (RESTARTED, 2), (ENDED, 2), (ENDED + QUIET, 2)]
+    ("at", "number"),
+    [(STARTED_MS, 1), (STARTED_MS + QUIET_MS, 1), (RESTARTED_MS, 2), (ENDED_MS, 2), (ENDED_MS + QUIET_MS, 2)],
 )
 def test_episode_is_open_until_the_quiet_time_has_passed(at: int, number: int) -> None:
-    assert episode_at(GROUP, episode_records(checkout()), at, QUIET).episode.episode == number
+    assert episode_at(GROUP, episode_records(checkout_group()), at, QUIET_MS).episode.episode == number
 
 
 def test_unfinished_episode_stays_open() -> None:
-    assert episode_at(GROUP, episode_records(checkout(), over=False), ENDED + 10 * QUIET, QUIET).episode.episode == 2
+    assert (
+        episode_at(
+            GROUP, episode_records(checkout_group(), over=False), ENDED_MS + 10 * QUIET_MS, QUIET_MS
+        ).episode.episode
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("at", "time"),
     [
-        (STARTED - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
+        (STARTED_MS - 1, "22:13:20.999Z: episode 1 began at 2023-11-14T22:13:21.000Z"),
         (
-            STARTED + QUIET + 1,
+            STARTED_MS + QUIET_MS + 1,
             ("22:15:21.001Z: episode 1 ended at 2023-11-14T22:13:21.000Z, episode 2 began at 2023-11-14T22:23:21.000Z"),
         ),
-        (ENDED + QUIET + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
+        (ENDED_MS + QUIET_MS + 1, "22:25:36.001Z: episode 2 ended at 2023-11-14T22:23:36.000Z"),
     ],
 )
 def test_no_open_episode_names_the_neighbours_and_exits_1(at: int, time: str) -> None:
     with pytest.raises(NoEpisodeAtTime) as refused:
-        episode_at(GROUP, episode_records(checkout()), at, QUIET)
+        episode_at(GROUP, episode_records(checkout_group()), at, QUIET_MS)
     assert str(refused.value) == f"group {GROUP}: no episode was open at 2023-11-14T{time}"
     assert refused.value.exit_status == 1
 
 
-def test_service_level_is_that_of_the_first_match() -> None:
+def test_first_matching_service_level_applies() -> None:
     levels = [ServiceLevel(groups="other", downtime_day_ms=1), ServiceLevel(groups="team/.*", downtime_day_ms=100)]
     downtime = Downtime(lower_ms=5, upper_ms=9, total_ms=(5, 9), bounded_ms=9)
     records = [
         EpisodeRecord(structs.replace(record.episode, downtime=downtime), b"{}")
-        for record in episode_records(checkout())
+        for record in episode_records(checkout_group())
     ]
-    (with_level,) = group_overviews([latest(checkout())], records, [], NOW, levels)
-    (without,) = group_overviews([latest(checkout())], records, [], NOW, levels[:1])
-    assert with_level.line()["slo"].budget_left == (0.82, 0.9)
-    assert "slo" not in without.line()
+    (overview_with_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels)
+    (overview_without_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels[:1])
+    assert overview_with_level.line()["slo"].budget_left == (0.82, 0.9)
+    assert "slo" not in overview_without_level.line()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streaming.recording.report import MAX_ROWS, ReportSection, ReportTable, as_html, as_markdown, timeline
 from tests.support.histories import diffs, play
-from tests.support.recorded import AnyGroup
+from tests.support.recorded import RandomGroup
 
 
 def test_long_tables_are_cut_and_counted() -> None:
@@ -16,12 +16,12 @@ def test_long_tables_are_cut_and_counted() -> None:
 
 
 def test_a_timeline_of_many_rounds_stays_small() -> None:
-    group = AnyGroup("g", "derived", 1, 1)
+    group = RandomGroup("g", "derived", 1, 1)
     group.session_timeout_ms = 3_600_000
     rounds = diffs(play([group.next() for _ in range(1500)])[1])
-    picture = timeline(rounds, rounds[-1].timestamp + 1000)
-    assert len(picture) < 1_500_000
-    assert picture.count('class="round"') == min(len(rounds), 1000)
+    timeline_lines = timeline(rounds, rounds[-1].timestamp + 1000)
+    assert len(timeline_lines) < 1_500_000
+    assert timeline_lines.count('class="round"') == min(len(rounds), 1000)
 
 
 def test_without_rounds_there_is_no_picture() -> None:

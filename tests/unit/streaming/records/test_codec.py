@@ -14,7 +14,7 @@ from streaming.records.codec import MalformedEvent, Record, ce_attributes, decod
 from streaming.records.events import MAX_TIMESTAMP, Event, GroupObserved, MemberHeartbeat, MemberJoined, ObservedMember
 from tests.support.recorded import membership_log
 
-CE = {"type": "member.joined", "id": "1", "source": "s"}
+EVENT_ATTRIBUTES = {"type": "member.joined", "id": "1", "source": "s"}
 
 
 def test_null_means_absent_for_optional_fields() -> None:
@@ -22,7 +22,7 @@ def test_null_means_absent_for_optional_fields() -> None:
         b'{"groupId":"g","timestamp":1,"memberId":"c","topics":["t"],"owned":null,"generation":null,'
         b'"assignors":null,"groupProtocol":null,"rackId":null,"sessionTimeoutMs":7}'
     )
-    assert decode_event(b"g", value, CE).data == MemberJoined(
+    assert decode_event(b"g", value, EVENT_ATTRIBUTES).data == MemberJoined(
         group_id="g", timestamp=1, member_id="c", topics=["t"], session_timeout_ms=7
     )
 
@@ -32,7 +32,7 @@ def test_null_means_absent_inside_a_snapshot_too() -> None:
         b'{"groupId":"g","timestamp":1,"generation":2,"evidence":null,"members":[{"memberId":"c","topics":[],'
         b'"assigned":{"t":[0]},"owned":null,"pendingRevocation":null}]}'
     )
-    assert decode_event(b"g", value, {**CE, "type": "group.observed"}).data == GroupObserved(
+    assert decode_event(b"g", value, {**EVENT_ATTRIBUTES, "type": "group.observed"}).data == GroupObserved(
         group_id="g", timestamp=1, generation=2, members=[ObservedMember(member_id="c", topics=[], assigned={"t": [0]})]
     )
 
@@ -48,33 +48,33 @@ def test_null_means_absent_inside_a_snapshot_too() -> None:
 )
 def test_null_in_a_required_field_is_rejected(value: bytes, message: str) -> None:
     with pytest.raises(MalformedEvent, match=message):
-        decode_event(b"g", value, CE)
+        decode_event(b"g", value, EVENT_ATTRIBUTES)
 
 
 @pytest.mark.parametrize("numbers", ["-1", "3,-1", "-1,3", "3, -1", " -1", "3,\n-1", "3,\t-1", "3,\r-1"])
 def test_connector_instances_are_only_valid_in_connect(numbers: str) -> None:
     members = f'"members":[{{"memberId":"c","topics":[],"assigned":{{"t":[{numbers}]}}}}]'
-    ce = {**CE, "type": "group.observed"}
+    ce = {**EVENT_ATTRIBUTES, "type": "group.observed"}
     value = f'{{"groupId":"g","timestamp":1,"generation":1,{members}'
     with pytest.raises(MalformedEvent, match="c: partition -1 of t; only Connect's tasks"):
         decode_event(b"g", f"{value}}}".encode(), ce)
-    seen = decode_event(b"g", f'{value},"kind":"connect"}}'.encode(), ce).data
-    assert isinstance(seen, GroupObserved)
-    assert [member.assigned for member in seen.members] == [{"t": [int(n) for n in numbers.split(",")]}]
+    snapshot = decode_event(b"g", f'{value},"kind":"connect"}}'.encode(), ce).data
+    assert isinstance(snapshot, GroupObserved)
+    assert [member.assigned for member in snapshot.members] == [{"t": [int(n) for n in numbers.split(",")]}]
 
 
 @pytest.mark.parametrize("generation", [2**31 - 1, -(2**31)])
 def test_full_range_of_kafkas_number_types_is_accepted(generation: int) -> None:
     data = f'{{"groupId":"g","timestamp":1,"memberId":"c","topics":[],"generation":{generation}}}'.encode()
-    joined = decode_event(b"g", data, CE).data
+    joined = decode_event(b"g", data, EVENT_ATTRIBUTES).data
     assert isinstance(joined, MemberJoined)
     assert joined.generation == generation
 
 
-NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
+OUT_OF_RANGE_NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", OUT_OF_RANGE_NUMBERS)
 @pytest.mark.parametrize(
     ("ce_type", "field", "value"),
     [
@@ -92,14 +92,14 @@ NUMBERS = [2**31, -(2**31) - 1, 2**63, 2**70, -(2**70), 1.5]
 def test_numbers_outside_kafkas_types_are_refused_by_name(ce_type: str, field: str, value: str, number: float) -> None:
     data = f'{{"groupId":"g","timestamp":1,{value.replace("@", str(number))}}}'.encode()
     with pytest.raises(MalformedEvent, match=rf"at `\$\.{field}"):
-        decode_event(b"g", data, {**CE, "type": ce_type})
+        decode_event(b"g", data, {**EVENT_ATTRIBUTES, "type": ce_type})
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**63, 2**70, 1e15])
 def test_times_that_no_reader_can_show_are_refused_by_name(timestamp: float) -> None:
     data = f'{{"groupId":"g","timestamp":{timestamp},"memberId":"c"}}'.encode()
     with pytest.raises(MalformedEvent, match=r"at `\$\.timestamp"):
-        decode_event(b"g", data, {**CE, "type": "member.left"})
+        decode_event(b"g", data, {**EVENT_ATTRIBUTES, "type": "member.left"})
 
 
 @pytest.mark.parametrize(
@@ -111,26 +111,26 @@ def test_every_accepted_time_can_be_written_and_shown(timestamp: int, text: byte
     assert [at.astimezone(timezone(timedelta(hours=hours))).year for hours in (-14, 14)]
 
 
-BEAT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c"))
+HEARTBEAT_EVENT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c"))
 
 
 def test_record_reads_as_its_event_with_headers() -> None:
-    key, value, headers = encode_event(BEAT)
+    key, value, headers = encode_event(HEARTBEAT_EVENT)
     record = Record.of(1, 2, key, value, headers)
-    assert read(record) == BEAT
+    assert read(record) == HEARTBEAT_EVENT
     assert record._replace(headers=None).all_headers == headers
     assert Record.of(1, 2, key, value, [("ce_type", b"old"), *headers])._replace(headers=headers) == record
 
 
-def nested(depth: int, *, text: str = "") -> bytes:
+def nested_heartbeat(depth: int, *, text: str = "") -> bytes:
     """Return a heartbeat with an unknown field whose arrays are nested ``depth`` deep."""
     inner = "[" * (depth - 1) + text + "]" * (depth - 1)
     return f'{{"groupId":"g","timestamp":1,"memberId":"c","x":{inner}}}'.encode()
 
 
-def called_from(frames: int, value: bytes) -> object:
+def decode_at_depth(frames: int, value: bytes) -> object:
     if frames:
-        return called_from(frames - 1, value)
+        return decode_at_depth(frames - 1, value)
     record = Record.of(0, 0, b"g", value, [("ce_type", b"member.heartbeat"), *HEADERS])
     try:
         return read(record).data
@@ -139,32 +139,32 @@ def called_from(frames: int, value: bytes) -> object:
 
 
 HEADERS = [("ce_id", b"1"), ("ce_source", b"s")]
-TOO_DEEP = "value of member.heartbeat: nested more than 100 deep, the limit"
+NESTING_ERROR = "value of member.heartbeat: nested more than 100 deep, the limit"
 
 
 @pytest.mark.parametrize("frames", [0, 500])
 @pytest.mark.parametrize("depth", [101, 150, 600, 100_000])
 def test_nesting_limit_does_not_depend_on_the_stack(frames: int, depth: int) -> None:
-    assert called_from(frames, nested(depth)) == TOO_DEEP
-    assert called_from(frames, nested(100)) == BEAT.data
+    assert decode_at_depth(frames, nested_heartbeat(depth)) == NESTING_ERROR
+    assert decode_at_depth(frames, nested_heartbeat(100)) == HEARTBEAT_EVENT.data
 
 
 @given(st.lists(st.text('[]{}"\\\né'), max_size=4), st.lists(st.text('[]{}"\\'), max_size=4))
 def test_brackets_within_text_do_not_count_as_nesting(texts: list[str], keys: list[str]) -> None:
     text = json.dumps([*texts, "[" * 200, dict.fromkeys(keys, "]" * 200)], ensure_ascii=False)
-    assert called_from(0, nested(98, text=text)) == BEAT.data
-    assert called_from(0, nested(99, text=text)) == TOO_DEEP
+    assert decode_at_depth(0, nested_heartbeat(98, text=text)) == HEARTBEAT_EVENT.data
+    assert decode_at_depth(0, nested_heartbeat(99, text=text)) == NESTING_ERROR
 
 
 def test_many_adjacent_lists_are_not_deep() -> None:
-    value = nested(2, text=",".join(["[[]]"] * 500))
-    assert called_from(0, value) == BEAT.data
+    value = nested_heartbeat(2, text=",".join(["[[]]"] * 500))
+    assert decode_at_depth(0, value) == HEARTBEAT_EVENT.data
 
 
 @pytest.mark.parametrize("name", ["type", "id", "source"])
 def test_header_in_invalid_utf8_is_named(name: str) -> None:
     with pytest.raises(MalformedEvent, match=f"header ce_{name}: not UTF-8"):
-        read(Record.of(0, 0, *encode_event(BEAT))._replace(**{name: b"\xff"}))
+        read(Record.of(0, 0, *encode_event(HEARTBEAT_EVENT))._replace(**{name: b"\xff"}))
 
 
 DEFAULTS: dict[str, dict[str, object]] = {

@@ -36,7 +36,7 @@ def test_record_size_equals_that_of_kafka() -> None:
     assert record_bytes(b"key", b"value", [("é", b"1"), ("none", None)]) == 97 + 8 + 10 + 3 + 10 + 4
 
 
-def test_fitting_record_stays_unchanged() -> None:
+def test_dead_letter_within_the_limit_is_unchanged() -> None:
     headers = [("x", b"1"), ("dlt_topic", b"m")]
     size = record_bytes(b"k", b"v" * 100, headers)
     assert shorten_dead_letter(b"k", b"v" * 100, headers, size) == (b"k", b"v" * 100, headers)
@@ -56,14 +56,14 @@ def test_too_long_record_is_truncated_and_marked(
     key: bytes | None, value: bytes | None, header: bytes, kept: tuple[int, int, bool]
 ) -> None:
     headers = [("x", header), ("dlt_topic", b"m")]
-    cut_key, cut_value, cut_headers = shorten_dead_letter(key, value, headers, 1000)
-    assert record_bytes(cut_key, cut_value, cut_headers) <= 1000
-    assert (bool(cut_key), bool(cut_value), ("x", header) in cut_headers) == tuple(map(bool, kept))
-    assert (key or b"").startswith(cut_key or b"")
-    assert (value or b"").startswith(cut_value or b"")
-    assert (cut_value is None) == (value is None)
-    assert dict(cut_headers)[TRUNCATED] == str(record_bytes(key, value, headers)).encode()
-    assert ("dlt_topic", b"m") in cut_headers
+    shortened_key, shortened_value, shortened_headers = shorten_dead_letter(key, value, headers, 1000)
+    assert record_bytes(shortened_key, shortened_value, shortened_headers) <= 1000
+    assert (bool(shortened_key), bool(shortened_value), ("x", header) in shortened_headers) == tuple(map(bool, kept))
+    assert (key or b"").startswith(shortened_key or b"")
+    assert (value or b"").startswith(shortened_value or b"")
+    assert (shortened_value is None) == (value is None)
+    assert dict(shortened_headers)[TRUNCATED] == str(record_bytes(key, value, headers)).encode()
+    assert ("dlt_topic", b"m") in shortened_headers
 
 
 def test_oversized_dead_letter_keeps_only_its_reason() -> None:

@@ -113,7 +113,7 @@ def test_invalid_value_is_rejected(wrong: bytes) -> None:
         decode_incident(wrong)
 
 
-def test_an_upper_bound_may_be_unknown() -> None:
+def test_unknown_upper_bound_is_written_as_null() -> None:
     worst = PartitionDowntime(topic="t", partition=0, lower_ms=1, upper_ms=None)
     episode = structs.replace(EPISODE, downtime=Downtime(lower_ms=1, upper_ms=None, worst=worst, unbounded=1))
     written = json.loads(encode(episode))["downtime"]

@@ -16,7 +16,7 @@ from streaming.records.events import POLLING, Evidence, GroupObserved, Kind
         ("connect", "classic", False, True),
     ],
 )
-def test_protocols_with_epochs_and_with_tasks(kind: Kind, protocol: str, epochs: bool, tasks: bool) -> None:
+def test_group_protocol_decides_epochs_and_tasks(kind: Kind, protocol: str, epochs: bool, tasks: bool) -> None:
     view = GroupObserved(group_id="g", timestamp=1, members=[], kind=kind, group_protocol=protocol)  # type: ignore[arg-type] # one of its literals
     assert (view.counts_epochs, view.holds_tasks) == (epochs, tasks)
 

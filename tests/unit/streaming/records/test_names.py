@@ -72,7 +72,7 @@ def test_uuid_is_shortened_wherever_it_occurs() -> None:
     assert shortened(f"{ID_A} left") == "orders-1-3f2a… left"
 
 
-def test_texts_have_names_in_place_of_whole_ids() -> None:
+def test_member_ids_in_texts_become_display_names() -> None:
     names = {"c1": "orders", "c10": "payments"}
     assert (
         with_display_names("c1 and c10, not c100, c1-1 nor xc1", names) == "orders and payments, not c100, c1-1 nor xc1"

@@ -15,7 +15,7 @@ from streaming.records.events import Annotation, Event
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import Response, ask
-from tests.support.compacted import checkout
+from tests.support.compacted import checkout_group
 from tests.support.feed import MemorySource, records, service, stories
 from tests.support.histories import Group
 
@@ -23,13 +23,13 @@ PATH = "/api/v1/annotations"
 TOKEN = "x" * 24
 
 
-def post(app: ASGIApp, body: Any, **headers: str) -> Response:
+def post_annotation(app: ASGIApp, body: Any, **headers: str) -> Response:
     text = json.dumps(body).encode()
     sent = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "content-length": str(len(text))}
     return ask(app, PATH, sent | headers, method="POST", body=text)
 
 
-def forwarded_by_the_stream(*events: Event) -> list[TopicRecord]:
+def stream_records(*events: Event) -> list[TopicRecord]:
     """Return the records that the stream writes for these annotations (marks on the timeline)."""
     source = MemorySource()
     for event in events:
@@ -45,10 +45,10 @@ def test_post_publishes_an_event_and_answers_with_its_id(history: History) -> No
     published: list[Event] = []
     app = service(history, token=TOKEN, publish=published.append)
     fields = {"timestamp": 5, "groups": "g*", "text": "deploy", "revision": "a1", "link": "https://ci/7"}
-    answer = post(app, fields)
+    answer = post_annotation(app, fields)
     assert published[0].data == Annotation(**fields)
-    assert answer.json == {"id": forwarded_by_the_stream(published[0])[0].id}
-    assert (answer.status, post(app, {"text": "now"}).status) == (202, 202)
+    assert answer.json == {"id": stream_records(published[0])[0].id}
+    assert (answer.status, post_annotation(app, {"text": "now"}).status) == (202, 202)
     assert published[1].data.timestamp > 1_700_000_000_000
 
 
@@ -67,12 +67,12 @@ def test_post_publishes_an_event_and_answers_with_its_id(history: History) -> No
 def test_unusable_annotations_are_refused(
     history: History, body: Any, headers: dict[str, str], status: int, kind: str
 ) -> None:
-    answer = post(service(history, token=TOKEN), body, **headers)
+    answer = post_annotation(service(history, token=TOKEN), body, **headers)
     assert (answer.status, answer.json["type"]) == (status, f"/problems#{kind}")
 
 
 def test_post_without_a_token_file_is_refused(history: History) -> None:
-    answer = post(service(history), {"text": "x"})
+    answer = post_annotation(service(history), {"text": "x"})
     assert (answer.status, answer.json["type"]) == (403, "/problems#writing")
 
 
@@ -80,15 +80,15 @@ def test_refusal_by_kafka_is_reported(history: History) -> None:
     def refuse(_: Event) -> None:
         raise NotDelivered("the cluster is down")
 
-    answer = post(service(history, token=TOKEN, publish=refuse), {"text": "x"})
+    answer = post_annotation(service(history, token=TOKEN, publish=refuse), {"text": "x"})
     assert (answer.status, answer.json["detail"]) == (503, "the cluster is down")
 
 
 def test_annotations_are_listed_by_group_and_time(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
     first, last = mark(1000, "g*", 1, text="one"), mark(2000, "h", 2, link="javascript:1", revision="b2")
-    history.append(forwarded_by_the_stream(first, last))
-    history.append(forwarded_by_the_stream(first))  # the stream forwards the first event again
+    history.append(stream_records(first, last))
+    history.append(stream_records(first))  # the stream forwards the first event again
     app = service(history)
     every = ask(app, PATH).json["annotations"]
     assert [(annotation["timestamp"], annotation["groups"], annotation["link"]) for annotation in every] == [
@@ -104,9 +104,9 @@ def test_annotations_are_listed_by_group_and_time(history: History) -> None:
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_story_names_the_annotation_before_the_episode(history: History, is_late: bool) -> None:
-    episodes = stories(checkout("g"))
+    episodes = stories(checkout_group("g"))
     opened = json.loads(episodes[-1].value or b"")["openedAt"]
-    marks = forwarded_by_the_stream(
+    marks = stream_records(
         mark(opened - 40_000, "g", 1, text="deploy", revision="a1b2c3"),
         mark(opened - 10_000, "other", 2, text="of another group"),
         mark(opened + 1, "*", 3, text="too late"),
@@ -115,9 +115,9 @@ def test_story_names_the_annotation_before_the_episode(history: History, is_late
     batches = [episodes, marks] if is_late else [marks, episodes]
     updates = [history.append(batch) for batch in batches]
     app = service(history)
-    newest, oldest = ask(app, "/api/v1/groups/g/episodes").json["episodes"]
+    newest, oldest_episode = ask(app, "/api/v1/groups/g/episodes").json["episodes"]
     assert newest["story"].endswith(" Began 40 s after deploy a1b2c3.")
-    assert "after" not in oldest["story"]
+    assert "after" not in oldest_episode["story"]
     if is_late:  # clients that already have the episode receive the episode again
         assert {story.group_id for story in updates[1].stories} == {"g"}
 
@@ -125,7 +125,7 @@ def test_story_names_the_annotation_before_the_episode(history: History, is_late
 def test_annotations_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     with closing(History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")) as history:
-        history.append(forwarded_by_the_stream(mark(1000, text="one")))
+        history.append(stream_records(mark(1000, text="one")))
     again = History(path, cluster_id="c-1", diffs_topic="rebalance.diffs")
     assert [annotation.text for annotation in again.current_stories.annotations] == ["one"]
     again.close()

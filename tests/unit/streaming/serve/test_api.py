@@ -15,19 +15,19 @@ from streaming.serve import api
 from streaming.serve.history import History
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
-from tests.support.compacted import checkout, latest
+from tests.support.compacted import checkout_group, latest
 from tests.support.feed import ASSIGNMENTS, records, service
 from tests.support.histories import Group
 
 
-def test_groups_lists_all_groups(app: ASGIApp) -> None:
+def test_groups_endpoint_lists_all_groups(app: ASGIApp) -> None:
     answer = ask(app, "/api/v1/groups")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert [group["groupId"] for group in answer.json["groups"]] == ["orders", "team/billing"]
     assert (answer.json["seq"], answer.json["caughtUp"]) == (35, False)
 
 
-def test_one_group_with_its_assignment(app: ASGIApp) -> None:
+def test_group_endpoint_returns_summary_and_assignment(app: ASGIApp) -> None:
     answer = ask(app, "/api/v1/groups/orders").json
     assert answer["group"]["rounds"] == 30
     assert answer["assignment"]["groupId"] == "orders"
@@ -49,8 +49,8 @@ def test_lag_of_groups_and_partitions_is_returned(history: History) -> None:
         "samples": [[1000, 7], [2000, 4]],
     }
     assert ask(app, "/api/v1/groups/orders/lag").json == progress
-    then = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
-    assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == then
+    expected_lag = {"timestamp": 1000, "lag": 7, "partitions": {}, "samples": [[1000, 7]]}
+    assert ask(app, "/api/v1/groups/orders/lag?at=1999").json == expected_lag
     assert ask(service(history), "/api/v1/groups/orders/lag").json["samples"] == []
 
 
@@ -228,7 +228,7 @@ def test_page_with_diffs_has_fewer_items_than_with_summaries(app: ASGIApp, monke
         assert len(ask(app, target).json["rounds"]) == most
 
 
-def test_default_page_has_a_hundred_entries(history: History) -> None:
+def test_default_page_of_rounds_has_100_entries(history: History) -> None:
     history.append(records(Group("g", {"t": 6}, 2).diffs(102)))
     page = ask(service(history), "/api/v1/rounds?view=summary").json
     assert (len(page["rounds"]), page["next"]) == (100, "3")
@@ -253,18 +253,18 @@ def test_problem_document_has_all_fields(app: ASGIApp) -> None:
 
 
 def test_search_finds_owners_of_a_partition_topics_and_members(history: History) -> None:
-    latest_of = latest(checkout("shop"))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"shop", encode(latest_of), None)])
+    latest_assignment = latest(checkout_group("shop"))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"shop", encode(latest_assignment), None)])
     app = service(history)
-    owner = next(name for name, held in latest_of.members.items() if 1 in held["t"])
+    owner = next(name for name, share in latest_assignment.members.items() if 1 in share["t"])
     (partition,) = ask(app, "/api/v1/search?q=T-1").json["found"]
     assert partition == {"groupId": "shop", "kind": "partition", "topic": "t", "partition": 1} | {
-        "owners": [display_names(latest_of.names)[owner]]
+        "owners": [display_names(latest_assignment.names)[owner]]
     }
     (topic,) = ask(app, "/api/v1/search?q=t").json["found"]
     assert topic == {"groupId": "shop", "kind": "topic", "topic": "t", "partitions": 6}
     matches = ask(app, "/api/v1/search?q=pay").json["found"]
-    assert {match["memberId"] for match in matches} == {match for match in latest_of.members if "pay" in match}
+    assert {match["memberId"] for match in matches} == {match for match in latest_assignment.members if "pay" in match}
     for nothing in ("", "t-99999999999999999999", "none", "t-7"):
         assert ask(app, f"/api/v1/search?q={nothing}").json == {"found": []}
     assert len(ask(app, "/api/v1/search?q=h&limit=1").json["found"]) == 1

@@ -12,7 +12,7 @@ from streaming.records.cost import figure_changes
 from streaming.records.episodes import Episode
 from streaming.serve.history import History
 from tests.support.asgi import ask
-from tests.support.compacted import RESTARTED, checkout, episode_records
+from tests.support.compacted import RESTARTED_MS, checkout_group, episode_records
 from tests.support.feed import records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
@@ -24,7 +24,7 @@ GROUP = "team%2Fcheckout"
 def stored(history: History) -> ASGIApp:
     """Return the application with two episodes of one group, and three incidents (one closed) of two groups."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(2)))
-    history.append(stories(checkout()))
+    history.append(stories(checkout_group()))
     history.append(
         [
             story(incident("team/checkout", 1, closed_at=500), offset=0),
@@ -41,10 +41,10 @@ def stories_and_cursor(app: ASGIApp, target: str) -> tuple[list[tuple[str, int]]
     return [(value["groupId"], value[sort[:-1]]) for value in page[sort]], page["next"]
 
 
-def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
+def test_episodes_endpoint_returns_topic_records_newest_first(stored: ASGIApp) -> None:
     whole = ask(stored, f"/api/v1/groups/{GROUP}/episodes")
     assert (whole.json["next"], whole.json["caughtUp"]) == (None, True)
-    values = [record.value for record in reversed(episode_records(checkout()))]
+    values = [record.value for record in reversed(episode_records(checkout_group()))]
     assert whole.body.startswith(b'{"episodes":[%b]' % b",".join(values))
     first, cursor = stories_and_cursor(stored, f"/api/v1/groups/{GROUP}/episodes?limit=1")
     assert first == [("team/checkout", 2)]
@@ -56,7 +56,7 @@ def test_episodes_are_as_in_their_topic_newest_first(stored: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "numbers"), [(f"from={RESTARTED}", [2]), (f"to={RESTARTED}", [1]), (f"from={RESTARTED + 1}", [])]
+    ("query", "numbers"), [(f"from={RESTARTED_MS}", [2]), (f"to={RESTARTED_MS}", [1]), (f"from={RESTARTED_MS + 1}", [])]
 )
 def test_time_range_selects_episodes_by_opening_time(stored: ASGIApp, query: str, numbers: list[int]) -> None:
     assert [
@@ -66,7 +66,7 @@ def test_time_range_selects_episodes_by_opening_time(stored: ASGIApp, query: str
 
 def test_comparison_has_two_episodes_and_their_figures(stored: ASGIApp) -> None:
     newest, oldest = (
-        msgspec.json.decode(record.value, type=Episode) for record in reversed(episode_records(checkout()))
+        msgspec.json.decode(record.value, type=Episode) for record in reversed(episode_records(checkout_group()))
     )
     answer = ask(stored, f"/api/v1/groups/{GROUP}/compare/1/2").body
     expected = {"before": oldest, "after": newest, "figures": figure_changes(oldest, newest)}
@@ -96,13 +96,13 @@ def test_group_without_episodes_has_not_caught_up(app: ASGIApp) -> None:
         ("from=300&to=600", [("orders", 1)]),
     ],
 )
-def test_incidents_of_all_groups_or_one_open_or_closed(
+def test_incidents_endpoint_filters_by_state_and_group(
     stored: ASGIApp, query: str, expected: list[tuple[str, int]]
 ) -> None:
     assert stories_and_cursor(stored, f"/api/v1/incidents?{query}") == (expected, None)
 
 
-def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> None:
+def test_incidents_are_paged_for_all_groups_or_one_group(stored: ASGIApp) -> None:
     first, cursor = stories_and_cursor(stored, "/api/v1/incidents?limit=2")
     rest = stories_and_cursor(stored, f"/api/v1/incidents?limit=2&cursor={cursor}")
     assert (len(first), rest) == (2, ([("team/checkout", 1)], None))
@@ -116,6 +116,6 @@ def test_incidents_have_pages_and_those_of_a_group_a_path(stored: ASGIApp) -> No
     assert (answer.status, answer.json["detail"]) == (400, "open: 'yes' is not one of true, false")
 
 
-def test_caught_up_is_reported_for_each_topic(stored: ASGIApp) -> None:
+def test_caught_up_differs_between_episodes_and_incidents(stored: ASGIApp) -> None:
     assert ask(stored, "/api/v1/incidents").json["caughtUp"] is False
     assert ask(stored, f"/api/v1/groups/{GROUP}/episodes").json["caughtUp"] is True

@@ -26,7 +26,7 @@ def test_other_methods_than_get_are_refused(app: ASGIApp) -> None:
     assert ask(app, "/api/v1/groups", {"transfer-encoding": "chunked"}).status == 413
 
 
-def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Response]:
+def responses_of_every_kind(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Response]:
     """Yield responses of every kind: the page, JSON, metrics, rejections, and an internal error."""
     targets = ("/", "/groups/g", "/api/v1/groups", "/api/v1/none", "/health", "/metrics", "/api/v1/groups?x=1")
     for target in targets:
@@ -38,7 +38,7 @@ def everything(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> Iterator[Respon
 
 
 def test_every_answer_has_a_content_type_and_security_headers(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses = list(everything(app, monkeypatch))
+    responses = list(responses_of_every_kind(app, monkeypatch))
     assert {answer.status for answer in responses} == {200, 400, 404, 405, 421, 500}
     for answer in responses:
         policy = answer.headers["content-security-policy"].split("; ")
@@ -116,8 +116,8 @@ def test_head_request_of_the_feed_has_headers_only(app: ASGIApp) -> None:
         "cache-control": "no-store",
         "x-accel-buffering": "no",
     }
-    asking_for_less = ask(app, "/api/v1/stream", {"accept-encoding": "gzip"}, method="HEAD")
-    assert "content-encoding" not in asking_for_less.headers
+    head_response = ask(app, "/api/v1/stream", {"accept-encoding": "gzip"}, method="HEAD")
+    assert "content-encoding" not in head_response.headers
 
 
 def test_small_answers_are_not_compressed(app: ASGIApp) -> None:

@@ -27,7 +27,7 @@ def archive(history: History) -> Archive:
     return Archive(history.path)
 
 
-def seqs(items: list[bytes]) -> list[int]:
+def round_numbers(items: list[bytes]) -> list[int]:
     return [json.loads(item)["seq"] for item in items]
 
 
@@ -39,7 +39,7 @@ def pages(archive: Archive, window: PageQuery, *, with_diff: bool = False) -> li
 
 
 def test_all_pages_together_have_every_round_once(archive: Archive) -> None:
-    joined = [seq for items in pages(archive, PageQuery(group="b", limit=7)) for seq in seqs(items)]
+    joined = [seq for items in pages(archive, PageQuery(group="b", limit=7)) for seq in round_numbers(items)]
     assert joined == list(range(60, 30, -1))
 
 
@@ -49,7 +49,7 @@ def test_pages_are_bounded_by_bytes(archive: Archive, monkeypatch: pytest.Monkey
     first, *later = pages(archive, PageQuery(limit=100), with_diff=True)
     assert (len(first), [item for items in (first, *later) for item in items]) == (5, whole)
     monkeypatch.setattr("streaming.serve.archive.MAX_BYTES", 1)  # a page has at least one item
-    assert seqs(archive.page(PageQuery(limit=100), with_diff=True).items) == [60]
+    assert round_numbers(archive.page(PageQuery(limit=100), with_diff=True).items) == [60]
     assert archive.timeline(PageQuery(group="b", limit=100))[1].next == 60
 
 
@@ -100,11 +100,11 @@ def test_an_unknown_group_has_an_empty_timeline(archive: Archive) -> None:
 def test_last_page_has_no_cursor(archive: Archive) -> None:
     """The last page has no cursor, even if the page is full: the cursor would lead to an empty page."""
     full = archive.page(PageQuery(group="a", limit=30), with_diff=False)
-    assert (seqs(full.items), full.next) == (list(range(30, 0, -1)), None)
-    short = archive.page(PageQuery(group="a", limit=29), with_diff=False)
-    assert (seqs(short.items), short.next) == (list(range(30, 1, -1)), 2)
+    assert (round_numbers(full.items), full.next) == (list(range(30, 0, -1)), None)
+    short_page = archive.page(PageQuery(group="a", limit=29), with_diff=False)
+    assert (round_numbers(short_page.items), short_page.next) == (list(range(30, 1, -1)), 2)
     owners, page, _ = archive.timeline(PageQuery(group="a", limit=30))
-    assert (bytes(owners["base"]), seqs(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
+    assert (bytes(owners["base"]), round_numbers(page.items), page.next) == (b"[]", list(range(30, 0, -1)), None)
 
 
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
@@ -130,12 +130,12 @@ def test_timelines_and_rounds_use_display_names(history: History) -> None:
     assert second["summary"]["names"] == second["names"]  # one member is the cause, the other gained a partition
 
 
-def test_cursor_works_with_filters(archive: Archive) -> None:
+def test_filtered_page_begins_before_the_cursor(archive: Archive) -> None:
     whole = [json.loads(item) for item in archive.page(PageQuery(limit=100), with_diff=False).items]
     for least in (0, 1, 2, 3):
         page = archive.page(PageQuery(group="b", min_moved=least, before=50, limit=100), with_diff=False)
         expected = [item["seq"] for item in whole if 30 < item["seq"] < 50 and item["summary"]["moved"] >= least]
-        assert seqs(page.items) == expected
+        assert round_numbers(page.items) == expected
 
 
 def test_rounds_after_a_position_are_limited(archive: Archive, history: History) -> None:
@@ -145,9 +145,9 @@ def test_rounds_after_a_position_are_limited(archive: Archive, history: History)
     assert [len(archive.rounds_after(history.extent, 3, 9, most) or []) for most in (size - 1, size)] == [2, 3]
     history._connection.execute("UPDATE rounds SET stored = seq")
     history.trim(Retention(0, 2**40), rounds[0].seq)
-    trimmed = history.extent.trimmed
-    assert archive.rounds_after(history.extent, trimmed, 1, 1) is not None
-    assert archive.rounds_after(history.extent, trimmed - 1, 1, 1) is None
+    trimmed_seq = history.extent.trimmed
+    assert archive.rounds_after(history.extent, trimmed_seq, 1, 1) is not None
+    assert archive.rounds_after(history.extent, trimmed_seq - 1, 1, 1) is None
 
 
 def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: History) -> None:
@@ -161,7 +161,7 @@ def test_latest_assignment_is_returned_byte_for_byte(archive: Archive, history: 
 @pytest.mark.parametrize(
     "damage", ["SET name = 'x' WHERE name = 'b'", "SET summary = NULL WHERE name = 'b'", "SET id = 9 WHERE id = 2"]
 )
-def test_round_without_its_group_is_damage(history: History, archive: Archive, damage: str) -> None:
+def test_round_without_its_group_row_is_reported_as_damage(history: History, archive: Archive, damage: str) -> None:
     with closing(sqlite3.connect(history.path)) as connection:
         connection.execute(f"UPDATE groups {damage}")
         connection.commit()
@@ -170,7 +170,7 @@ def test_round_without_its_group_is_damage(history: History, archive: Archive, d
         archive.rounds_after(history.extent, 20, 11, 10**9)
 
 
-def test_group_under_another_name_is_damage(tmp_path: Path) -> None:
+def test_group_row_under_another_name_is_reported_as_damage(tmp_path: Path) -> None:
     path = tmp_path / "h.sqlite"
     with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
         history.append(records(Group("a", {"t": 6}, 1).diffs(3)))
@@ -192,11 +192,11 @@ def test_members_have_their_join_times(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b", "c").leave("b").join("d").leave("c").join("c", "b")
     times = [diff.timestamp for _, diff in builder.diffs]
     assert join_times(history, builder) == {"a": times[0], "b": times[5], "c": times[5], "d": times[3]}
-    nobody = Archive(history.path).group("nobody", 0)
-    assert nobody == {"assignment": None, "names": {}, "since": {}, "downtimeToday": None}
+    unknown_group = Archive(history.path).group("nobody", 0)
+    assert unknown_group == {"assignment": None, "names": {}, "since": {}, "downtimeToday": None}
 
 
-def test_members_older_than_the_kept_rounds_have_no_join_time(history: History) -> None:
+def test_member_joined_before_the_stored_rounds_has_no_time(history: History) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").leave("b").join("c")
     assert join_times(history, builder, first=2) == {"c": builder.now}
 

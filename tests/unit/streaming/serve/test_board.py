@@ -15,15 +15,15 @@ from tests.support.feed import ASSIGNMENTS, records
 from tests.support.histories import Group
 
 
-def filled(history: History, count: int) -> tuple[Board, HistoryUpdate]:
+def filled_board(history: History, count: int) -> tuple[Board, HistoryUpdate]:
     board = Board(history.extent, history.groups)
     batch = history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
     board.publish(batch)
     return board, batch
 
 
-def test_a_round_is_one_event_with_its_summary_and_diff(history: History) -> None:
-    board, batch = filled(history, 1)
+def test_round_event_contains_summary_group_and_diff(history: History) -> None:
+    board, batch = filled_board(history, 1)
     (frame,) = board.events_after(0) or []
     event, line, *end = frame.data.decode().split("\n")
     assert (event, end) == ("event: round", ["", ""])
@@ -39,7 +39,7 @@ def test_indented_json_is_sent_in_one_data_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "taken"),
+    ("wanted", "is_accepted"),
     [
         (FeedFilter(), True),
         (FeedFilter(group="g"), True),
@@ -50,13 +50,13 @@ def test_indented_json_is_sent_in_one_data_line() -> None:
         (FeedFilter(min_moved=4), False),
     ],
 )
-def test_filters_on_rounds_drop_no_group_event(wanted: FeedFilter, taken: bool) -> None:
-    assert wanted.accepts(FeedEvent(b"", "g", 1, "member.left", 3)) is taken
+def test_filters_on_rounds_drop_no_group_event(wanted: FeedFilter, is_accepted: bool) -> None:
+    assert wanted.accepts(FeedEvent(b"", "g", 1, "member.left", 3)) is is_accepted
     assert wanted.accepts(FeedEvent(b"", "g")) is (wanted.group != "h")
 
 
 def test_a_snapshot_is_encoded_once_until_something_changes(history: History) -> None:
-    board, _ = filled(history, 3)
+    board, _ = filled_board(history, 3)
     assert board.snapshot() is board.snapshot()
     before = board.snapshot()
     board.publish(history.append(records(Group("h", {"t": 2}, 1).diffs(1), start=3)))
@@ -64,8 +64,8 @@ def test_a_snapshot_is_encoded_once_until_something_changes(history: History) ->
     assert b'"groupId":"h"' not in board.snapshot("g").event
 
 
-def test_caught_up_is_reported_once(history: History) -> None:
-    board, _ = filled(history, 1)
+def test_repeated_caught_up_progress_gives_one_event(history: History) -> None:
+    board, _ = filled_board(history, 1)
     end = board.end
     board.progress(FeedStatus(caught_up=True))
     board.progress(FeedStatus(caught_up=True))
@@ -74,7 +74,7 @@ def test_caught_up_is_reported_once(history: History) -> None:
 
 
 def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> None:
-    board, _ = filled(history, 1)
+    board, _ = filled_board(history, 1)
 
     def status_at(at: int) -> FeedStatus:
         part = ComponentState(part="stream", id="s", by=None, state="alive", last_heartbeat=at, up_to=at)
@@ -82,9 +82,9 @@ def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> N
 
     board.progress(status_at(1000))
     assert b'"lastHeartbeat":1000' in board.snapshot().event
-    with board.listening() as woken:
+    with board.listening() as wake_event:
         board.progress(status_at(6000))
-        assert not woken.is_set()
+        assert not wake_event.is_set()
     assert b'"lastHeartbeat":6000' in board.snapshot().event
 
 
@@ -93,9 +93,9 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.publish(history.append(records(group.diffs(3))))
     end = board.end
-    with board.listening() as woken:
+    with board.listening() as wake_event:
         board.publish(history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)]))
-        assert woken.is_set()
+        assert wake_event.is_set()
     (frame,) = board.events_after(end) or []
     assert (frame.seq, frame.group, board.extent.last) == (0, "g", 3)
     name, data, *rest = frame.data.decode().split("\n")
@@ -104,19 +104,19 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
 
 
 def test_changed_counters_do_not_wake_clients(history: History) -> None:
-    board, batch = filled(history, 3)
+    board, batch = filled_board(history, 3)
     end = board.end
-    with board.listening() as woken:
+    with board.listening() as wake_event:
         board.publish(HistoryUpdate([], {}, repeated=2, refused=1))
         board.publish(HistoryUpdate([], {}, repeated=1, refused=1))
-        assert not woken.is_set()
+        assert not wake_event.is_set()
     assert (board.repeated, board.refused, board.end, board.extent.last) == (3, 2, end, 3)
     assert board.groups == batch.groups
 
 
 def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_module, "MAX_EVENTS", 8)
-    board, _ = filled(history, 8)
+    board, _ = filled_board(history, 8)
     assert len(board.events_after(0) or []) == 8
     board.publish(history.append(records(Group("h", {"t": 6}, 2).diffs(1), start=8)))
     assert board.events_after(2) is None
@@ -125,7 +125,7 @@ def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatc
 
 def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     """The board's memory is measured again after each cut; otherwise it would drop more rounds than necessary."""
-    board, _ = filled(history, 1)
+    board, _ = filled_board(history, 1)
     size = len((board.events_after(0) or [])[0].data)
     monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)
     board.publish(history.append(records(Group("g", {"t": 6}, 1).diffs(400)[1:], start=1)))
@@ -134,14 +134,14 @@ def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: 
 
 
 def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
-    board, _ = filled(history, 1)
+    board, _ = filled_board(history, 1)
     board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot()
-    with board.listening() as woken:
+    with board.listening() as wake_event:
         board.progress(FeedStatus(caught_up=True, lag=3))
-        assert not woken.is_set()
+        assert not wake_event.is_set()
         board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
-        assert woken.is_set()
+        assert wake_event.is_set()
     assert board.snapshot() != shown
     progress = json.loads((board.events_after(board.end - 1) or [])[0].data.split(b"data: ")[1])
     assert progress == {
@@ -152,8 +152,8 @@ def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
     }
 
 
-def test_retention_moves_the_start_of_the_feed(history: History) -> None:
-    board, _ = filled(history, 3)
+def test_trimmed_history_drops_groups_from_the_snapshot(history: History) -> None:
+    board, _ = filled_board(history, 3)
     shown = board.snapshot()
     extent = msgspec.structs.replace(history.extent, trimmed=2)
     board.trimmed(extent, {}, [], board.current_stories)
@@ -163,7 +163,7 @@ def test_retention_moves_the_start_of_the_feed(history: History) -> None:
 
 
 def test_closing_wakes_all_clients_and_counts_only_present_ones(history: History) -> None:
-    board, _ = filled(history, 1)
+    board, _ = filled_board(history, 1)
     with board.listening() as first:
         with board.listening():
             assert len(board.listeners) == 2

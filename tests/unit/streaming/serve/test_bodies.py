@@ -18,7 +18,7 @@ from streaming.serve.board import Board
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.connections import PIECE_BYTES, BodyLimitReached, BoundedBodies
 from tests.support.feed import records
-from tests.support.feed_server import asking, running
+from tests.support.feed_server import open_request, running
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -30,7 +30,7 @@ class Client:
 
     def __init__(self, app: Any) -> None:
         self.messages: list[Message] = []
-        self.taken = asyncio.Semaphore(0)
+        self.sent_pieces = asyncio.Semaphore(0)
         self.task = asyncio.create_task(app(SCOPE, self.receive, self.send))
 
     async def receive(self) -> Message:
@@ -38,11 +38,11 @@ class Client:
 
     async def send(self, message: Message) -> None:
         self.messages.append(message)
-        await self.taken.acquire()
+        await self.sent_pieces.acquire()
 
     async def finish(self) -> bytes:
         for _ in range(1000):
-            self.taken.release()
+            self.sent_pieces.release()
         await self.task
         return b"".join(message.get("body", b"") for message in self.messages)
 
@@ -64,7 +64,7 @@ def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
         client = Client(app)
         await settle()
         assert (len(client.messages), app.waiting_bytes) == (1, len(body))
-        client.taken.release()
+        client.sent_pieces.release()
         await settle()
         assert [len(message.get("body", b"")) for message in client.messages] == [0, PIECE_BYTES]
         assert await client.finish() == body
@@ -74,26 +74,26 @@ def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
 
 
 def test_total_bytes_of_waiting_bodies_are_limited() -> None:
-    shared, numbers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
+    shared_body, numbers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = shared if (which := next(numbers)) == 1 else bytes(which * PIECE_BYTES)
+        body = shared_body if (body_number := next(numbers)) == 1 else bytes(body_number * PIECE_BYTES)
         await Response(body)(scope, receive, send)
 
     async def run() -> None:
-        bounded = BoundedBodies(app, most_bytes=4 * PIECE_BYTES)
-        waiting = [Client(bounded) for _ in range(3)]
+        bounded_bodies = BoundedBodies(app, most_bytes=4 * PIECE_BYTES)
+        waiting = [Client(bounded_bodies) for _ in range(3)]
         await settle()
-        assert bounded.waiting_bytes == 4 * PIECE_BYTES
-        refused = Client(bounded)
+        assert bounded_bodies.waiting_bytes == 4 * PIECE_BYTES
+        refused = Client(bounded_bodies)
         body = await refused.finish()
         headers = dict(refused.messages[0]["headers"])
         assert (refused.status, headers[b"retry-after"]) == (503, b"10")
         assert b"slow clients" in body
         assert [len(await client.finish()) // PIECE_BYTES for client in waiting] == [2, 2, 2]
-        last = Client(bounded)
+        last = Client(bounded_bodies)
         assert (len(await last.finish()), last.status) == (3 * PIECE_BYTES, 200)
-        assert bounded.waiting_bytes == 0
+        assert bounded_bodies.waiting_bytes == 0
 
     asyncio.run(run())
 
@@ -114,42 +114,42 @@ def test_response_ends_when_too_many_bytes_wait() -> None:
 def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_GRACE_SECONDS", 0)
     monkeypatch.setattr(connections, "_MIN_BYTES_PER_SECOND", 10 * PIECE_BYTES)
-    aborted = asyncio.Event()
+    is_aborted = asyncio.Event()
 
     async def run() -> None:
         app = BoundedBodies(Response(bytes(2 * PIECE_BYTES)))
-        monkeypatch.setitem(SCOPE, "state", {"abort": aborted.set})
+        monkeypatch.setitem(SCOPE, "state", {"abort": is_aborted.set})
         client = Client(app)
-        client.taken.release()
+        client.sent_pieces.release()
         await asyncio.wait_for(client.task, 5)
-        assert (aborted.is_set(), app.waiting_bytes) == (True, 0)
+        assert (is_aborted.is_set(), app.waiting_bytes) == (True, 0)
 
     asyncio.run(run())
 
 
 def many_clients(server: Any) -> tuple[list[Any], int]:
     """Store groups whose snapshot has about 8 MB; return their records and the snapshot's size in bytes."""
-    crowd_records = [
+    large_snapshot_records = [
         structs.replace(records(Group(f"{'n' * 40_000}{number}", {"t": 2}, 1).diffs(1))[0], offset=number)
         for number in range(200)
     ]
-    server.source.put(*crowd_records)
-    eventually(lambda: server.get("/ready")["seq"] == len(crowd_records), timeout=60)
-    return crowd_records, len(server.ask("/api/v1/groups")[1])
+    server.source.put(*large_snapshot_records)
+    eventually(lambda: server.get("/ready")["seq"] == len(large_snapshot_records), timeout=60)
+    return large_snapshot_records, len(server.ask("/api/v1/groups")[1])
 
 
 def test_clients_that_never_read_share_one_snapshot(options: ServeOptions) -> None:
     with running(options) as server, ExitStack() as clients:
-        crowd_records, size = many_clients(server)
+        large_snapshot_records, size = many_clients(server)
         assert size > 7_000_000
         tracemalloc.start()
         clients.callback(tracemalloc.stop)
         before = tracemalloc.get_traced_memory()[0]
         for number in range(20):
-            clients.enter_context(closing(asking(server.port, "/api/v1/stream", buffer=4096)))
+            clients.enter_context(closing(open_request(server.port, "/api/v1/stream", buffer=4096)))
             if number % 5 == 0:  # a round arrives in between
-                server.source.put(structs.replace(crowd_records[0], id=f"new-{number}", offset=200 + number))
-        eventually(lambda: server.get("/ready")["seq"] == len(crowd_records) + 4)
+                server.source.put(structs.replace(large_snapshot_records[0], id=f"new-{number}", offset=200 + number))
+        eventually(lambda: server.get("/ready")["seq"] == len(large_snapshot_records) + 4)
         server.ask("/health")
         grown = tracemalloc.get_traced_memory()[0] - before
         assert grown < 4 * size
@@ -161,7 +161,9 @@ def test_groups_are_compressed_on_request(options: ServeOptions) -> None:
         server.source.put(*records(Group("n" * 2000, {"t": 2}, 1).diffs(1)))
         eventually(lambda: server.get("/ready")["seq"] == 1)
         plain = server.ask("/api/v1/groups")[1]
-        with closing(asking(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")) as client:
+        with closing(
+            open_request(server.port, "/api/v1/groups", "Accept-Encoding: gzip", "Connection: close")
+        ) as client:
             answer = b"".join(iter(lambda: client.recv(1 << 20), b""))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert b"content-encoding: gzip" in head.lower()

@@ -17,34 +17,34 @@ from streaming.serve.security import Access, Proxies, TokenFile, read_tokens
 from tests.support.asgi import ask
 from tests.support.feed import service
 
-FIRST, SECOND = "0123456789abcdef", "fedcba9876543210"
+FIRST_TOKEN, SECOND_TOKEN = "0123456789abcdef", "fedcba9876543210"
 
 
-def file_of(folder: Path, content: str, mode: int = 0o600) -> Path:
+def token_file(folder: Path, content: str, mode: int = 0o600) -> Path:
     path = folder / "token"
     path.write_text(content, errors="surrogateescape")
     path.chmod(mode)
     return path
 
 
-def bearer(token: str) -> dict[str, str]:
+def bearer_header(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
 def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file"):
         read_tokens(tmp_path / "token")
-    assert read_tokens(file_of(tmp_path, "x" * 16)) == ("x" * 16,)
-    assert read_tokens(file_of(tmp_path, f"{FIRST}\n")) == (FIRST,)
-    assert read_tokens(file_of(tmp_path, f"\n{FIRST}\n\n {SECOND}\n")) == (FIRST, SECOND)
+    assert read_tokens(token_file(tmp_path, "x" * 16)) == ("x" * 16,)
+    assert read_tokens(token_file(tmp_path, f"{FIRST_TOKEN}\n")) == (FIRST_TOKEN,)
+    assert read_tokens(token_file(tmp_path, f"\n{FIRST_TOKEN}\n\n {SECOND_TOKEN}\n")) == (FIRST_TOKEN, SECOND_TOKEN)
 
 
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
     [
-        (FIRST, 0o644, "every user may read it; chmod 640"),
+        (FIRST_TOKEN, 0o644, "every user may read it; chmod 640"),
         ("short", 0o600, "line 1 needs 16 or more ASCII characters"),
-        (f"{FIRST}\nshort", 0o600, "line 2 needs 16"),
+        (f"{FIRST_TOKEN}\nshort", 0o600, "line 2 needs 16"),
         ("", 0o600, "line 1 needs 16"),
         ("two words of some length", 0o600, "line 1 needs 16"),
         ("ü" * 16, 0o600, "ASCII characters, no spaces"),
@@ -53,24 +53,24 @@ def test_tokens_are_lines_of_a_separate_file(tmp_path: Path) -> None:
 )
 def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message: str) -> None:
     with pytest.raises(BadInput, match=message) as refused:
-        read_tokens(file_of(tmp_path, content, mode))
+        read_tokens(token_file(tmp_path, content, mode))
     assert not content or content not in str(refused.value)
 
 
 @pytest.fixture
-def check_always(monkeypatch: pytest.MonkeyPatch) -> None:
+def check_token_file_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the token file for changes at every request."""
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 
 def test_unusable_token_file_keeps_the_old_tokens(
-    check_always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    check_token_file_always: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tokens = TokenFile(file_of(tmp_path, FIRST))
+    tokens = TokenFile(token_file(tmp_path, FIRST_TOKEN))
     (tmp_path / "token").unlink()
-    assert [*tokens(), *tokens()] == [FIRST, FIRST]
-    file_of(tmp_path, SECOND, mode=0o604)
-    assert tokens() == (FIRST,)
+    assert [*tokens(), *tokens()] == [FIRST_TOKEN, FIRST_TOKEN]
+    token_file(tmp_path, SECOND_TOKEN, mode=0o604)
+    assert tokens() == (FIRST_TOKEN,)
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         f"[Errno 2] No such file or directory: '{tmp_path / 'token'}'; the tokens stay as they were",
         f"every user may read it; chmod 640 {tmp_path / 'token'}; the tokens stay as they were",
@@ -93,7 +93,7 @@ def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: st
 
 
 @pytest.fixture
-def proxied(history: History) -> Iterator[ASGIApp]:
+def app_behind_proxy(history: History) -> Iterator[ASGIApp]:
     """Return an application that accepts only callers from the two networks of a proxy."""
     return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
 
@@ -113,31 +113,31 @@ def proxied(history: History) -> Iterator[ASGIApp]:
         ("not an address", {"x-user": "alice"}, 403),
     ],
 )
-def test_header_counts_only_from_a_trusted_proxy(
-    proxied: ASGIApp, peer: str, headers: dict[str, str], status: int
+def test_user_header_is_trusted_only_from_the_proxy(
+    app_behind_proxy: ASGIApp, peer: str, headers: dict[str, str], status: int
 ) -> None:
-    assert ask(proxied, "/api/v1/groups", headers, peer=peer).status == status
-    assert ask(proxied, "/metrics", headers, peer=peer).status == status
-    assert ask(proxied, "/health", headers, peer=peer).status == 200
+    assert ask(app_behind_proxy, "/api/v1/groups", headers, peer=peer).status == status
+    assert ask(app_behind_proxy, "/metrics", headers, peer=peer).status == status
+    assert ask(app_behind_proxy, "/health", headers, peer=peer).status == 200
 
 
-def test_two_user_headers_are_rejected(proxied: ASGIApp) -> None:
+def test_two_user_headers_are_rejected(app_behind_proxy: ASGIApp) -> None:
     """A client sent the user header, and the proxy added a second one."""
-    twice = [("x-user", "mallory"), ("x-user", "alice")]
-    assert ask(proxied, "/api/v1/groups", twice, peer="10.0.0.7").status == 403
+    repeated_header = [("x-user", "mallory"), ("x-user", "alice")]
+    assert ask(app_behind_proxy, "/api/v1/groups", repeated_header, peer="10.0.0.7").status == 403
 
 
 def test_token_gives_access_without_the_proxy(tmp_path: Path, history: History) -> None:
-    tokens = TokenFile(file_of(tmp_path, FIRST))
+    tokens = TokenFile(token_file(tmp_path, FIRST_TOKEN))
     app = service(history, access=Access(tokens, Proxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
-    assert ask(app, "/metrics", bearer(FIRST), peer="10.9.9.9").status == 200
+    assert ask(app, "/metrics", bearer_header(FIRST_TOKEN), peer="10.9.9.9").status == 200
     assert ask(app, "/metrics", {"x-user": "alice"}, peer="10.9.9.9").status == 401
 
 
-def test_tls_proxy_gets_strict_transport_security(proxied: ASGIApp) -> None:
+def test_tls_proxy_gets_strict_transport_security(app_behind_proxy: ASGIApp) -> None:
     def transport_security(peer: str, **headers: str) -> str | None:
         sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        return ask(proxied, "/", sent_headers, peer=peer).headers.get("strict-transport-security")
+        return ask(app_behind_proxy, "/", sent_headers, peer=peer).headers.get("strict-transport-security")
 
     assert transport_security("10.0.0.7", x_forwarded_proto="https") == "max-age=31536000; includeSubDomains"
     assert transport_security("10.0.0.7", x_forwarded_proto="http") is None
@@ -155,12 +155,12 @@ def test_token_file_is_checked_once_a_second(
         clock.now = now
         return tokens()
 
-    path = file_of(tmp_path, FIRST)
+    path = token_file(tmp_path, FIRST_TOKEN)
     tokens = TokenFile(path)
-    file_of(tmp_path, f"{FIRST}\n{SECOND}\n")
-    assert [at(50.0), at(50.9), at(51.0), at(51.5)] == [(FIRST,)] * 2 + [(FIRST, SECOND)] * 2
-    file_of(tmp_path, SECOND)
-    assert [at(51.9), at(52.0)] == [(FIRST, SECOND), (SECOND,)]
+    token_file(tmp_path, f"{FIRST_TOKEN}\n{SECOND_TOKEN}\n")
+    assert [at(50.0), at(50.9), at(51.0), at(51.5)] == [(FIRST_TOKEN,)] * 2 + [(FIRST_TOKEN, SECOND_TOKEN)] * 2
+    token_file(tmp_path, SECOND_TOKEN)
+    assert [at(51.9), at(52.0)] == [(FIRST_TOKEN, SECOND_TOKEN), (SECOND_TOKEN,)]
     assert caplog.messages == [
         f"--token-file {path}: 2 tokens are valid now",
         f"--token-file {path}: 1 tokens are valid now",
@@ -170,19 +170,19 @@ def test_token_file_is_checked_once_a_second(
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
-        (f"Bearer {FIRST}", 200),
-        (f"BEARER  {FIRST} ", 200),
-        (f"Bearer {SECOND}", 200),
-        (f"Basic {FIRST}", 401),
-        (FIRST, 401),
-        (f"Bearer {FIRST}x", 401),
-        (f"Bearer {FIRST} {SECOND}", 401),
+        (f"Bearer {FIRST_TOKEN}", 200),
+        (f"BEARER  {FIRST_TOKEN} ", 200),
+        (f"Bearer {SECOND_TOKEN}", 200),
+        (f"Basic {FIRST_TOKEN}", 401),
+        (FIRST_TOKEN, 401),
+        (f"Bearer {FIRST_TOKEN}x", 401),
+        (f"Bearer {FIRST_TOKEN} {SECOND_TOKEN}", 401),
         ("Bearer", 401),
         ("", 401),
     ],
 )
 def test_token_is_sent_as_a_bearer_token(history: History, sent: str, status: int) -> None:
-    app = service(history, access=Access(lambda: (FIRST, SECOND)))
+    app = service(history, access=Access(lambda: (FIRST_TOKEN, SECOND_TOKEN)))
     answer = ask(app, "/api/v1/groups", {"authorization": sent})
     assert answer.status == status
     if status == 401:

@@ -22,8 +22,8 @@ from streaming.serve.history import History
 from streaming.serve.security import Access
 from streaming.serve.source import Source
 from tests.support.asgi import ask
-from tests.support.feed import MemorySource, cluster_of, clustered, records, service
-from tests.support.feed_server import running, served
+from tests.support.feed import MemorySource, cluster_of, connected_cluster, records, service
+from tests.support.feed_server import running, served_cluster
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -60,7 +60,7 @@ def test_each_cluster_has_its_own_paths(app: ASGIApp) -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/html"])
-def test_the_answer_for_an_unknown_cluster_names_the_others(app: ASGIApp, accept: str) -> None:
+def test_unknown_cluster_answer_names_the_known_clusters(app: ASGIApp, accept: str) -> None:
     answer = ask(app, "/clusters/asia/api/v1/groups", {"accept": accept})
     assert (answer.status, answer.json["type"]) == (404, "/problems#cluster")
     assert answer.json["detail"] == "no cluster 'asia' is served; there are eu, us"
@@ -115,9 +115,9 @@ def test_a_token_guards_the_metrics_of_all_clusters(history: History, second: Hi
     assert ask(app, "/ready").status == 503
 
 
-def test_an_annotation_goes_to_its_cluster(history: History, second: History) -> None:
+def test_annotation_is_published_to_the_cluster_in_its_path(history: History, second: History) -> None:
     published: dict[str, list[Event]] = {"eu": [], "us": []}
-    clusters = [clustered(each, name) for each, name in ((history, "eu"), (second, "us"))]
+    clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     for cluster in clusters:
         cluster.publish = published[cluster.name].append
     app = build(clusters, access=Access(lambda: [TOKEN]), loopback_only=True, max_clients=9)
@@ -142,12 +142,12 @@ def test_metrics_of_several_clusters_have_the_label_cluster(app: ASGIApp, histor
     assert [exported["rebalance_monitor_feed_rounds_total", name] for name in ("eu", "us")] == [4, 3]
     text = ask(app, "/metrics").body.decode()
     assert text.count("# TYPE rebalance_monitor_feed_rounds_total counter") == 1
-    alone = {name for name, _ in samples(service(history))}
-    assert {name for name, _ in exported} == alone
+    metric_names = {name for name, _ in samples(service(history))}
+    assert {name for name, _ in exported} == metric_names
 
 
 def test_clients_are_limited_over_all_clusters(history: History, second: History) -> None:
-    clusters = [clustered(each, name) for each, name in ((history, "eu"), (second, "us"))]
+    clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     app = build(clusters, access=Access(), loopback_only=True, max_clients=2)
     with clusters[0].board.listening():
         assert ask(app, "/clusters/us/api/v1/stream", method="HEAD").status == 200
@@ -155,8 +155,8 @@ def test_clients_are_limited_over_all_clusters(history: History, second: History
             assert ask(app, "/api/v1/stream", method="HEAD").status == 503
 
 
-def test_ready_once_all_clusters_are(history: History, second: History) -> None:
-    clusters = [clustered(each, name) for each, name in ((history, "eu"), (second, "us"))]
+def test_serve_is_ready_once_all_clusters_are_ready(history: History, second: History) -> None:
+    clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     clusters.append(cluster_of(None, "asia"))
     clusters[2].problem = "broker asia:1 does not answer"
     app = build(clusters, access=Access(), loopback_only=True, max_clients=2)
@@ -182,7 +182,7 @@ def test_ready_once_all_clusters_are(history: History, second: History) -> None:
     assert (ask(app, "/ready").status, ask(app, "/ready").json["ready"]) == (200, True)
 
 
-class Away(MemorySource):
+class UnavailableSource(MemorySource):
     """A source of a cluster that goes away, or whose reader fails."""
 
     error: BaseException | None = None
@@ -199,17 +199,17 @@ class Away(MemorySource):
 
 
 @pytest.mark.parametrize("error", [OutsideFailure("broker us:1 does not answer"), RuntimeError("odd")])
-def test_a_cluster_that_fails_leaves_the_others_and_comes_back(
+def test_failing_cluster_does_not_stop_others_and_reconnects(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     monkeypatch.setattr(server, "_RECONNECT_SECONDS", 0.05)
-    first, away = MemorySource(), Away(cluster_id="c-2")
+    first, away = MemorySource(), UnavailableSource(cluster_id="c-2")
     first.put(*records(Group("eu-group", {"t": 6}, 1).diffs(2)))
     away.put(*records(Group("us-group", {"t": 6}, 1).diffs(3)))
     away.error = error
     own = replace(options, history=options.history and options.history.with_stem("h-us"))
-    us = Cluster(away.connect, own, name="us")
-    with running(options, first, name="eu", further=[us]) as feed:
+    us_cluster = Cluster(away.connect, own, name="us")
+    with running(options, first, name="eu", further_clusters=[us_cluster]) as feed:
 
         def ready() -> dict[str, bool]:
             return {cluster["name"]: cluster["ready"] for cluster in feed.get("/api/v1/clusters")["clusters"]}
@@ -231,5 +231,7 @@ def test_a_cluster_that_fails_leaves_the_others_and_comes_back(
     assert feed.ended == [None]
     warnings = [message for message in caplog.messages if message.startswith("cluster us: ")]
     assert 1 <= len(warnings) < 6  # one for each reason, however often it is tried
-    with running(options, first, name="eu", further=[served(MemorySource(cluster_id="c-2"), own, name="us")]) as feed:
+    with running(
+        options, first, name="eu", further_clusters=[served_cluster(MemorySource(cluster_id="c-2"), own, name="us")]
+    ) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)  # both histories were closed

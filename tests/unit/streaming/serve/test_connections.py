@@ -14,7 +14,7 @@ from streaming.serve import connections
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.feed import FeedTimes
 from tests.support.feed import records
-from tests.support.feed_server import Running, asking, running
+from tests.support.feed_server import RunningServer, open_request, running
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -25,7 +25,7 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_TIMEOUT_SECONDS", 1)
 
 
-def connected(feed: Running) -> socket.socket:
+def connected(feed: RunningServer) -> socket.socket:
     client = socket.create_connection(("127.0.0.1", feed.port))
     client.settimeout(10)
     return client
@@ -35,17 +35,17 @@ def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> Non
     options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
     with (
         running(options) as feed,
-        asking(feed.port, "/api/v1/stream", buffer=4096) as unread,
-        asking(feed.port, "/api/v1/stream") as fine,
+        open_request(feed.port, "/api/v1/stream", buffer=4096) as unread_response,
+        open_request(feed.port, "/api/v1/stream") as served_connection,
     ):
         eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients"] == 2)
         feed.source.put(*records(Group("g", {"t": 200}, 1).diffs(3000)))
         received = b""
         while b'event: round\ndata: {"seq":3000,' not in received[-200_000:]:
-            received += fine.recv(1 << 20)
+            received += served_connection.recv(1 << 20)
         eventually(lambda: feed.metrics()["rebalance_monitor_feed_clients_cut_off_total"] == 1)
         with contextlib.suppress(ConnectionResetError):
-            while unread.recv(1 << 20):
+            while unread_response.recv(1 << 20):
                 pass
         assert re.sub(rb"\r\n[0-9a-f]+\r\n", b"", received).count(b"event: round") == 3000
 
@@ -56,20 +56,20 @@ def test_unread_response_is_cut_off(options: ServeOptions) -> None:
         feed.server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # connections inherit the buffer size
         feed.source.put(*records(Group("g", {"t": 500}, 1).diffs(500)))
         eventually(lambda: feed.get("/ready")["seq"] == 500)
-        with asking(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as unread:
+        with open_request(feed.port, "/api/v1/rounds?limit=500", buffer=4096) as unread_response:
             time.sleep(2)  # the tested condition: a client that reads nothing for longer than allowed
-            taken = b""
+            received_bytes = b""
             with contextlib.suppress(ConnectionResetError):
-                while more := unread.recv(1 << 20):
-                    taken += more
-        head, _, body = taken.partition(b"\r\n\r\n")
+                while more := unread_response.recv(1 << 20):
+                    received_bytes += more
+        head, _, body = received_bytes.partition(b"\r\n\r\n")
         assert len(body) < int(head.split(b"content-length: ")[1].split(b"\r")[0])
 
 
 @pytest.mark.usefixtures("short_timeouts")
 def test_connection_without_a_request_is_closed(options: ServeOptions) -> None:
-    with running(options) as feed, connected(feed) as idle:
-        assert idle.recv(10) == b""
+    with running(options) as feed, connected(feed) as idle_connection:
+        assert idle_connection.recv(10) == b""
 
 
 def send_slowly(head: bytes) -> Iterator[bytes]:
@@ -102,16 +102,16 @@ def test_a_request_line_without_end_is_refused(options: ServeOptions) -> None:
 def test_connections_are_limited_and_slots_are_freed(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_OTHER_CONNECTIONS", 2)
     with running(replace(options, max_clients=1)) as feed:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as open_connections:
             for _ in range(3):
-                held.enter_context(connected(feed))
+                open_connections.enter_context(connected(feed))
             eventually(lambda: refused(feed))
         eventually(lambda: not refused(feed))
         assert feed.ask("/health")[0] == 200
 
 
-def refused(feed: Running) -> bool:
-    with asking(feed.port, "/health") as client:
+def refused(feed: RunningServer) -> bool:
+    with open_request(feed.port, "/health") as client:
         answer = client.recv(1000)
     return answer.startswith(b"HTTP/1.1 503") and b"retry-after" in answer
 

@@ -15,7 +15,7 @@ from tests.support.asgi import ask
 PAGE = Path(__file__).parents[4] / "streaming" / "serve" / "page"
 
 
-def test_document_holds_every_file_of_the_page(app: ASGIApp) -> None:
+def test_page_document_contains_every_css_and_js_file(app: ASGIApp) -> None:
     text = ask(app, "/").body.decode()
     for path in PAGE.rglob("*.css"):
         assert path.read_text() in text
@@ -28,10 +28,10 @@ def test_document_holds_every_file_of_the_page(app: ASGIApp) -> None:
 def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
     text = ask(app, "/").body.decode()
     starts = {path: text.index(f'modules["{path}"] = (') for path in re.findall(r'modules\["(.+)"\] = \(', text)}
-    uses = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
-    assert len(uses) > len(starts)
-    for use in uses:
-        assert starts[use[1]] < use.start()
+    module_uses = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
+    assert len(module_uses) > len(starts)
+    for module_use in module_uses:
+        assert starts[module_use[1]] < module_use.start()
 
 
 def test_policy_has_the_hashes_of_the_page_code(app: ASGIApp) -> None:
@@ -46,14 +46,14 @@ def test_policy_has_the_hashes_of_the_page_code(app: ASGIApp) -> None:
         assert len(digests) == count
 
 
-def test_views_share_a_document_and_an_unchanged_one_gives_304(app: ASGIApp) -> None:
+def test_page_views_share_one_document_that_is_cached(app: ASGIApp) -> None:
     index = ask(app, "/")
     assert index.headers["content-type"] == "text/html; charset=utf-8"
     assert ask(app, "/groups/team%2Fbilling").body == index.body
     again = ask(app, "/", {"if-none-match": index.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
-    older = ask(app, "/", {"if-none-match": '"of-another-release"'})
-    assert (older.status, older.body) == (200, index.body)
+    response_for_old_page = ask(app, "/", {"if-none-match": '"of-another-release"'})
+    assert (response_for_old_page.status, response_for_old_page.body) == (200, index.body)
 
 
 def test_a_browser_gets_the_page_for_an_unknown_address(app: ASGIApp) -> None:

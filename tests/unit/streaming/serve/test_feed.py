@@ -71,10 +71,10 @@ class FeedUnderTest:
 
     @contextlib.asynccontextmanager
     async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> AsyncIterator[Reader]:
-        with self.board.listening() as woken:
+        with self.board.listening() as wake_event:
             place = (last, None) if isinstance(last, int) else last
             response = FeedResponse(self.feed, wanted or FeedFilter(), place)
-            async with contextlib.aclosing(response.chunks(woken)) as chunks:
+            async with contextlib.aclosing(response.chunks(wake_event)) as chunks:
                 yield Reader(chunks)
 
 
@@ -94,7 +94,7 @@ class Reader:
 
 
 @pytest.fixture
-def feeding(history: History) -> FeedUnderTest:
+def feed_under_test(history: History) -> FeedUnderTest:
     return FeedUnderTest(history)
 
 
@@ -103,80 +103,84 @@ def numbers(events: list[Event]) -> list[object]:
 
 
 @run_async
-async def test_snapshot_first_then_changes(feeding: FeedUnderTest) -> None:
-    feeding.store(3)
-    async with feeding.listen() as reader:
+async def test_feed_sends_a_snapshot_and_then_each_round(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(3)
+    async with feed_under_test.listen() as reader:
         first = await reader.until("snapshot")
         assert [event.name for event in first] == ["snapshot"]
-        assert first[0].id == f"{feeding.history.epoch}.3"
-        feeding.store(2)
+        assert first[0].id == f"{feed_under_test.history.epoch}.3"
+        feed_under_test.store(2)
         assert numbers(await reader.until("round", 5)) == [4, 5]
 
 
 @run_async
-async def test_returning_client_receives_missed_rounds_only(feeding: FeedUnderTest) -> None:
-    feeding.store(1200)
-    async with feeding.listen(last=150) as reader:
+async def test_returning_client_receives_missed_rounds_only(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(1200)
+    async with feed_under_test.listen(last=150) as reader:
         events = await reader.until("progress")
         assert {event.name for event in events} == {"round", "progress"}
         assert numbers(events) == list(range(151, 1201))
-        feeding.store(1)
+        feed_under_test.store(1)
         assert numbers(await reader.until("round")) == [1201]
 
 
 @run_async
-async def test_stored_but_unpublished_event_comes_once(feeding: FeedUnderTest) -> None:
+async def test_event_stored_while_connecting_is_sent_once(feed_under_test: FeedUnderTest) -> None:
     """A client that connects between the storing and the publishing of an event receives the event once."""
-    feeding.store(10)
+    feed_under_test.store(10)
     ahead = Group("h", {"t": 2}, 1)
-    batch = feeding.history.append(records(ahead.diffs(3), start=10))
-    async with feeding.listen(last=4) as reader:
+    batch = feed_under_test.history.append(records(ahead.diffs(3), start=10))
+    async with feed_under_test.listen(last=4) as reader:
         assert numbers(await reader.until("progress")) == [5, 6, 7, 8, 9, 10]
-        feeding.board.publish(batch)
+        feed_under_test.board.publish(batch)
         assert numbers(await reader.until("round", 13)) == [11, 12, 13]
 
 
 @run_async
-async def test_slow_client_continues_from_the_history(feeding: FeedUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_client_continues_from_the_history(
+    feed_under_test: FeedUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(board_module, "MAX_EVENTS", 16)
-    async with feeding.listen(last=0) as reader:
+    async with feed_under_test.listen(last=0) as reader:
         await reader.until("progress")
-        feeding.store(500)  # the client reads nothing meanwhile
+        feed_under_test.store(500)  # the client reads nothing meanwhile
         events = await reader.until("round", 500)
         assert numbers(events) == list(range(1, 501))
-        assert feeding.board.fell_behind == 1
+        assert feed_under_test.board.fell_behind == 1
 
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
 @run_async
-async def test_expired_cursor_is_reported_and_a_snapshot_follows(feeding: FeedUnderTest, last: int) -> None:
-    feeding.store(20)
-    feeding.history.trim(Retention(0, 2**40), 2**60)
-    feeding.store(1)
-    feeding.board.trimmed(feeding.history.extent, feeding.history.groups, [], feeding.history.current_stories)
-    async with feeding.listen(last=last) as reader:
+async def test_expired_cursor_is_reported_and_a_snapshot_follows(feed_under_test: FeedUnderTest, last: int) -> None:
+    feed_under_test.store(20)
+    feed_under_test.history.trim(Retention(0, 2**40), 2**60)
+    feed_under_test.store(1)
+    feed_under_test.board.trimmed(
+        feed_under_test.history.extent, feed_under_test.history.groups, [], feed_under_test.history.current_stories
+    )
+    async with feed_under_test.listen(last=last) as reader:
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
 
 @run_async
-async def test_filter_sends_matches_and_keepalives_carry_positions(feeding: FeedUnderTest) -> None:
-    feeding.store(1)
-    async with feeding.listen(wanted=FeedFilter(cause="member.left")) as reader:
+async def test_filter_sends_matches_and_keepalives_carry_positions(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(1)
+    async with feed_under_test.listen(wanted=FeedFilter(cause="member.left")) as reader:
         await reader.until("snapshot")
-        feeding.store(60)
+        feed_under_test.store(60)
         events = await reader.until("progress")
         kinds = {event.data["summary"]["cause"]["kind"] for event in events if event.name == "round"}
         assert kinds == {"member.left"}
-        assert events[-1].id == f"{feeding.history.epoch}.61"
+        assert events[-1].id == f"{feed_under_test.history.epoch}.61"
 
 
 @run_async
-async def test_group_filter_gets_the_current_state(feeding: FeedUnderTest) -> None:
-    feeding.store(2)
-    async with feeding.listen(wanted=FeedFilter(group="another")) as reader:
+async def test_group_filter_gets_the_current_state(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(2)
+    async with feed_under_test.listen(wanted=FeedFilter(group="another")) as reader:
         await reader.until("snapshot")
         stale = Stale("kafka-unreachable", "No contact with Kafka", 5)
-        feeding.board.progress(FeedStatus(lag=None, stale=stale))
+        feed_under_test.board.progress(FeedStatus(lag=None, stale=stale))
         progress = (await reader.until("progress"))[-1]
         assert progress.id is None  # progress arrives at once, and not with the next keep-alive
         assert progress.data == {
@@ -187,9 +191,9 @@ async def test_group_filter_gets_the_current_state(feeding: FeedUnderTest) -> No
         }
 
 
-def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: FeedUnderTest) -> None:
-    feeding.store(20)
-    feeding.history._connection.execute("UPDATE rounds SET body = x'00'")
+def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(20)
+    feed_under_test.history._connection.execute("UPDATE rounds SET body = x'00'")
     sent: list[dict[str, object]] = []
 
     async def receive() -> dict[str, object]:
@@ -199,63 +203,69 @@ def test_a_history_that_cannot_be_read_ends_the_stream_in_order(feeding: FeedUnd
     async def send(message: MutableMapping[str, object]) -> None:
         sent.append(dict(message))
 
-    asyncio.run(FeedResponse(feeding.feed, FeedFilter(), (5, None))({"method": "GET", "state": {}}, receive, send))
+    asyncio.run(
+        FeedResponse(feed_under_test.feed, FeedFilter(), (5, None))({"method": "GET", "state": {}}, receive, send)
+    )
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 @run_async
-async def test_closing_ends_the_stream(feeding: FeedUnderTest) -> None:
-    async with feeding.listen() as reader:
+async def test_closing_ends_the_stream(feed_under_test: FeedUnderTest) -> None:
+    async with feed_under_test.listen() as reader:
         assert await anext(reader.chunks) == b"retry: 1000\n\n"
         await reader.until("snapshot")
-        feeding.board.close()
+        feed_under_test.board.close()
         assert [chunk async for chunk in reader.chunks] == []
 
 
 @run_async
-async def test_oldest_stored_position_can_be_resumed(feeding: FeedUnderTest) -> None:
-    feeding.store(20)
-    at = feeding.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
-    feeding.history.trim(Retention(0, 2**40), at)
-    feeding.board.trimmed(feeding.history.extent, feeding.history.groups, [], feeding.history.current_stories)
-    trimmed = feeding.history.extent.trimmed
-    async with feeding.listen(last=trimmed) as reader:
-        assert numbers(await reader.until("progress")) == list(range(trimmed + 1, 21))
-    async with feeding.listen(last=trimmed - 1) as reader:
+async def test_oldest_stored_position_can_be_resumed(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.store(20)
+    at = feed_under_test.history._connection.execute("SELECT timestamp FROM rounds WHERE seq = 8").fetchone()[0]
+    feed_under_test.history.trim(Retention(0, 2**40), at)
+    feed_under_test.board.trimmed(
+        feed_under_test.history.extent, feed_under_test.history.groups, [], feed_under_test.history.current_stories
+    )
+    trimmed_seq = feed_under_test.history.extent.trimmed
+    async with feed_under_test.listen(last=trimmed_seq) as reader:
+        assert numbers(await reader.until("progress")) == list(range(trimmed_seq + 1, 21))
+    async with feed_under_test.listen(last=trimmed_seq - 1) as reader:
         assert [event.name for event in await reader.until("snapshot")] == ["reset", "snapshot"]
 
 
 @run_async
-async def test_keepalive_carries_the_current_position(feeding: FeedUnderTest) -> None:
-    async with feeding.listen() as reader:
-        assert (await reader.until("progress"))[-1].id == f"{feeding.history.epoch}.0"
-    feeding.store(2)
-    async with feeding.listen(last=2) as reader:
+async def test_keepalive_carries_the_current_position(feed_under_test: FeedUnderTest) -> None:
+    async with feed_under_test.listen() as reader:
+        assert (await reader.until("progress"))[-1].id == f"{feed_under_test.history.epoch}.0"
+    feed_under_test.store(2)
+    async with feed_under_test.listen(last=2) as reader:
         assert [event.name for event in await reader.until("progress")] == ["progress"]
-    async with feeding.listen() as reader:
+    async with feed_under_test.listen() as reader:
         await reader.until("snapshot")
-        feeding.store(1)
+        feed_under_test.store(1)
         await reader.until("round", 3)
-        feeding.board.progress(FeedStatus(caught_up=True))
+        feed_under_test.board.progress(FeedStatus(caught_up=True))
         events = await reader.until("progress")
-        marked = await reader.until("progress")
+        progress_events = await reader.until("progress")
         assert [(event.name, event.id) for event in events] == [("progress", None)]
-        assert [(event.name, event.id) for event in marked] == [("progress", f"{feeding.history.epoch}.3")]
+        assert [(event.name, event.id) for event in progress_events] == [
+            ("progress", f"{feed_under_test.history.epoch}.3")
+        ]
 
 
 class Client:
     """An ASGI client that reads until it disconnects or pauses."""
 
-    def __init__(self, feeding: FeedUnderTest) -> None:
+    def __init__(self, feed_under_test: FeedUnderTest) -> None:
         self.sent: list[dict[str, Any]] = []
-        self.aborted: list[bool] = []
+        self.aborted_connections: list[bool] = []
         self.left = asyncio.Event()
         self.took = asyncio.Event()
-        self.reads_nothing = False
-        self._feed = feeding.feed
+        self.has_stopped_reading = False
+        self._feed = feed_under_test.feed
 
     async def run(self, last: int | None = None) -> None:
-        scope = {"method": "GET", "state": {"abort": lambda: self.aborted.append(True)}}
+        scope = {"method": "GET", "state": {"abort": lambda: self.aborted_connections.append(True)}}
         async with asyncio.timeout(60):
             await FeedResponse(self._feed, FeedFilter(), last)(scope, self._receive, self._send)
 
@@ -267,45 +277,55 @@ class Client:
         self.sent.append(dict(message))
         if b"event: snapshot" in message.get("body", b""):
             self.took.set()
-        if self.reads_nothing and message["type"] == "http.response.body":
+        if self.has_stopped_reading and message["type"] == "http.response.body":
             await asyncio.sleep(60)
 
 
 @run_async
-async def test_departed_client_is_not_tracked(feeding: FeedUnderTest) -> None:
-    client = Client(feeding)
+async def test_departed_client_is_not_tracked(feed_under_test: FeedUnderTest) -> None:
+    client = Client(feed_under_test)
     running = asyncio.create_task(client.run())
     await client.took.wait()
-    assert len(feeding.board.listeners) == 1
+    assert len(feed_under_test.board.listeners) == 1
     client.left.set()
     await running
-    assert (len(feeding.board.listeners), feeding.board.dropped_unread, client.aborted) == (0, 0, [])
+    assert (len(feed_under_test.board.listeners), feed_under_test.board.dropped_unread, client.aborted_connections) == (
+        0,
+        0,
+        [],
+    )
     assert client.sent[0]["status"] == 200
     assert client.sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 @run_async
-async def test_client_that_reads_nothing_is_cut_off(feeding: FeedUnderTest) -> None:
-    feeding.feed.times = msgspec.structs.replace(feeding.feed.times, stuck=0.01)
-    client = Client(feeding)
-    client.reads_nothing = True
+async def test_client_that_reads_nothing_is_cut_off(feed_under_test: FeedUnderTest) -> None:
+    feed_under_test.feed.times = msgspec.structs.replace(feed_under_test.feed.times, stuck=0.01)
+    client = Client(feed_under_test)
+    client.has_stopped_reading = True
     await client.run()
-    assert (len(feeding.board.listeners), feeding.board.dropped_unread, client.aborted) == (0, 1, [True])
+    assert (len(feed_under_test.board.listeners), feed_under_test.board.dropped_unread, client.aborted_connections) == (
+        0,
+        1,
+        [True],
+    )
 
 
 @run_async
-async def test_each_write_is_full_or_the_last_one(feeding: FeedUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feed_sends_bursts_in_few_full_writes(
+    feed_under_test: FeedUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A burst of events is sent in few writes, and no event is split between two writes."""
     monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
-    async with feeding.listen() as reader:
+    async with feed_under_test.listen() as reader:
         await reader.until("snapshot")
-        feeding.store(200)
-        sizes, seen = [], 0
+        feed_under_test.store(200)
+        sizes, received_count = [], 0
         async for chunk in reader.chunks:
             assert chunk.endswith(b"\n\n")
             sizes.append(len(chunk))
-            seen += chunk.count(b"event: round")
-            if seen == 200:
+            received_count += chunk.count(b"event: round")
+            if received_count == 200:
                 break
     assert len(sizes) > 3
     assert min(sizes[:-1]) >= 20_000

@@ -16,34 +16,34 @@ from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.records import TopicRecord
 from tests.support.feed import MemorySource, records
-from tests.support.feed_server import Running, running
+from tests.support.feed_server import RunningServer, running
 from tests.support.histories import Group
-from tests.support.wait import eventually, unchanged
+from tests.support.wait import await_unchanged, eventually
 
-READY = {"ready": True, "lag": 0}
+READY_STATUS = {"ready": True, "lag": 0}
 
 
 def diff_records(count: int, name: str = "g") -> list[TopicRecord]:
     return records(Group(name, {"t": 6}, 1).diffs(count))
 
 
-def readiness(feed: Running, seq: int) -> bool:
-    return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY, "seq": seq}
+def readiness(feed: RunningServer, seq: int) -> bool:
+    return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY_STATUS, "seq": seq}
 
 
-def history_of(feed: Running) -> History:
+def history_of(feed: RunningServer) -> History:
     (served,) = feed.server._clusters
     assert served._opened is not None
     return served._opened[1]
 
 
-def wait_for_end(feed: Running) -> MonitorError | None:
+def wait_for_end(feed: RunningServer) -> MonitorError | None:
     eventually(lambda: feed.ended)
     return feed.ended[0]
 
 
 @dataclass
-class Failing(MemorySource):
+class FailingSource(MemorySource):
     error: BaseException | None = None
 
     def poll(self, timeout: float) -> list[TopicRecord]:
@@ -56,7 +56,7 @@ class Failing(MemorySource):
     "error", [RuntimeError("odd"), OverflowError("too large"), MemoryError(), SystemExit(0), KeyError("x")]
 )
 def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: BaseException) -> None:
-    source = Failing()
+    source = FailingSource()
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 0))
         source.error = error
@@ -67,8 +67,8 @@ def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: 
     assert "\n" not in str(ended)
 
 
-def test_outside_failure_ends_the_process_with_its_message(options: ServeOptions) -> None:
-    source = Failing(error=OutsideFailure("topic t: not allowed"))
+def test_failure_of_the_source_ends_serve_with_its_message(options: ServeOptions) -> None:
+    source = FailingSource(error=OutsideFailure("topic t: not allowed"))
     with running(options, source) as feed:
         assert str(wait_for_end(feed)) == "topic t: not allowed"
 
@@ -162,24 +162,24 @@ def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> No
 class BlockingSource(MemorySource):
     """A source whose poll blocks until the test releases it."""
 
-    released: threading.Event = field(default_factory=threading.Event)
+    release_event: threading.Event = field(default_factory=threading.Event)
 
     def poll(self, timeout: float) -> list[TopicRecord]:
         message = super().poll(timeout)
-        self.released.wait(20)
+        self.release_event.wait(20)
         return message
 
 
 def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
     source = BlockingSource()
-    source.released.set()
+    source.release_event.set()
     with running(options, source) as feed:
         eventually(lambda: readiness(feed, 0))
-        source.released.clear()
+        source.release_event.clear()
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
-        source.released.set()
+        source.release_event.set()
         eventually(lambda: readiness(feed, 0))
 
 
@@ -188,18 +188,18 @@ def test_progress_is_reported_until_the_follower_is_lost(
 ) -> None:
     monkeypatch.setattr(server, "_WATCH_SECONDS", 0.02)
     monkeypatch.setattr(server, "_LOST_SECONDS", 0.5)
-    source, beats = BlockingSource(), []
-    source.released.set()
-    with running(options, source, beat=lambda: beats.append(0)) as feed:
-        eventually(lambda: len(beats) > 30)  # longer than the time until a component is lost
-        source.released.clear()
-        before = unchanged(lambda: len(beats), 1)
+    source, heartbeat_times = BlockingSource(), []
+    source.release_event.set()
+    with running(options, source, beat=lambda: heartbeat_times.append(0)) as feed:
+        eventually(lambda: len(heartbeat_times) > 30)  # longer than the time until a component is lost
+        source.release_event.clear()
+        before = await_unchanged(lambda: len(heartbeat_times), 1)
         assert feed.ask("/health")[0] == 200
-        source.released.set()
-        eventually(lambda: len(beats) != before)
+        source.release_event.set()
+        eventually(lambda: len(heartbeat_times) != before)
 
 
-def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
+def test_stale_source_is_reported_until_it_recovers(options: ServeOptions) -> None:
     source = MemorySource()
     source.put(*diff_records(5))
     with running(options, source) as feed:
@@ -217,7 +217,7 @@ def test_source_state_is_reported_and_withdrawn(options: ServeOptions) -> None:
         assert "stale" not in feed.get("/api/v1/groups")
 
 
-def test_component_states_are_shown_in_every_interface(options: ServeOptions) -> None:
+def test_component_states_are_in_every_api_answer(options: ServeOptions) -> None:
     part = ComponentState(part="collector", id="c", by="offsets", state="alive", last_heartbeat=1000, up_to=900)
     freshness = [Freshness()]
     source = MemorySource()
@@ -229,12 +229,12 @@ def test_component_states_are_shown_in_every_interface(options: ServeOptions) ->
     with running(options, source, lambda: freshness[0]) as feed:
         eventually(lambda: readiness(feed, 5))  # no status is reported for missing components
         freshness[0] = Freshness(parts=(part,))
-        eventually(lambda: feed.get("/ready") == {**READY, "seq": 5, "parts": parts()})
+        eventually(lambda: feed.get("/ready") == {**READY_STATUS, "seq": 5, "parts": parts()})
         freshness[0] = Freshness(is_known=False, parts=(part,))
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
-        silent = msgspec.structs.replace(part, state="silent")
-        freshness[0] = Freshness(parts=(silent,), late=Late("collector-silent", "No heartbeat from c", 1000))
+        silent_component = msgspec.structs.replace(part, state="silent")
+        freshness[0] = Freshness(parts=(silent_component,), late=Late("collector-silent", "No heartbeat from c", 1000))
         stale = {"kind": "collector-silent", "reason": "No heartbeat from c", "since": 1000}
         status = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
         eventually(lambda: feed.get("/ready") == {"ready": False, **status})

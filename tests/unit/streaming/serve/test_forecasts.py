@@ -17,7 +17,7 @@ from tests.support.advice import deploy
 from tests.support.advice import history as advice_history
 from tests.support.asgi import ask
 from tests.support.built_diffs import DiffBuilder
-from tests.support.compacted import checkout, latest
+from tests.support.compacted import checkout_group, latest
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, service, stories
 from tests.support.histories import Group
 
@@ -27,7 +27,9 @@ def stored(history: History) -> ASGIApp:
     """Return the application with the rounds of two groups, and the latest assignment of ``team/checkout`` only."""
     history.append(records(Group("team/checkout", {"t": 6}, 1).diffs(1)))
     history.append(records(Group("orders", {"t": 6}, 1).diffs(1), partition=1))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout("team/checkout"))), None)])
+    history.append(
+        [TopicRecord(ASSIGNMENTS, 0, 0, b"team/checkout", encode(latest(checkout_group("team/checkout"))), None)]
+    )
     return service(history)
 
 
@@ -37,7 +39,7 @@ def answer_json(app: ASGIApp, target: str) -> Any:
     return response.json
 
 
-def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) -> None:
+def test_rolling_restart_forecast_works_without_stored_rounds(stored: ASGIApp) -> None:
     forecast = answer_json(stored, "forecast?down_ms=5000&between_ms=20000&processing_ms=0")
 
     assert (forecast["groupId"], forecast["now"]) == ("team/checkout", "eager")
@@ -48,7 +50,7 @@ def test_a_rolling_restart_under_every_protocol_without_rounds(stored: ASGIApp) 
     assert answer_json(stored, "forecast?scale=4")["change"] == "Scaling to 4 members"
 
 
-def test_forecast_of_a_migration_to_another_protocol(stored: ASGIApp) -> None:
+def test_migrate_endpoint_lists_targets_and_obstacles(stored: ASGIApp) -> None:
     assert list(answer_json(stored, "migrate")["targets"]) == ["cooperative", "static", "consumer"]
     target = answer_json(stored, "migrate?to=static")["targets"]["static"]
     assert [obstacle["reason"] for obstacle in target["inTheWay"]] == ["has no group.instance.id"] * 2
@@ -66,7 +68,7 @@ def test_moved_partitions_of_a_change_are_returned(stored: ASGIApp) -> None:
     assert [member["protocol"] for member in consumer["answers"] if member["chosen"]] == ["consumer"]
 
 
-def test_advice_comes_from_the_stored_episodes_and_rounds(history: History) -> None:
+def test_advice_endpoint_uses_the_stored_episodes_and_rounds(history: History) -> None:
     builder = DiffBuilder(60)
     builder.now = int(time.time() * 1000) - 3_600_000
     deploy(builder.join(*[f"pay-{number}@h{number}#1" for number in range(10)]))

@@ -77,14 +77,14 @@ def test_full_disk_is_recognised_and_nothing_is_lost(history: History) -> None:
 
 def test_lock_of_another_program_is_recognised(history: History) -> None:
     history._connection.execute("PRAGMA busy_timeout = 0")
-    with sqlite3.connect(history.path, isolation_level=None) as backup:
-        backup.execute("BEGIN IMMEDIATE")
+    with sqlite3.connect(history.path, isolation_level=None) as other_connection:
+        other_connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.append(diff_records(1))
         with pytest.raises(historyfile.HistoryBlocked, match="another program holds a lock"):
             history.renew({DIFFS: "a"})
-        backup.execute("ROLLBACK")
-    backup.close()
+        other_connection.execute("ROLLBACK")
+    other_connection.close()
     assert len(history.append(diff_records(1)).rounds) == 1
 
 
@@ -157,15 +157,15 @@ def test_an_assignment_that_is_refused_is_not_served(history: History, value: by
 )
 def test_diff_with_numbers_out_of_range_is_refused(history: History, fields: dict[str, object]) -> None:
     good = diff_records(2)
-    bad = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
-    batch = history.append([good[0], bad, msgspec.structs.replace(good[1], offset=2)])
+    invalid_record = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
+    batch = history.append([good[0], invalid_record, msgspec.structs.replace(good[1], offset=2)])
     assert (len(batch.rounds), batch.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
 
 
 def test_diff_with_unknown_fields_in_invalid_utf8_is_refused(history: History) -> None:
     good = diff_records(1)[0]
-    bad = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
-    assert history.append([bad]).refused == 1
+    invalid_record = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
+    assert history.append([invalid_record]).refused == 1
 
 
 def test_restart_continues_where_it_stopped(tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_recreated_topic_is_read_from_its_start(history: History) -> None:
     assert history.topic_ids()[DIFFS] == "z"
 
 
-@pytest.mark.parametrize("ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
-def test_round_with_future_time_does_not_stop_retention(history: History, ahead_ms: int) -> None:
+@pytest.mark.parametrize("clock_ahead_ms", [2 * 3_600_000, 1000 * 31_557_600_000])
+def test_round_with_future_time_does_not_stop_retention(history: History, clock_ahead_ms: int) -> None:
     diffs = Group("g", GROUP, 1).diffs(20)
-    diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + ahead_ms)
+    diffs[3] = structs.replace(diffs[3], timestamp=diffs[3].timestamp + clock_ahead_ms)
     topic_records = records(diffs)
     history.append(topic_records[:5], 2**50)  # the clock of this machine was ahead, too
     history.append(topic_records[5:15], 1000)
@@ -216,7 +216,7 @@ def test_round_with_future_time_does_not_stop_retention(history: History, ahead_
     assert (history.extent.trimmed, history.extent.last) == (15, 20)
 
 
-def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
+def test_retention_drops_a_dead_group_with_its_last_round(tmp_path: Path) -> None:
     path = tmp_path / "again.sqlite"
     with closing(History(path, cluster_id="c-1", diffs_topic=DIFFS)) as history:
         history.append([*diff_records(3), *records(Group("h", GROUP, 2).diffs(2), start=3)], 1000)
@@ -235,16 +235,20 @@ def test_dead_groups_leave_with_their_last_round(tmp_path: Path) -> None:
 
 
 def test_rounds_of_a_topic_with_more_partitions_stay_in_order(history: History) -> None:
-    older = [structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in diff_records(6)]
-    newer = [structs.replace(record, partition=1, offset=record.offset - 4, timestamp=90) for record in older[4:]]
-    history.append([newer[0], *older[:2], newer[1], *older[2:4]])
+    older_records = [
+        structs.replace(topic_record, timestamp=10 + topic_record.offset) for topic_record in diff_records(6)
+    ]
+    newer = [
+        structs.replace(record, partition=1, offset=record.offset - 4, timestamp=90) for record in older_records[4:]
+    ]
+    history.append([newer[0], *older_records[:2], newer[1], *older_records[2:4]])
     group = history.groups["g"]
     newest = json.loads(newer[1].value or b"")
     assert (group.generation, group.round, group.rounds) == (newest["generation"], newest["round"], 6)
     page = Archive(history.path).page(PageQuery(group="g", limit=4), with_diff=True)
     rest = Archive(history.path).page(PageQuery(group="g", before=page.next), with_diff=True)
     shown = [json.loads(item)["diff"] for item in [*page.items, *rest.items]]
-    assert shown == [json.loads(record.value or b"") for record in [*older[:4], *newer][::-1]]
+    assert shown == [json.loads(record.value or b"") for record in [*older_records[:4], *newer][::-1]]
     history.append([structs.replace(topic_record, partition=2, timestamp=5) for topic_record in diff_records(7)[6:]])
     assert history.groups["g"].generation == newest["generation"]
 

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "h.sqlite"
 
 
-def filled(path: Path, count: int = 4) -> str:
+def write_history(path: Path, count: int = 4) -> str:
     """Fill a history with ``count`` rounds and close it; return ``epoch``, the random id of the history."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(count)))
@@ -50,7 +50,7 @@ def replace_with(path: Path, content: bytes | int | list[str]) -> None:
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, int):
-        filled(path)
+        write_history(path)
         execute(path, f"PRAGMA user_version = {content}")
     else:
         execute(path, *content)
@@ -102,7 +102,7 @@ def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str
 
 
 def test_another_cluster_is_refused(path: Path) -> None:
-    filled(path)
+    write_history(path)
     before = path.read_bytes()
     with pytest.raises(BadInput, match="cluster c, but this cluster is c-2"):
         opened(path, "c-2")
@@ -125,7 +125,7 @@ def overwrite(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut, cut_in_the_header, overwrite])
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
-    filled(path, 200)
+    write_history(path, 200)
     damage(path)
     before = path.read_bytes()
     with pytest.raises(HistoryFailure, match="is damaged; restore a copy, or remove it"):
@@ -147,7 +147,7 @@ def link_to_a_missing_file(path: Path) -> None:
 @pytest.mark.parametrize("make", [nothing, empty, link_to_a_missing_file])
 def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
     make(path)
-    epoch = filled(path)
+    epoch = write_history(path)
     with closing(opened(path)) as history:
         assert (history.epoch, history.extent.last) == (epoch, 4)
     assert path.is_symlink() is (make is link_to_a_missing_file)
@@ -163,7 +163,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historyfile, "_BUSY_SECONDS", 0.1)
-    epoch = filled(path)
+    epoch = write_history(path)
     with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)
     with closing(opened(path)) as history:
@@ -182,34 +182,34 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Yield a folder on a disk of 2 MB, which the test may fill."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
+    mount_result = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
     )
-    if mounted.returncode:
-        pytest.skip(f"a disk of its own takes the right to mount: {mounted.stderr.decode().strip()}")
+    if mount_result.returncode:
+        pytest.skip(f"a disk of its own takes the right to mount: {mount_result.stderr.decode().strip()}")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_full_disk_at_a_restart_leaves_the_history_unchanged(small_disk: Path) -> None:
     path = small_disk / "h.sqlite"
-    epoch = filled(path)
+    epoch = write_history(path)
     before = path.read_bytes()
-    ballast = small_disk / "ballast"
+    fill_file = small_disk / "ballast"
     with pytest.raises(OSError, match="No space left"):
-        ballast.write_bytes(b"x" * 2**22)
+        fill_file.write_bytes(b"x" * 2**22)
     for _ in range(2):
         with pytest.raises(HistoryFailure, match="the disk is full"):
             opened(path)
     with pytest.raises(HistoryFailure, match="the disk is full"):
         opened(small_disk / "new.sqlite")
     assert path.read_bytes() == before
-    ballast.unlink()
+    fill_file.unlink()
     with closing(opened(path)) as history:
         assert (history.epoch, history.extent.last) == (epoch, 4)
 
 
-def test_a_history_has_one_writer(path: Path) -> None:
+def test_second_writer_of_a_history_is_refused(path: Path) -> None:
     with closing(opened(path)):
         link = path.with_name("link.sqlite")
         link.symlink_to(path)
@@ -241,7 +241,7 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
     with closing(opened(path)) as history:
         history.check()
         copy = path.with_name("copy.sqlite")
-        filled(copy)
+        write_history(copy)
         if replaced:
             copy.replace(path)
         else:
@@ -265,7 +265,7 @@ def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
 
 
 def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:
-    filled(path)
+    write_history(path)
     copy = path.read_bytes()
     with closing(opened(path)) as history:
         history.append(records(Group("late", {"t": 6}, 1).diffs(3)))

@@ -114,7 +114,7 @@ def test_status_is_one_series_per_group_and_unknown_while_stale(history: History
     assert (name, (label,)) not in exported
 
 
-def test_open_incidents_of_groups_and_of_the_cluster(history: History) -> None:
+def test_open_incidents_are_counted_by_kind(history: History) -> None:
     broker = msgspec.structs.replace(incident("cluster", kind="broker-restart"), scope="cluster", groups=["g"])
     of_group = [incident("g", 1), incident("g", 2), incident("g", 3, kind="stuck"), incident("h", 1, closed_at=9)]
     history.append([story(value, offset=offset) for offset, value in enumerate([*of_group, broker])])

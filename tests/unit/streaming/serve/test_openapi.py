@@ -15,7 +15,7 @@ from streaming.serve.history import History
 from streaming.serve.problems import KINDS
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
-from tests.support.compacted import checkout, latest
+from tests.support.compacted import checkout_group, latest
 from tests.support.feed import ASSIGNMENTS, records, service, stories, story
 from tests.support.histories import Group
 from tests.support.incidents import incident
@@ -30,7 +30,7 @@ def test_the_document_is_valid() -> None:
     validate(plain())
 
 
-def test_openapi_describes_exactly_the_routes() -> None:
+def test_openapi_document_lists_every_api_route() -> None:
     served = {
         re.sub(r":\w+", "", route.path)
         for route in Api.routes(Api.__new__(Api))
@@ -68,8 +68,8 @@ def test_responses_match_their_description(history: History, path: str, target: 
     described = plain()
     schema = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     whole = {**schema, "components": described["components"]}
-    history.append([*stories(checkout("g")), story(incident("g"))])
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout("g"))), None)])
+    history.append([*stories(checkout_group("g")), story(incident("g"))])
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(checkout_group("g"))), None)])
     app = service(history)
     Draft202012Validator(whole).validate(ask(app, target).json)
 
@@ -79,8 +79,8 @@ def test_problems_are_as_described_and_their_type_is_served(history: History) ->
     whole = {"$ref": "#/components/schemas/Problem", "components": described["components"]}
     problem = ask(app, "/api/v1/groups/none").json
     Draft202012Validator(whole).validate(problem)
-    page, _, anchor = problem["type"].partition("#")
-    assert f'id="{anchor}"' in ask(app, page).body.decode()
+    page, _, fragment = problem["type"].partition("#")
+    assert f'id="{fragment}"' in ask(app, page).body.decode()
 
 
 def test_every_operation_lists_the_answers_of_every_problem() -> None:

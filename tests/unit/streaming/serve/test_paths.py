@@ -11,13 +11,13 @@ from streaming.serve.app import EncodedGroupIds
 
 def routed(raw: str) -> str:
     """Return the path that the router receives for a raw path."""
-    seen: list[str] = []
+    received_paths: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(scope["path"])
+        received_paths.append(scope["path"])
 
     asyncio.run(EncodedGroupIds(app)({"type": "http", "path": unquote(raw), "raw_path": raw.encode()}, None, None))
-    return seen[0]
+    return received_paths[0]
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def routed(raw: str) -> str:
         ("/elsewhere/a%2Fb", "/elsewhere/a/b"),
     ],
 )
-def test_only_literal_slashes_separate_path_segments(raw: str, wanted: str) -> None:
+def test_encoded_slash_does_not_separate_path_segments(raw: str, wanted: str) -> None:
     assert routed(raw) == wanted

@@ -14,11 +14,11 @@ from streaming.records.events import Annotation, Event
 from streaming.serve.server import FeedServer, serve_recording
 from streaming.serve.source import RecordedSource
 from tests.support.feed import MemorySource
-from tests.support.feed_server import Running
+from tests.support.feed_server import RunningServer
 from tests.support.wait import eventually
-from tests.unit.streaming.recording.test_file import WHOLE
+from tests.unit.streaming.recording.test_file import WHOLE_RECORDING
 
-RECORDING = read_recording(io.BytesIO(WHOLE), "a.rmlog")
+RECORDING = read_recording(io.BytesIO(WHOLE_RECORDING), "a.rmlog")
 
 
 def test_recorded_source_returns_each_output_once() -> None:
@@ -42,7 +42,7 @@ def test_api_serves_the_recording() -> None:
     thread.start()
 
     def get(path: str) -> Any:
-        return Running(MemorySource(), started[0]).get(path)
+        return RunningServer(MemorySource(), started[0]).get(path)
 
     try:
         eventually(lambda: started)

@@ -11,11 +11,11 @@ from streaming.serve import records
 from streaming.serve.records import GroupSummary, RoundSummary
 from tests.support.histories import change, sample
 
-_T = TypeVar("_T", bound=msgspec.Struct)
-WHO: dict[str, Any] = {"group_id": "g", "protocol": "classic", "group_epoch": None}
+_StructType = TypeVar("_StructType", bound=msgspec.Struct)
+GROUP_FIELDS: dict[str, Any] = {"group_id": "g", "protocol": "classic", "group_epoch": None}
 
 
-def build_struct(kind: type[_T], *values: object) -> _T:
+def build_struct(kind: type[_StructType], *values: object) -> _StructType:
     return kind(**dict(zip(kind.__struct_fields__, values, strict=False)))
 
 
@@ -50,14 +50,17 @@ def test_group_rebalances_until_revoked_partitions_are_owned() -> None:
 
 
 def test_partitions_of_omitted_members_are_counted() -> None:
-    whole, brief = (
+    whole, diff_of_changed_members = (
         records.summarise("id-1", diff()),
         records.summarise("id-1", diff(unchanged=2, unchanged_partitions=9)),
     )
-    assert (brief.members, brief.partitions) == (whole.members + 2, whole.partitions + 9)
+    assert (diff_of_changed_members.members, diff_of_changed_members.partitions) == (
+        whole.members + 2,
+        whole.partitions + 9,
+    )
 
 
-def test_names_in_round_and_group_summaries() -> None:
+def test_summaries_name_only_the_members_concerned() -> None:
     members = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="idle"),
         "c2": change(owned={"t": [1]}, revoked={"t": [1]}, client_id="loser"),
@@ -82,8 +85,8 @@ def test_group_lists_members_of_the_newest_round_of_each_cause() -> None:
 
 
 def test_unsubscribed_partitions_leave_the_group_stable() -> None:
-    single_member_diff = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
-    assert records.summarise("id-1", single_member_diff).state == "Stable"
+    diff_of_one_member = diff(members={"c1": member([0], [], [1])}, unassigned={"other": [0]})
+    assert records.summarise("id-1", diff_of_one_member).state == "Stable"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +108,9 @@ def test_members_in_the_group_after_a_round_are_counted(members: dict[str, Membe
 def test_members_without_present_field_are_counted() -> None:
     value = encode(diff(members={"c1": member([0], present=None)}))
     assert records.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
-    older = value.replace(b',"present":null', b"")
-    assert older != value
-    assert msgspec.json.decode(older, type=Diff) == msgspec.json.decode(value, type=Diff)
+    older_value = value.replace(b',"present":null', b"")
+    assert older_value != value
+    assert msgspec.json.decode(older_value, type=Diff) == msgspec.json.decode(value, type=Diff)
 
 
 def test_group_without_members_is_empty_and_deleted_is_dead() -> None:
@@ -118,16 +121,16 @@ def test_group_without_members_is_empty_and_deleted_is_dead() -> None:
     assert records.summarise("id-1", deleted).state == "Dead"
 
 
-def test_changes_list_new_owners_then_unassigned() -> None:
+def test_round_changes_list_new_owners_before_unassigned() -> None:
     assert records.changes(diff()) == [(None, "t", [2, 5])]
     second = diff(round=2, members={"c1": member([0, 1]), "c3": member([], [], [2, 5])}, unassigned={})
     assert records.changes(second) == [("c3", "t", [2, 5])]
-    handed = diff(members={"c1": member([0, 1], [1]), "c2": member([], [], [1])}, unassigned={})
-    assert records.changes(handed) == [("c2", "t", [1])]
+    diff_of_handover = diff(members={"c1": member([0, 1], [1]), "c2": member([], [], [1])}, unassigned={})
+    assert records.changes(diff_of_handover) == [("c2", "t", [1])]
 
 
 #: Fields that the summaries of the first round and of its group share.
-FIRST = build_struct(
+FIRST_ROUND = build_struct(
     RoundSummary,
     *("g", "classic", "cooperative-sticky", 2, None, 1, 1000),
     *("PreparingRebalance", 3, 6, 2, 3, ["two owners"], "consumer", {}),
@@ -135,9 +138,9 @@ FIRST = build_struct(
 )
 
 
-def test_summary_agrees_with_its_diff() -> None:
-    altered = diff(moved=3, violations=["two owners"])
-    assert records.summarise("id-7", altered) == FIRST
+def test_round_summary_equals_its_diff() -> None:
+    diff_with_violation = diff(moved=3, violations=["two owners"])
+    assert records.summarise("id-7", diff_with_violation) == FIRST_ROUND
 
 
 def after(*diffs: Diff) -> GroupSummary:
@@ -148,8 +151,8 @@ def after(*diffs: Diff) -> GroupSummary:
     return group
 
 
-def test_totals_of_a_group_begin_with_its_first_round() -> None:
-    fields = {name: value for name, value in msgspec.structs.asdict(FIRST).items() if name != "id"}
+def test_first_round_starts_the_totals_of_a_group() -> None:
+    fields = {name: value for name, value in msgspec.structs.asdict(FIRST_ROUND).items() if name != "id"}
     assert after(diff(moved=3, violations=["two owners"])) == GroupSummary(
         **fields,
         seq=7,
@@ -164,7 +167,7 @@ def test_totals_of_a_group_begin_with_its_first_round() -> None:
     )
 
 
-def test_durations_and_gaps_add_up_over_rebalances() -> None:
+def test_rebalance_and_unavailable_times_add_up() -> None:
     """In one episode two partitions have no owner for 400 ms; 600 s later one partition has none for 300 ms."""
     group = after(
         diff(timestamp=1000, moved=0),
@@ -182,21 +185,21 @@ def test_backward_clock_adds_no_negative_time() -> None:
     assert (group.rebalance_ms, group.unavailable_ms, group.timestamp) == (0, 0, 900)
 
 
-def test_time_before_the_first_kept_round_is_not_counted() -> None:
+def test_time_before_the_first_stored_round_is_not_counted() -> None:
     """The first round is no longer stored; only the assignment shows that the round existed."""
-    assigned = records.with_assignment(None, LATEST)
+    assigned = records.with_assignment(None, LATEST_ASSIGNMENT)
     first = records.advance(assigned, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
 
 
-LATEST = build_struct(
+LATEST_ASSIGNMENT = build_struct(
     LatestAssignment, *("g", "consumer", "uniform", None, 9, 5), {"c1": {"t": [0, 1], "u": [3]}, "c2": {}}
 )
 
 
-def test_group_with_only_a_latest_assignment() -> None:
-    assert records.with_assignment(None, LATEST) == GroupSummary(
+def test_latest_assignment_alone_gives_a_group_summary() -> None:
+    assert records.with_assignment(None, LATEST_ASSIGNMENT) == GroupSummary(
         group_id="g",
         state="Stable",
         protocol="consumer",
@@ -212,18 +215,21 @@ def test_group_with_only_a_latest_assignment() -> None:
         violations=[],
         timestamp=5,
     )
-    nobody = msgspec.structs.replace(LATEST, members={})
-    assert records.with_assignment(None, nobody).state == "Empty"
-    assert records.with_assignment(records.with_assignment(None, LATEST), nobody).members == 0
+    assignment_without_members = msgspec.structs.replace(LATEST_ASSIGNMENT, members={})
+    assert records.with_assignment(None, assignment_without_members).state == "Empty"
+    assert (
+        records.with_assignment(records.with_assignment(None, LATEST_ASSIGNMENT), assignment_without_members).members
+        == 0
+    )
 
 
 def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
     group = after(diff(timestamp=1000))
-    same = msgspec.structs.replace(LATEST, timestamp=1000)
+    same = msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1000)
     assert records.with_assignment(group, same) == msgspec.structs.replace(group, members=2)
-    assert records.with_assignment(group, LATEST) == group  # the assignment is older than the round
-    dead = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
-    assert records.with_assignment(dead, msgspec.structs.replace(LATEST, timestamp=1200)) == dead
+    assert records.with_assignment(group, LATEST_ASSIGNMENT) == group  # the assignment is older than the round
+    dead_group = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
+    assert records.with_assignment(dead_group, msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1200)) == dead_group
 
 
 def test_shared_partition_counts_once_and_has_another_owner() -> None:
@@ -243,7 +249,7 @@ def test_shared_partition_counts_once_and_has_another_owner() -> None:
 
 def test_missing_kind_means_consumer() -> None:
     assert records.summarise("id", sample()).kind == "consumer"
-    assert records.with_assignment(None, LATEST).kind == "consumer"
-    connect = msgspec.structs.replace(LATEST, kind="connect")
+    assert records.with_assignment(None, LATEST_ASSIGNMENT).kind == "consumer"
+    connect = msgspec.structs.replace(LATEST_ASSIGNMENT, kind="connect")
     assert records.with_assignment(None, connect).kind == "connect"
     assert records.advance(None, 1, records.summarise("id", sample(kind="connect"))).kind == "connect"

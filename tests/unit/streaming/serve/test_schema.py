@@ -74,7 +74,7 @@ def test_undecodable_bytes_are_reported_as_damage(tmp_path: Path, error: Excepti
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), KeyError("v"), TypeError("v"), RecursionError("v")])
-def test_invalid_values_are_damage_when_reading(tmp_path: Path, error: Exception) -> None:
+def test_invalid_stored_values_are_reported_as_damage(tmp_path: Path, error: Exception) -> None:
     with pytest.raises(HistoryFailure, match="is damaged; restore a copy"), history_read_errors(tmp_path / "h"):
         raise error
     with pytest.raises(type(error)), history_errors(tmp_path / "h"):

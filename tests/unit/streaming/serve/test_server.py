@@ -16,7 +16,7 @@ from streaming.serve import security, server
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.server import FeedServer, address, listen
 from tests.support.feed import DIFFS, MemorySource, records
-from tests.support.feed_server import asking, running, served
+from tests.support.feed_server import open_request, running, served_cluster
 from tests.support.histories import Group
 from tests.support.wait import eventually
 
@@ -51,7 +51,9 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
     with running(replace(options, token_file=file)) as feed:
-        closed, valid = (asking(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new))
+        closed, valid = (
+            open_request(feed.port, "/api/v1/stream", f"Authorization: Bearer {token}") for token in (old, new)
+        )
         with closed, valid:
             for client in (closed, valid):
                 assert client.recv(12) == b"HTTP/1.1 200"
@@ -71,7 +73,7 @@ def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ.copy()) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline().rsplit(b":", 1)[1])
-        with asking(port, "/api/v1/stream") as client:
+        with open_request(port, "/api/v1/stream") as client:
             assert client.recv(12) == b"HTTP/1.1 200"
             process.send_signal(signal.SIGTERM)
             while client.recv(1 << 20):
@@ -104,35 +106,35 @@ def test_unusable_address_is_reported_in_one_line(host: str, port: int, message:
 
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
-    with listen("127.0.0.1", 0) as taken:
-        used_port = replace(options, port=taken.getsockname()[1])
+    with listen("127.0.0.1", 0) as used_socket:
+        used_port = replace(options, port=used_socket.getsockname()[1])
         with pytest.raises(OutsideFailure):
-            FeedServer([served(MemorySource(), used_port)], used_port)
+            FeedServer([served_cluster(MemorySource(), used_port)], used_port)
     with running(options) as feed:
         eventually(lambda: feed.ask("/ready")[0] == 200)
 
 
 @pytest.mark.parametrize(
-    ("host", "guarded", "warned"),
+    ("host", "has_token", "warning_count"),
     [("127.0.0.1", False, 0), ("0.0.0.0", False, 1), ("0.0.0.0", True, 0)],  # noqa: S104 - the address of the warning
 )
 def test_feed_open_to_the_network_raises_a_warning(
-    options: ServeOptions, caplog: pytest.LogCaptureFixture, host: str, guarded: bool, warned: int
+    options: ServeOptions, caplog: pytest.LogCaptureFixture, host: str, has_token: bool, warning_count: int
 ) -> None:
     tokens = options.history.with_name("tokens")
     tokens.write_text("0123456789abcdef")
     tokens.chmod(0o600)
-    options = replace(options, host=host, token_file=tokens if guarded else None)
-    feed = FeedServer([served(MemorySource(), options)], options)
+    options = replace(options, host=host, token_file=tokens if has_token else None)
+    feed = FeedServer([served_cluster(MemorySource(), options)], options)
     feed.stop()
     feed.run()
     warnings = [message for message in caplog.messages if "is open to the network without a token" in message]
-    assert len(warnings) == warned
+    assert len(warnings) == warning_count
 
 
 def test_stop_before_run_releases_the_history(options: ServeOptions) -> None:
     for _ in range(2):
-        feed = FeedServer([served(MemorySource(), options)], options)
+        feed = FeedServer([served_cluster(MemorySource(), options)], options)
         feed.stop()
         feed.run()
         feed.stop()

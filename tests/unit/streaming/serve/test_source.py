@@ -42,8 +42,8 @@ def test_leaderless_partition_is_reported_until_it_has_one(kafka: MemoryKafka) -
     eventually(lambda: kind(source) == "partition-offline")
     assert source.stale is not None
     assert source.stale.reason == "Topic p.rebalance.diffs partition 2 has no leader"
-    noticed = source.stale.since
-    assert (kind(source), source.stale.since) == ("partition-offline", noticed)
+    stale_since = source.stale.since
+    assert (kind(source), source.stale.since) == ("partition-offline", stale_since)
     kafka.topics["p.rebalance.diffs"].offline.clear()
     eventually(lambda: kind(source) is None)
     source.close()
@@ -128,9 +128,9 @@ def test_missing_topic_is_reported_until_it_exists(kafka: MemoryKafka) -> None:
     assert kind(source) == "topic-missing"
     assert source.stale is not None
     assert source.stale.reason == f"Topic {DIFFS} is missing"
-    noticed = source.stale.since
-    assert abs(noticed / 1000 - time.time()) < 60
-    assert (kind(source), source.stale.since) == ("topic-missing", noticed)
+    stale_since = source.stale.since
+    assert abs(stale_since / 1000 - time.time()) < 60
+    assert (kind(source), source.stale.since) == ("topic-missing", stale_since)
     kafka.create(DIFFS, 2)
     eventually(lambda: kind(source) is None and source.caught_up)
     source.close()

@@ -22,7 +22,7 @@ from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
 from streaming.serve.records import TopicRecord, with_assignment
 from streaming.serve.stories import DowntimeTotals
-from tests.support.compacted import RESTARTED, checkout, episode_records, latest
+from tests.support.compacted import RESTARTED_MS, checkout_group, episode_records, latest
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
 from tests.support.incidents import incident
 
@@ -40,21 +40,21 @@ def numbers(history: History, sort: stories_module.Sort, **wanted: bool) -> list
 
 
 def test_story_update_replaces_the_previous_one_with_a_new_seq(history: History) -> None:
-    stored = stories(checkout())
+    stored = stories(checkout_group())
     batch = history.append(stored)
     assert [(stored.seq, stored.sort, stored.id) for stored in batch.stories] == [
         (number, "episode", record.id) for number, record in enumerate(stored, 1)
     ]
     assert history.current_stories.last == len(stored)
     assert [stored.body for stored in Archive(history.path).stories_after(0, 100, 2**20)] == [
-        stored.value for stored in episode_records(checkout())
+        stored.value for stored in episode_records(checkout_group())
     ]
     assert batch.current_stories == history.current_stories
-    assert history.current_stories.newest[GROUP].story == episode_records(checkout())[-1].episode.story
+    assert history.current_stories.newest[GROUP].story == episode_records(checkout_group())[-1].episode.story
 
 
 def test_repeated_record_is_not_stored_again(history: History) -> None:
-    newest = stories(checkout())[-1]
+    newest = stories(checkout_group())[-1]
     history.append([newest])
     again = history.append([msgspec.structs.replace(newest, offset=9)])
     assert (again.stories, again.repeated) == ([], 1)
@@ -64,7 +64,7 @@ def test_repeated_record_is_not_stored_again(history: History) -> None:
 
 @pytest.mark.parametrize("incident_first", [True, False])
 def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: bool) -> None:
-    crash = msgspec.structs.replace(episode_records(checkout())[-1].episode, kind="crash", sure=True)
+    crash = msgspec.structs.replace(episode_records(checkout_group())[-1].episode, kind="crash", sure=True)
     away = incident(
         CLUSTER,
         kind="broker-restart",
@@ -105,7 +105,7 @@ def test_open_incidents_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
-    newest = story(episode_records(checkout())[-1].episode)
+    newest = story(episode_records(checkout_group())[-1].episode)
     history.append([newest])
     batch = history.append([msgspec.structs.replace(newest, offset=1, value=None, id=None)])
     assert (batch.current_stories, batch.stories, numbers(history, "episode")) == (history.current_stories, [], [])
@@ -118,9 +118,9 @@ def test_records_of_a_removed_partition_are_dropped(history: History) -> None:
         (b"g", b"{}", "i"),
         (b"g/1", b"{", "i"),
         (b"g/1", None, None),
-        (b"team/checkout/7", episode_records(checkout())[0].value, "i"),
-        (b"team/checkout/1", episode_records(checkout())[0].value, None),
-        (b"team/checkout/1", episode_records(checkout())[0].value[:-1] + b',"x":"\xff"}', "i"),
+        (b"team/checkout/7", episode_records(checkout_group())[0].value, "i"),
+        (b"team/checkout/1", episode_records(checkout_group())[0].value, None),
+        (b"team/checkout/1", episode_records(checkout_group())[0].value[:-1] + b',"x":"\xff"}', "i"),
     ],
 )
 def test_invalid_story_is_skipped(history: History, key: bytes, value: bytes | None, ce_id: str | None) -> None:
@@ -139,16 +139,16 @@ def test_newest_entries_of_a_group_are_kept(history: History, monkeypatch: pytes
 
 
 def test_retention_keeps_open_stories_and_the_newest_episode(history: History) -> None:
-    value = encode(latest(checkout()))
-    history.append([TopicRecord(ASSIGNMENTS, 0, 0, GROUP.encode(), value, None), *stories(checkout())])
+    value = encode(latest(checkout_group()))
+    history.append([TopicRecord(ASSIGNMENTS, 0, 0, GROUP.encode(), value, None), *stories(checkout_group())])
     history.append([story(incident("g", 1, closed_at=5)), story(incident("g", 2, opened_at=6), offset=1)])
     history.trim(Retention(0, 2**40), 2**60)
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([2], [2])
 
 
-def test_stories_of_a_recreated_topic_are_dropped(history: History) -> None:
+def test_stories_from_a_recreated_topic_are_dropped(history: History) -> None:
     history.renew({EPISODES: "t-1"})
-    history.append([*stories(checkout()), story(incident("g"))])
+    history.append([*stories(checkout_group()), story(incident("g"))])
     history.renew({EPISODES: "t-2"})
     assert (numbers(history, "episode"), numbers(history, "incident")) == ([], [1])
     assert history.current_stories.newest == {}
@@ -168,7 +168,7 @@ def test_failed_transaction_keeps_the_old_stories(history: History, monkeypatch:
 
 
 def test_episode_with_a_future_time_is_not_the_newest(tmp_path: Path) -> None:
-    first, second = (record.episode for record in episode_records(checkout()))
+    first, second = (record.episode for record in episode_records(checkout_group()))
     ahead = msgspec.structs.replace(first, opened_at=first.opened_at + 1000 * 31_557_600_000)
     with open_history(tmp_path) as history:
         history.append([story(ahead), story(second, offset=1)])
@@ -181,7 +181,7 @@ def test_episode_with_a_future_time_is_not_the_newest(tmp_path: Path) -> None:
 
 
 def test_forgotten_group_starts_again_at_episode_one(history: History) -> None:
-    first, second = (record.episode for record in episode_records(checkout()))
+    first, second = (record.episode for record in episode_records(checkout_group()))
     again = msgspec.structs.replace(first, opened_at=second.updated_at + 1)
     history.append([story(first), story(second, offset=1), story(again, offset=2)])
     assert history.current_stories.newest[GROUP].opened_at == again.opened_at
@@ -207,8 +207,8 @@ def test_undecodable_story_is_reported_as_damage(tmp_path: Path) -> None:
         open_history(tmp_path)
 
 
-def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
-    earlier, later = (record.episode for record in episode_records(checkout()))
+def episodes_with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
+    earlier, later = (record.episode for record in episode_records(checkout_group()))
     last = later if over else msgspec.structs.replace(later, closed_at=None, status="settling")
     return [
         story(msgspec.structs.replace(earlier, downtime=first, closed_at=None, status="settling")),
@@ -218,32 +218,32 @@ def with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool
 
 
 def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
-    bounded = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
+    bounded_downtime = Downtime(lower_ms=500, upper_ms=2000, bounded_ms=2000)
     half = Downtime(lower_ms=40, upper_ms=None, total_ms=(40, None), bounded_ms=70, unbounded=3)
     with open_history(tmp_path) as history:
-        history.append(with_downtime(bounded, half, over=False))
+        history.append(episodes_with_downtime(bounded_downtime, half, over=False))
         assert history.current_stories.downtime == {GROUP: DowntimeTotals(lower_ms=500, upper_ms=2000)}
         before = history.current_stories
     both = {GROUP: DowntimeTotals(lower_ms=540, upper_ms=2070, unbounded=3)}
     with open_history(tmp_path) as history:
         assert history.current_stories == before
-        history.append(with_downtime(bounded, half)[2:])
+        history.append(episodes_with_downtime(bounded_downtime, half)[2:])
         assert history.current_stories.downtime == both
         # The episodes' topic is created again, and the episodes' records are written again.
         history.renew({EPISODES: "t-1"})
         history.renew({EPISODES: "t-2"})
-        history.append(with_downtime(bounded, half))
+        history.append(episodes_with_downtime(bounded_downtime, half))
         assert history.current_stories.downtime == both
         archive = Archive(history.path)
-        assert archive.group(GROUP, RESTARTED)["downtimeToday"] == half
-        assert archive.group(GROUP, 0)["downtimeToday"] == total_downtime([bounded, half])
+        assert archive.group(GROUP, RESTARTED_MS)["downtimeToday"] == half
+        assert archive.group(GROUP, 0)["downtimeToday"] == total_downtime([bounded_downtime, half])
         assert archive.group("another", 0)["downtimeToday"] is None
 
 
 def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
-    groups = {name: with_assignment(None, latest(checkout(name))) for name in ("g", GROUP, "connect-x")}
+    groups = {name: with_assignment(None, latest(checkout_group(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
-    history.append(with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
+    history.append(episodes_with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
     text = generate_latest(Metrics(Board(history.extent, groups, history.current_stories))).decode()
     name = "kafka_consumergroup_downtime"
     assert [line for line in text.splitlines() if line.startswith(name) and "_created" not in line] == [

@@ -48,16 +48,16 @@ def test_group_as_of_a_moment_equals_a_replay(history: History, seed: int) -> No
     for at_ms in Random(seed).sample(sorted({event_time(record) for record in log}), 8):
         past = history_at(log, at_ms, SINKS)
         for latest in past.assignments:
-            then = archive.group_at(history.groups[latest.group_id], at_ms)
-            if then is None or then["assignment"].timestamp != latest.timestamp:
+            past_groups = archive.group_at(history.groups[latest.group_id], at_ms)
+            if past_groups is None or past_groups["assignment"].timestamp != latest.timestamp:
                 continue  # the group has no round yet, or a static member rejoined without a round
-            assert {member: share for member, share in then["assignment"].members.items() if share} == {
+            assert {member: share for member, share in past_groups["assignment"].members.items() if share} == {
                 member: share for member, share in latest.members.items() if share
             }
             own = [member for member in past.episodes if member.episode.group_id == latest.group_id]
             own.sort(key=lambda member: member.episode.episode, reverse=True)
-            assert then["episodes"] == [member.value for member in own[:10]]
-            assert {json.loads(body)["incident"] for body in then["incidents"]} == {
+            assert past_groups["episodes"] == [member.value for member in own[:10]]
+            assert {json.loads(body)["incident"] for body in past_groups["incidents"]} == {
                 member.incident.incident
                 for member in past.incidents
                 if member.incident.group_id == latest.group_id and member.incident.closed_at is None
@@ -71,17 +71,21 @@ def test_api_returns_groups_at_a_past_moment(history: History) -> None:
     diffs = group.diffs(12)
     history.append(records(diffs))
     app, before = service(history), diffs[4].timestamp - 1
-    then = ask(app, f"/api/v1/groups/g?at={before}").json
+    past_groups = ask(app, f"/api/v1/groups/g?at={before}").json
     round_ = diffs[3]
     owned = {
         member_id: sorted({number for part in (member.kept, member.assigned) for number in part.get("t", ())})
         for member_id, member in round_.members.items()
         if member.present is not False
     }
-    assert {name: share.get("t", []) for name, share in then["assignment"]["members"].items()} == owned
-    assert (then["at"], then["group"]["generation"], then["group"]["seq"]) == (before, round_.generation, 4)
+    assert {name: share.get("t", []) for name, share in past_groups["assignment"]["members"].items()} == owned
+    assert (past_groups["at"], past_groups["group"]["generation"], past_groups["group"]["seq"]) == (
+        before,
+        round_.generation,
+        4,
+    )
     listed = ask(app, f"/api/v1/groups?at={before}").json["groups"]
-    assert listed == [then["group"]]
+    assert listed == [past_groups["group"]]
     first = diffs[0].timestamp
     assert ask(app, f"/api/v1/groups/g?at={first - 1}").status == 404
     assert ask(app, f"/api/v1/groups?at={first - 1}").json["groups"] == []

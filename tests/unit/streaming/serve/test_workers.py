@@ -35,7 +35,7 @@ def refuse() -> bytes:
     raise UnpicklableError("a", "b")
 
 
-def fill() -> bytes:
+def exhaust_memory() -> bytes:
     return bytes(2**40)
 
 
@@ -69,7 +69,7 @@ def test_failure_in_a_worker_is_reported() -> None:
     async def run() -> None:
         workers = Workers()
         assert await problem(workers, refuse) == ("forecast", "a and b")
-        kind, detail = await problem(workers, fill)
+        kind, detail = await problem(workers, exhaust_memory)
         assert (kind, "GiB of memory" in detail) == ("forecast", True)
         assert await problem(workers, end) == ("worker", "the process that computed it ended")
 

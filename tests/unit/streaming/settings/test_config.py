@@ -140,7 +140,7 @@ def test_files_that_tls_cannot_use_are_named(
     assert "s3cret" not in message_shown
 
 
-def test_a_key_with_its_password(keys: Path, tmp_path: Path) -> None:
+def test_encrypted_key_with_its_password_is_accepted(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(
         f'[kafka]\nsecurity_protocol = "SSL"\nssl_certificate_file = "{keys}/one.pem"\n'
@@ -193,7 +193,7 @@ def test_further_clusters_differ_in_connection_and_prefix(tmp_path: Path, monkey
     settings = load(path)
     first, second = settings.each_cluster
     assert first is settings
-    assert [each.kafka.bootstrap_servers for each in (first, second)] == ["eu:1", "us:1"]
+    assert [cluster_settings.kafka.bootstrap_servers for cluster_settings in (first, second)] == ["eu:1", "us:1"]
     assert (second.topics.diffs, second.topics.partitions, second.slo) == ("rebalance.diffs", 7, settings.slo)
     shown = tmp_path / "shown.toml"
     shown.write_text("\n".join(as_toml(settings)))

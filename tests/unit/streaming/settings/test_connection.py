@@ -8,7 +8,7 @@ from streaming.settings.config import as_toml, load
 from streaming.settings.connection import KafkaSettings
 from streaming.settings.section import InvalidSettings
 
-SECURE = {
+SECURE_VARIABLES = {
     "REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
     "REBALANCE_MONITOR_KAFKA__SASL_MECHANISM": "SCRAM-SHA-512",
     "REBALANCE_MONITOR_KAFKA__SASL_USERNAME": "monitor",
@@ -18,12 +18,12 @@ SECURE = {
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name, value in SECURE.items():
+    for name, value in SECURE_VARIABLES.items():
         monkeypatch.setenv(name, value)
     return monkeypatch
 
 
-def test_from_the_environment(environment: pytest.MonkeyPatch) -> None:
+def test_kafka_settings_are_read_from_environment_variables(environment: pytest.MonkeyPatch) -> None:
     kafka = load().kafka
     assert (kafka.security_protocol, kafka.sasl_username, kafka.password) == ("SASL_SSL", "monitor", "s3cret-s3cret")
     assert "s3cret" not in repr(kafka)
@@ -79,11 +79,11 @@ def test_conflicting_settings_are_named_without_the_secret(
     ],
 )
 @pytest.mark.parametrize("mechanism", ["password", "oauth"])
-def test_a_file_that_holds_no_secret_is_named(
+def test_error_names_the_secret_file_that_is_unusable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, secret: bytes, message: str, mechanism: str
 ) -> None:
     variables, name = (
-        (SECURE, "sasl_password") if mechanism == "password" else (OAUTH, "sasl_oauthbearer_client_secret")
+        (SECURE_VARIABLES, "sasl_password") if mechanism == "password" else (OAUTH, "sasl_oauthbearer_client_secret")
     )
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
@@ -107,7 +107,7 @@ def test_setting_that_no_client_accepts_is_named(
 
 
 @pytest.mark.parametrize("name", ["sasl_username", "sasl_password", "sasl_password_file", "ssl_ca_file"])
-def test_null_is_named_with_its_field(name: str) -> None:
+def test_null_character_error_names_the_setting(name: str) -> None:
     secret = {} if name == "sasl_password_file" else {"sasl_password": "p"}
     values = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "u", **secret}
     with pytest.raises(ValueError, match=rf"(?s){name}.*(is not UTF-8 text|embedded null byte)"):
@@ -195,7 +195,7 @@ def test_settings_of_aws_and_kerberos_are_checked(changes: dict[str, str], messa
         KafkaSettings.model_validate({"security_protocol": "SASL_SSL"} | changes)
 
 
-@pytest.mark.parametrize("variables", [{}, SECURE, OAUTH], ids=["plain text", "password", "oauth"])
+@pytest.mark.parametrize("variables", [{}, SECURE_VARIABLES, OAUTH], ids=["plain text", "password", "oauth"])
 def test_shown_settings_can_be_loaded_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str]
 ) -> None:

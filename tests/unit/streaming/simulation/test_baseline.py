@@ -68,13 +68,13 @@ def test_group_starts_from_its_state_with_its_settings() -> None:
         ([member("a", instance="a", classic=False)], "uniform", "consumer", "consumer"),
     ],
 )
-def test_current_rebalance_of_a_group(members: list[LiveMember], assignor: str, protocol: str, way: str) -> None:
+def test_assignors_give_the_current_way(members: list[LiveMember], assignor: str, protocol: str, way: str) -> None:
     assert baseline_of(group(*members, assignor=assignor, protocol=protocol)).way == way
 
 
 def test_static_members_that_are_cooperative_stay_so() -> None:
-    only = member("a", 0, instance="a", assignors=("cooperative-sticky",))
-    baseline = baseline_of(group(only, assignor="cooperative-sticky"))
+    static_member = member("a", 0, instance="a", assignors=("cooperative-sticky",))
+    baseline = baseline_of(group(static_member, assignor="cooperative-sticky"))
 
     assert (baseline.way, baseline.protocol) == ("static", "cooperative")
     (assumption,) = baseline.unsure
@@ -114,7 +114,7 @@ def test_unreported_partitions_come_from_members_assignments() -> None:
     assert baseline.document["topics"]["t"]["partitions"] == 6
 
 
-def test_ids_of_several_topics_matter() -> None:
+def test_unknown_topic_ids_are_an_assumption_for_two_topics() -> None:
     (assumption,) = baseline_of(group(member("a", 0, topics=("t", "u")), topics={**TOPICS, "u": Topic("u", 2)})).unsure
     assert assumption.startswith("topic ids are not known")
 

@@ -24,7 +24,7 @@ def test_new_members_get_unused_names() -> None:
     assert [event["join"] for event in changes.scale_events(["a", "new-2"], 4)] == ["new-1", "new-3"]
 
 
-def test_the_last_members_leave() -> None:
+def test_scale_in_removes_the_last_members() -> None:
     assert [event["leave"] for event in changes.scale_events(["a", "b", "c"], 1)] == ["b", "c"]
 
 
@@ -64,27 +64,31 @@ def test_recreate_stops_all_members_at_once() -> None:
 
 
 def test_rollouts_are_requested_by_name() -> None:
-    requested = request_change(START, {}, changes.Rollout("blue-green"))
-    assert requested.what == "This blue-green rollout"
-    assert [event.get("leave") for event in requested.document["events"]] == [None, None, "a", "b"]
+    requested_change = request_change(BASELINE, {}, changes.Rollout("blue-green"))
+    assert requested_change.what == "This blue-green rollout"
+    assert [event.get("leave") for event in requested_change.document["events"]] == [None, None, "a", "b"]
 
 
 GROUP = {"topics": {"t": {"partitions": 2}}, "members": {"b": {}, "a": {}}, "session_timeout_ms": 6000}
-START = changes.Baseline(GROUP, "eager", "eager", "range")
+BASELINE = changes.Baseline(GROUP, "eager", "eager", "range")
 
 
 def test_members_restart_in_the_order_of_their_names() -> None:
-    requested = request_change(START, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
+    requested_change = request_change(BASELINE, {"processing_ms": 0}, RollingRestart(1, 1000, 2000))
 
-    assert (requested.what, requested.start, requested.measured) == ("This rolling restart", START, None)
-    assert [event["bounce"] for event in requested.document.pop("events")] == ["a", "b"]
-    assert requested.document == {**GROUP, "processing_ms": 0}
+    assert (requested_change.what, requested_change.start, requested_change.measured) == (
+        "This rolling restart",
+        BASELINE,
+        None,
+    )
+    assert [event["bounce"] for event in requested_change.document.pop("events")] == ["a", "b"]
+    assert requested_change.document == {**GROUP, "processing_ms": 0}
 
 
 def test_deploy_file_sets_events_times_and_new_topics() -> None:
     document = {"topics": {"t": 9, "u": 1}, "events": [{"at": 5, "leave": "a"}], "session_timeout_ms": 7}
 
-    assert request_change(START, {}, changes.Deploy(document)).document == {
+    assert request_change(BASELINE, {}, changes.Deploy(document)).document == {
         **GROUP,
         **document,
         "topics": {"t": {"partitions": 2}, "u": 1},
@@ -94,7 +98,7 @@ def test_deploy_file_sets_events_times_and_new_topics() -> None:
 @pytest.mark.parametrize("document", [None, [], {"members": {}}, {"topics": [], "events": []}])
 def test_invalid_deploy_file_is_rejected(document: object) -> None:
     with pytest.raises(InvalidScenario, match=r"^--deploy: "):
-        request_change(START, {}, changes.Deploy(document))
+        request_change(BASELINE, {}, changes.Deploy(document))
 
 
 def test_exactly_one_change_is_required() -> None:

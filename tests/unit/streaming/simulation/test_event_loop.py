@@ -15,7 +15,7 @@ from streaming.simulation.parse import load_scenario
 from tests.support.machines import scenario
 
 DAY_MS = 86_400_000
-TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
+SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class EndlessRequester:
@@ -42,13 +42,13 @@ class EndlessRequester:
         return iter(())
 
 
-def test_a_group_may_take_a_day_and_its_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulation_ends_after_a_day_plus_the_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 5000 + DAY_MS + Timing().scheduled_rebalance_delay_ms
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit))
-    assert run_scenario(load_scenario(TEXT), "eager").end == limit
+    assert run_scenario(load_scenario(SCENARIO_TEXT), "eager").end == limit
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit + 1))
     with pytest.raises(BadInput, match=r"^restless: the group is not stable 86700000 ms after the last"):
-        run_scenario(load_scenario(TEXT), "eager")
+        run_scenario(load_scenario(SCENARIO_TEXT), "eager")
 
 
 @pytest.mark.parametrize("timeout", ["session_timeout_ms", "rebalance_timeout_ms", "scheduled_rebalance_delay_ms"])
@@ -58,15 +58,15 @@ def test_pending_timer_does_not_prevent_settling(protocol: str, timeout: str, ti
     events = ("at: 0, join: a", "at: 0, join: b", "at: 30000, bounce: a, down_ms: 4000", "at: 90000, leave: b")
     text = scenario("t: 2", *events)
     usual = run_scenario(load_scenario(text), protocol)
-    patient = run_scenario(load_scenario(f"{timeout}: {timeout_ms}\n{text}"), protocol)
-    assert (patient.end, patient.result.moved) == (usual.end, usual.result.moved)
+    simulation_with_timeout = run_scenario(load_scenario(f"{timeout}: {timeout_ms}\n{text}"), protocol)
+    assert (simulation_with_timeout.end, simulation_with_timeout.result.moved) == (usual.end, usual.result.moved)
 
 
 def test_crash_is_noticed_when_the_session_ends() -> None:
     text = scenario("t: 2", "at: 0, join: a", "at: 0, join: b", "at: 30000, crash: b")
-    patient = run_scenario(load_scenario(f"session_timeout_ms: {2**31 - 1}\n{text}"), "eager")
-    assert patient.end > 2**31 - 1
-    assert patient.result.longest_gap_ms > 2**31 - 30_000
+    simulation_with_timeout = run_scenario(load_scenario(f"session_timeout_ms: {2**31 - 1}\n{text}"), "eager")
+    assert simulation_with_timeout.end > 2**31 - 1
+    assert simulation_with_timeout.result.longest_gap_ms > 2**31 - 30_000
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_crash_is_noticed_when_the_session_ends() -> None:
         (2, 60_000, (1, 1)),
     ],
 )
-def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]) -> None:
+def test_timeouts_cover_three_heartbeats(session_ms: int, rebalance_ms: int, heartbeats_ms: tuple[int, int]) -> None:
     text = scenario(
         "t: 1",
         "at: 0, join: a",
@@ -100,7 +100,7 @@ def test_a_timeout_lasts_three_heartbeats(session_ms: int, rebalance_ms: int, he
 
 
 def test_omitted_scenario_fields_have_kafkas_defaults() -> None:
-    scenario = load_scenario(TEXT)
+    scenario = load_scenario(SCENARIO_TEXT)
     assert (scenario.session_timeout_ms, scenario.rebalance_timeout_ms) == (45_000, 60_000)
     assert (scenario.scheduled_rebalance_delay_ms, scenario.metadata_max_age_ms) == (300_000, 0)
 

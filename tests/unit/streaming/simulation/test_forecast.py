@@ -92,7 +92,7 @@ def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     assert {name: list(last_round[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 
-def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
+def test_forecast_sentence_names_cost_and_cheapest_protocol() -> None:
     costs = list(_costs(_deploy()).values())
     least = min(costs, key=lambda cost: cost.total_ms)
 
@@ -107,5 +107,5 @@ def test_sentence_names_the_cost_and_the_cheapest_way() -> None:
 
 def test_kip_848_sessions_use_the_broker_setting() -> None:
     """The broker sets KIP-848 sessions; a client's setting of 3 s must not fence a member that is away for 5 s."""
-    short, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
-    assert short.total_ms == usual.total_ms
+    short_session_cost, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
+    assert short_session_cost.total_ms == usual.total_ms

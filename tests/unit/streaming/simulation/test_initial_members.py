@@ -13,7 +13,7 @@ from streaming.simulation.results import simulation_document as as_json
 from streaming.simulation.scenario import InvalidScenario
 from tests.support.machines import after, played, round_summary
 
-_BEGIN = 600_000
+_START_MS = 600_000
 
 
 def _changes(at: int) -> list[dict[str, Any]]:
@@ -39,30 +39,30 @@ def _changes(at: int) -> list[dict[str, Any]]:
         ("consumer", "range"),
     ],
 )
-def test_initial_members_behave_like_joined_ones(protocol: str, assignor: str, *, static: bool) -> None:
+def test_initial_members_rebalance_like_joined_members(protocol: str, assignor: str, *, static: bool) -> None:
     topics = {"t0": 7, "t1": 3}
     clients = {f"c{n}": {"instance_id": f"i-{n}"} if static else {} for n in (1, 2, 3)}
     joins = [{"at": 0, "join": name, **more} for name, more in clients.items()]
-    whole = _played({"topics": topics, "events": joins + _changes(_BEGIN)}, protocol, assignor)
-    first = [round_entry for round_entry in whole["rounds"] if round_entry["at"] < _BEGIN]
+    whole = _simulate({"topics": topics, "events": joins + _changes(_START_MS)}, protocol, assignor)
+    first = [round_entry for round_entry in whole["rounds"] if round_entry["at"] < _START_MS]
     settled, last = after(first[-1]), round_summary(first[-1])[0]
     members = {name: {"owned": settled[name], **more} for name, more in clients.items()}
 
-    begun = _played(
+    begun = _simulate(
         {"topics": topics, "members": members, "generation": last, "events": _changes(1000)}, protocol, assignor
     )
 
-    later = [round_entry for round_entry in whole["rounds"] if round_entry["at"] >= _BEGIN]
+    later = [round_entry for round_entry in whole["rounds"] if round_entry["at"] >= _START_MS]
     assert [(round_summary(round_entry), round_entry["members"]) for round_entry in begun["rounds"]] == [
         (round_summary(round_entry), round_entry["members"]) for round_entry in later
     ]
 
 
-def _played(document: dict[str, Any], protocol: str, assignor: str) -> dict[str, Any]:
+def _simulate(document: dict[str, Any], protocol: str, assignor: str) -> dict[str, Any]:
     return as_json(run_scenario(parse_scenario(document), protocol, assignor))
 
 
-def test_ownership_at_the_start_is_neither_round_nor_move() -> None:
+def test_initial_ownership_gives_no_round_and_no_move() -> None:
     text = "topics: {t0: 2}\nmembers: {a: {owned: {t0: [0]}}, b: {owned: {t0: [1]}}}\nevents: []\n"
 
     result = played(text, "cooperative")
@@ -95,12 +95,12 @@ def test_initial_member_cannot_join_again() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
-def test_protocols_without_a_midway_start_are_refused(protocol: str) -> None:
+def test_zookeeper_and_connect_refuse_initial_members(protocol: str) -> None:
     with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't start"):
         played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
 
 
-def test_a_topic_has_the_id_that_it_is_given() -> None:
+def test_scenario_topic_keeps_its_topic_id() -> None:
     topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     assert (
         load_scenario(f"topics: {{t0: {{partitions: 1, topic_id: {topic_id}}}}}\nevents: []\n").topics["t0"].topic_id

@@ -10,10 +10,10 @@ from streaming.simulation.forecast import simulate_cost, ways
 from streaming.simulation.live_group import LiveMember
 from streaming.simulation.migration import parse_targets, plan_migration, recent_steps
 from streaming.simulation.parse import parse_scenario
-from tests.support.compacted import checkout, episode_records
+from tests.support.compacted import checkout_group, episode_records
 from tests.unit.streaming.simulation.test_baseline import group, member
 
-RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
+ROLLING_RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
 NAMES = ("a", "b")
 
 
@@ -22,7 +22,7 @@ def two(**more: Any) -> list[LiveMember]:
 
 
 def path(to: str, *members: LiveMember, **more: Any) -> dict[str, Any]:
-    plan = plan_migration(group(*members, **more), [to], restart=RESTART, times={"processing_ms": 0})
+    plan = plan_migration(group(*members, **more), [to], restart=ROLLING_RESTART, times={"processing_ms": 0})
     return cast("dict[str, Any]", plan["targets"][to])
 
 
@@ -38,9 +38,10 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
     migration = path("cooperative", *two(assignors=("range",)))
 
     assert migration["state"] == "ready"
-    assert {(hindrance["name"], hindrance["reason"], hindrance["step"]) for hindrance in migration["inTheWay"]} == {
-        (name, "lists range, without cooperative-sticky", 1) for name in NAMES
-    }
+    assert {
+        (migration_obstacle["name"], migration_obstacle["reason"], migration_obstacle["step"])
+        for migration_obstacle in migration["inTheWay"]
+    } == {(name, "lists range, without cooperative-sticky", 1) for name in NAMES}
     assert [step["says"].partition(" partition.")[0] for step in migration["steps"]] == [
         "Rolling restart with cooperative-sticky added to",
         "Rolling restart with cooperative-sticky alone in",
@@ -51,13 +52,13 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
 def test_default_assignor_lists_need_one_restart() -> None:
     migration = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
 
-    assert [(hindrance["reason"], hindrance["step"]) for hindrance in migration["inTheWay"]] == [
-        ("lists range, cooperative-sticky: it gives up all before it joins", 1)
-    ] * 2
+    assert [
+        (migration_obstacle["reason"], migration_obstacle["step"]) for migration_obstacle in migration["inTheWay"]
+    ] == [("lists range, cooperative-sticky: it gives up all before it joins", 1)] * 2
     assert len(migration["steps"]) == 1
 
 
-def test_only_members_without_cooperative_restart_first() -> None:
+def test_first_restart_is_of_members_without_cooperative() -> None:
     migration = path(
         "cooperative",
         member("a", 0, 1, assignors=("range", "cooperative-sticky")),
@@ -71,15 +72,15 @@ def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
     assert first["reason"] == "its list is not known; the group chose range"
 
 
-def test_instance_ids_make_later_restarts_free() -> None:
+def test_later_restarts_with_instance_ids_move_nothing() -> None:
     migration = path("static", *two())
 
-    assert [(hindrance["name"], hindrance["reason"]) for hindrance in migration["inTheWay"]] == [
-        (name, "has no group.instance.id") for name in NAMES
-    ]
+    assert [
+        (migration_obstacle["name"], migration_obstacle["reason"]) for migration_obstacle in migration["inTheWay"]
+    ] == [(name, "has no group.instance.id") for name in NAMES]
     assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
-    (doubt,) = path("static", *two(session_timeout_ms=2500))["unsure"]
-    assert doubt.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
+    (unknown_part,) = path("static", *two(session_timeout_ms=2500))["unsure"]
+    assert unknown_part.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
 
 
 def test_migration_to_kip_848_is_one_rolling_restart() -> None:
@@ -112,9 +113,9 @@ def test_half_migrated_group_restarts_the_remaining_members() -> None:
 )
 def test_obstacle_that_no_step_removes_blocks_the_migration(obstacle: LiveMember, assignor: str, reason: str) -> None:
     migration = path("consumer", obstacle, assignor=assignor)
-    (hindrance,) = migration["inTheWay"]
-    assert (migration["state"], hindrance["step"]) == ("blocked", None)
-    assert hindrance["reason"].startswith(reason)
+    (migration_obstacle,) = migration["inTheWay"]
+    assert (migration["state"], migration_obstacle["step"]) == ("blocked", None)
+    assert migration_obstacle["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], mor
 def test_migration_step_begins_where_the_previous_step_ended() -> None:
     """The first restart makes all members static, so the second restart costs as much as a static group's."""
     live = group(*two())
-    plan = plan_migration(live, ["static"], restart=RESTART, times={"processing_ms": 0})
+    plan = plan_migration(live, ["static"], restart=ROLLING_RESTART, times={"processing_ms": 0})
     second = plan["targets"]["static"]["steps"][1]["forecast"]
     migration_document = {
         "topics": {"t": 4},
@@ -146,8 +147,8 @@ def test_migration_step_begins_where_the_previous_step_ended() -> None:
     assert simulate_cost(parse_scenario(migration_document), eager).total_ms == second["downtime"]["totalMs"]
 
 
-def test_json_output_of_a_migration() -> None:
-    migration = plan_migration(group(*two()), restart=RESTART)
+def test_migration_as_json_has_steps_with_forecasts() -> None:
+    migration = plan_migration(group(*two()), restart=ROLLING_RESTART)
 
     assert (migration["groupId"], migration["now"], list(migration["targets"])) == (
         "g",
@@ -160,15 +161,15 @@ def test_json_output_of_a_migration() -> None:
     assert migration["targets"]["consumer"]["steps"][0]["forecast"] is None
 
 
-def test_stories_are_listed_newest_first() -> None:
-    records = [record.episode for record in episode_records(checkout())]
+def test_migration_lists_past_restarts_of_the_group() -> None:
+    records = [record.episode for record in episode_records(checkout_group())]
     assert [recent_step.kind for recent_step in recent_steps(records)] == ["rolling-restart"]
-    past_steps = [(recent_step, None) for recent_step in recent_steps(records)]
-    (step,) = plan_migration(group(*two()), ["static"], happened=past_steps)["happened"]
+    steps_without_end = [(recent_step, None) for recent_step in recent_steps(records)]
+    (step,) = plan_migration(group(*two()), ["static"], happened=steps_without_end)["happened"]
     assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 
 
-def test_groups_that_cannot_migrate_and_unknown_targets() -> None:
+def test_connect_group_and_unknown_target_are_not_migrated() -> None:
     with pytest.raises(NoForecast, match=r"group g: Connect's workers choose by connect\.protocol"):
         plan_migration(group(member("w"), kind="connect"))
     with pytest.raises(NoForecast, match="--to: 'eager' is not one of cooperative, static, consumer"):

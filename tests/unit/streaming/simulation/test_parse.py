@@ -52,10 +52,10 @@ JOIN = "{at: 0, join: c1, topics: [t]}"
     ],
 )
 def test_invalid_event_is_rejected(events: str, message: str) -> None:
-    with pytest.raises(InvalidScenario) as caught:
+    with pytest.raises(InvalidScenario) as error:
         load_scenario(f"{{topics: {{t: 4}}, events: [{events}]}}")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_invalid_event_is_rejected(events: str, message: str) -> None:
     ],
 )
 def test_invalid_scenario_is_rejected(text: str, message: str) -> None:
-    with pytest.raises(InvalidScenario) as caught:
+    with pytest.raises(InvalidScenario) as error:
         load_scenario(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_json_and_yaml_are_equal() -> None:
@@ -131,10 +131,10 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_too_long_or_multiline_error_is_one_short_line(name: str) -> None:
-    with pytest.raises(InvalidScenario) as caught:
+    with pytest.raises(InvalidScenario) as error:
         load_scenario(LIMITS[name])
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 300
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize(
@@ -153,21 +153,21 @@ def test_too_long_or_multiline_error_is_one_short_line(name: str) -> None:
     ],
 )
 def test_largest_number_is_accepted_and_one_more_refused(text: str, more: tuple[int, int]) -> None:
-    taken, refused = more
-    load_scenario(text % taken)
+    accepted, refused = more
+    load_scenario(text % accepted)
     with pytest.raises(InvalidScenario, match=r"Expected `int` [<>]=|the limit is 200000"):
         load_scenario(text % refused)
 
 
 @pytest.mark.parametrize(
-    ("text", "filler", "most"),
+    ("text", "repeated_text", "most"),
     [("topics: {t: 1}\nevents: []\n#", "x", 1_048_576), ('{"topics": {"t": 1}, "events": []}', " ", 16_777_216)],
 )
-def test_longest_text_is_accepted_and_one_more_refused(text: str, filler: str, most: int) -> None:
-    longest = text + filler * (most - len(text))
+def test_longest_text_is_accepted_and_one_more_refused(text: str, repeated_text: str, most: int) -> None:
+    longest = text + repeated_text * (most - len(text))
     load_scenario(longest)
     with pytest.raises(InvalidScenario, match=f"has more than {most} characters"):
-        load_scenario(longest + filler)
+        load_scenario(longest + repeated_text)
 
 
 def test_nesting_and_digits_are_limited() -> None:
@@ -183,7 +183,7 @@ def test_nesting_and_digits_are_limited() -> None:
             parse_document(written % ("9" * 41))
 
 
-def test_a_date_is_text() -> None:
+def test_unquoted_date_in_a_scenario_is_text() -> None:
     scenario = load_scenario("topics: {t: 1}\nevents: [{at: 0, join: a, rack_id: 2024-01-02}]")
     assert scenario.events[0].rack_id == "2024-01-02"
 
@@ -198,9 +198,9 @@ def test_a_date_is_text() -> None:
 )
 def test_size_of_a_built_in_scenario_is_bounded(members: int | None, partitions: int | None, message: str) -> None:
     for name in builtin_scenarios.BUILTIN_SCENARIOS:
-        with pytest.raises(InvalidScenario) as caught:
+        with pytest.raises(InvalidScenario) as error:
             builtin_scenarios.load_builtin_scenario(name, members, partitions)
-        assert str(caught.value) == message
+        assert str(error.value) == message
 
 
 def test_every_built_in_scenario_runs_at_its_largest_size() -> None:

@@ -15,7 +15,7 @@ from streaming.simulation.results import simulations_document
 from streaming.simulation.scenario import InvalidScenario
 from tests.support.machines import after, round_summary, scenario
 
-CONTRACT = scenario(
+CONTRACT_SCENARIO = scenario(
     "t0: 6, t1: 3",
     "at: 0, join: c1, topics: [t0, t1]",
     "at: 0, join: c2, topics: [t0, t1], instance_id: i-2, rack_id: r1",
@@ -38,12 +38,12 @@ CAUSES = {
 }
 
 
-def pieces(share: dict[str, list[int]]) -> set[tuple[str, int]]:
+def topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
 
 
 def check_algebra(answer: dict[str, Any], number: str) -> None:
-    held: dict[str, set[tuple[str, int]]] = {}
+    owned_before: dict[str, set[tuple[str, int]]] = {}
     last = (-1, -1)
     for entry in answer["rounds"]:
         assert set(entry) == {"at", number, "round", "cause", "members"}
@@ -54,35 +54,37 @@ def check_algebra(answer: dict[str, Any], number: str) -> None:
         owners: list[tuple[str, int]] = []
         for name, member in entry["members"].items():
             assert set(member) == {"owned", "revoked", "assigned", "kept"}
-            owned, revoked, assigned, kept = (pieces(member[key]) for key in ("owned", "revoked", "assigned", "kept"))
+            owned, revoked, assigned, kept = (
+                topic_partitions(member[key]) for key in ("owned", "revoked", "assigned", "kept")
+            )
             assert kept == owned - revoked
             assert revoked <= owned
             assert not assigned & owned
-            assert owned == held.get(name, set())
-            held[name] = kept | assigned
-            owners += held[name]
+            assert owned == owned_before.get(name, set())
+            owned_before[name] = kept | assigned
+            owners += owned_before[name]
             for share in member.values():
                 assert all(partitions == sorted(partitions) and partitions for partitions in share.values())
         assert len(owners) == len(set(owners))
-        assert {name for name, share in held.items() if share} <= set(entry["members"])
+        assert {name for name, share in owned_before.items() if share} <= set(entry["members"])
     assert answer["rebalances"] == sum(entry["round"] == 1 for entry in answer["rounds"])
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_result_has_the_fields_of_the_contract(protocol: str) -> None:
-    answer = as_json(run_scenario(load_scenario(CONTRACT), protocol))
+def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None:
+    answer = as_json(run_scenario(load_scenario(CONTRACT_SCENARIO), protocol))
     assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
     check_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
     last = after(answer["rounds"][-1])
-    everything = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
-    wanted = everything if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
-    assert pieces(last["c1"]) == wanted
+    all_partitions = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
+    wanted = all_partitions if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
+    assert topic_partitions(last["c1"]) == wanted
     assert answer["longestGapMs"] <= max(ms for topic in answer["unavailableMs"].values() for ms in topic.values())
 
 
 @pytest.mark.parametrize("name", BUILTIN_SCENARIOS)
 @pytest.mark.parametrize("protocol", FAMILIES)
-def test_built_in_scenarios(name: str, protocol: str) -> None:
+def test_built_in_scenario_assigns_every_partition_repeatably(name: str, protocol: str) -> None:
     scenario = load_builtin_scenario(name)
     simulation = run_scenario(scenario, protocol)
     check_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")
@@ -92,7 +94,7 @@ def test_built_in_scenarios(name: str, protocol: str) -> None:
     assert as_json(run_scenario(scenario, protocol)) == as_json(simulation)
 
 
-def test_protocols_differ_as_documented() -> None:
+def test_protocols_rank_as_documented_in_downtime_and_moves() -> None:
     scenario = load_builtin_scenario("rolling-restart", 6, 24)
     total = {protocol: run_scenario(scenario, protocol).unavailable_ms for protocol in FAMILIES}
     assert total["cooperative"] < total["eager"]
@@ -114,12 +116,12 @@ def test_joins_in_the_initial_delay_are_one_generation() -> None:
     ]
 
 
-def test_a_pause_within_the_session_timeout_goes_unnoticed() -> None:
+def test_pause_within_the_session_timeout_gives_no_rebalance() -> None:
     text = "topics: {t: 2}\nevents: [{at: 0, join: a}, {at: 0, join: b}, {at: 60000, pause: b, down_ms: %d}]"
     for protocol in ("eager", "cooperative", "consumer", "zookeeper", "eager-v1", "connect"):
-        short = as_json(run_scenario(load_scenario(text % 20_000), protocol))
-        assert [entry for entry in short["rounds"] if entry["at"] > 60_000] == [], protocol
-        assert short["longestGapMs"] >= 20_000
+        short_simulation = as_json(run_scenario(load_scenario(text % 20_000), protocol))
+        assert [entry for entry in short_simulation["rounds"] if entry["at"] > 60_000] == [], protocol
+        assert short_simulation["longestGapMs"] >= 20_000
     kinds = [
         round_summary(entry)[2] for entry in as_json(run_scenario(load_scenario(text % 70_000), "eager"))["rounds"]
     ]
@@ -154,7 +156,7 @@ def test_duplicate_instance_id_fences_the_earlier_member() -> None:
     assert "c2" not in answer["rounds"][1]["members"]
 
 
-def test_protocols_and_assignors() -> None:
+def test_simulation_options_give_protocol_assignor_pairs() -> None:
     assert protocol_assignor_pairs([], []) == [(name, family.default) for name, family in FAMILIES.items()]
     assert dict(protocol_assignor_pairs(["all"], ["roundrobin", "consumer=range"])) == {
         "zookeeper": "roundrobin",
@@ -171,8 +173,8 @@ def test_protocols_and_assignors() -> None:
         protocol_assignor_pairs(["eager", "cooperative"], ["range"])
 
 
-def test_document_has_a_section_per_protocol() -> None:
-    scenario = load_scenario(CONTRACT)
+def test_simulation_document_has_a_section_per_protocol() -> None:
+    scenario = load_scenario(CONTRACT_SCENARIO)
     value = simulations_document([run_scenario(scenario, "eager"), run_scenario(scenario, "consumer")])
     assert list(value) == ["protocols"]
     assert list(value["protocols"]) == ["eager", "consumer"]

@@ -49,30 +49,30 @@ def two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
-def by_name(group: LiveGroup, outlook_of_way: what_if.Outlook) -> dict[str, dict[str, list[int]]]:
+def shares_by_name(group: LiveGroup, outlook: what_if.Outlook) -> dict[str, dict[str, list[int]]]:
     return {
         group.names[member_id]: {topic: list(ps) for topic, ps in share.items()}
-        for member_id, share in outlook_of_way.assignment.items()
+        for member_id, share in outlook.assignment.items()
     }
 
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
-    by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
-    assert list(by_way) == list(what_if.PAIRS)
-    assert [item.way for item in by_way.values() if item.own] == [EAGER]
-    own = by_way[EAGER]
+    outlook_by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
+    assert list(outlook_by_way) == list(what_if.PAIRS)
+    assert [item.way for item in outlook_by_way.values() if item.own] == [EAGER]
+    own = outlook_by_way[EAGER]
     assert (own.moved, own.newly_assigned, own.unowned) == (0, 0, 0)
     assert (own.most, own.least, own.inexact) == (2, 2, ())
-    assert by_way[ProtocolAssignor("eager", "roundrobin")].moved == 2
+    assert outlook_by_way[ProtocolAssignor("eager", "roundrobin")].moved == 2
 
 
 def test_one_member_joins_and_one_leaves() -> None:
     change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
     result = what_if.outlook(change, EAGER)
-    assert by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
+    assert shares_by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
     assert (result.moved, result.rounds, result.exact_rounds) == (4, 1, True)
     sticky = what_if.outlook(change, ProtocolAssignor("eager", "sticky"))
-    assert by_name(change.after, sticky)["b"] == {"t": [2, 3]}
+    assert shares_by_name(change.after, sticky)["b"] == {"t": [2, 3]}
     assert sticky.moved == 2
 
 
@@ -85,10 +85,10 @@ def test_cooperative_group_assigns_in_a_second_round() -> None:
 
 def test_more_partitions_or_other_topics_are_assigned() -> None:
     grown = apply_change(two(), GroupChange(partitions={"t": 6}))
-    assert by_name(grown.after, what_if.outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
+    assert shares_by_name(grown.after, what_if.outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
     assert what_if.outlook(grown, EAGER).newly_assigned == 2
     change = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
-    assert by_name(change.after, what_if.outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
+    assert shares_by_name(change.after, what_if.outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
 def test_new_partitions_lack_racks_and_new_members_balance() -> None:
@@ -123,11 +123,11 @@ def test_impossible_change_is_refused_with_the_option(changes: GroupChange, mess
 
 
 def test_namesakes_are_distinguished_by_ids() -> None:
-    same_named = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
+    namesakes = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
     with pytest.raises(BadInput, match="--remove a: 2 members have this name; there are a "):
-        apply_change(group(*same_named), GroupChange(remove=("a",)))
-    change = apply_change(group(*same_named), GroupChange(remove=(same_named[0].member_id,)))
-    assert change.after.members == (same_named[1],)
+        apply_change(group(*namesakes), GroupChange(remove=("a",)))
+    change = apply_change(group(*namesakes), GroupChange(remove=(namesakes[0].member_id,)))
+    assert change.after.members == (namesakes[1],)
 
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])
@@ -151,36 +151,36 @@ def test_static_members_are_joined_by_static_members() -> None:
     assert [member.names.group_instance_id for member in change.after.members] == ["a", "b", "aa"]
     result = what_if.outlook(change, EAGER)
     assert result.inexact == ()
-    assert by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
+    assert shares_by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
     with pytest.raises(BadInput, match="--add a: a member has this name already"):
         apply_change(group(*static_members), GroupChange(add=("a",)))
 
 
-def test_uncertain_results_state_why() -> None:
-    drawn = "ids of new members are random: interchangeable members may swap partitions"
+def test_inexact_what_if_results_state_the_reason() -> None:
+    random_ids_caveat = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
-    inexact_by_way = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
-    assert inexact_by_way[EAGER] == ()  # the new member's name alone decides its position
-    assert drawn in inexact_by_way[ProtocolAssignor("eager", "sticky")]
-    assert reason in inexact_by_way[UNIFORM]
-    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in inexact_by_way[UNIFORM]
-    alike = apply_change(two(), GroupChange(add=("a",)))
-    assert what_if.outlook(alike, EAGER).inexact == (drawn,)
-    unequal = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
-    assert apply_change(unequal, GroupChange(add=("c",))).notes == (
+    uncertainties_by_way = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
+    assert uncertainties_by_way[EAGER] == ()  # the new member's name alone decides its position
+    assert random_ids_caveat in uncertainties_by_way[ProtocolAssignor("eager", "sticky")]
+    assert reason in uncertainties_by_way[UNIFORM]
+    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in uncertainties_by_way[UNIFORM]
+    outlook_with_alike_members = apply_change(two(), GroupChange(add=("a",)))
+    assert what_if.outlook(outlook_with_alike_members, EAGER).inexact == (random_ids_caveat,)
+    unequal_group = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
+    assert apply_change(unequal_group, GroupChange(add=("c",))).notes == (
         "members subscribe to different topics: new ones to those of a",
     )
 
 
 def test_refusing_assignor_reports_why() -> None:
-    twice = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
-    problems = {item.problem for item in outlooks(apply_change(twice, GroupChange()))}
+    group_with_namesakes = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
+    problems = {item.problem for item in outlooks(apply_change(group_with_namesakes, GroupChange()))}
     assert None not in problems
     assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_change_results_equal_the_protocol_machines(seed: int) -> None:
+def test_leave_in_a_what_if_equals_the_simulated_protocol(seed: int) -> None:
     """When a member leaves, shares, rounds and moves equal the simulation's under each classic protocol.
 
     The consumer protocol is left out, because the simulation chooses its own random member ids there.
@@ -203,5 +203,5 @@ def test_change_results_equal_the_protocol_machines(seed: int) -> None:
         )
         result = simulate_cost(scenario, CostWay(way.protocol, way.protocol, way.assignor)).simulation.result
         assert (result.round_count, result.moved) == (expected.rounds, expected.moved)
-        for name, held in result.rounds[-1].after.items():
-            assert as_lists(expected.assignment[name]) == as_lists(held), (way, name)
+        for name, member_share in result.rounds[-1].after.items():
+            assert as_lists(expected.assignment[name]) == as_lists(member_share), (way, name)

@@ -35,11 +35,11 @@ def test_archive_has_runtime_code_without_tests_or_headers() -> None:
 
 
 @pytest.mark.full  # the cluster test in the default suite also runs a worker
-@pytest.mark.parametrize("kernel", [True, False], ids=["native", "python"])
+@pytest.mark.parametrize("native_module", [True, False], ids=["native", "python"])
 def test_a_bare_python_imports_the_operator_from_the_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native_module: bool
 ) -> None:
-    if not kernel:
+    if not native_module:
         others = [name for name in archives._DISTRIBUTIONS if name != "rebalance-kernel"]
         monkeypatch.setattr(archives, "_DISTRIBUTIONS", others)
     file = tmp_path / "monitor.tar.gz"
@@ -50,10 +50,10 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     spec = find_spec("pyspark")
     assert spec is not None
     (place,) = spec.submodule_search_locations or ()
-    zips = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # an executor has PySpark as zip files
+    zip_files = [str(file) for file in Path(place, "python/lib").glob("*.zip")]  # an executor has PySpark as zip files
     done = subprocess.run(
         [sys.executable, "-S", "-c", WORKER],
-        env={"PYTHONPATH": ":".join([*zips, archives.UNPACKED_FOLDER])},
+        env={"PYTHONPATH": ":".join([*zip_files, archives.UNPACKED_FOLDER])},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -62,7 +62,7 @@ def test_a_bare_python_imports_the_operator_from_the_archive(
     assert done.returncode == 0, done.stderr
     file_name, native, release = done.stdout.split()
     assert file_name.endswith(f"{archives.UNPACKED_FOLDER}/streaming/__init__.py")
-    assert (native == "True") == (kernel and find_spec("rebalance_kernel") is not None)
+    assert (native == "True") == (native_module and find_spec("rebalance_kernel") is not None)
     assert release.startswith("4.")
 
 
@@ -84,7 +84,7 @@ def test_an_interrupted_archive_leaves_no_file(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_or_useless_archive_is_refused(tmp_path: Path) -> None:
+def test_missing_archive_or_archive_for_local_mode_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "monitor.tar.gz"
     with pytest.raises(BadInput, match="no such file; `stream archive --output"):
         StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
@@ -125,7 +125,7 @@ def test_each_java_and_pyspark_has_its_own_class_archive(home: Path) -> None:
     assert archives.class_archive() != first
 
 
-def test_the_class_archive_is_used_once_it_is_there(home: Path) -> None:
+def test_existing_class_archive_is_in_the_java_options(home: Path) -> None:
     assert archives.java_options() == ""
     archives.class_archive().touch()
     assert archives.java_options().startswith(f"-XX:SharedArchiveFile={archives.class_archive()} ")

@@ -13,7 +13,7 @@ from streaming.spark.operator import BucketReports, _send
 from streaming.spark.progress import BucketReport
 
 
-class Context:
+class FakeTaskContext:
     def __init__(self) -> None:
         self.sparkContext = self
 
@@ -23,7 +23,7 @@ class Context:
 
 @pytest.fixture
 def reports() -> BucketReports:
-    return BucketReports(Context())  # type: ignore[arg-type] # only what the reports use of a session
+    return BucketReports(FakeTaskContext())  # type: ignore[arg-type] # only what the reports use of a session
 
 
 def set_task_batch(monkeypatch: pytest.MonkeyPatch, batch: int | None) -> None:
@@ -42,7 +42,9 @@ def test_each_batch_has_the_last_report_of_its_buckets(reports: BucketReports, m
     assert (reports.of_batch(7), reports.of_batch(8)) == ({}, {0: BucketReport(9)})
 
 
-def test_older_batches_are_forgotten_with_the_next(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_batch_drops_the_reports_of_the_previous_one(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for batch in (1, 2):
         set_task_batch(monkeypatch, batch)
         _send(reports.accumulator, 0, BucketReport(batch))
@@ -50,15 +52,17 @@ def test_older_batches_are_forgotten_with_the_next(reports: BucketReports, monke
     assert reports.of_batch(1) == {}
 
 
-def test_reports_arrive_on_another_thread(reports: BucketReports, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bucket_reports_are_read_while_another_thread_sends(
+    reports: BucketReports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_task_batch(monkeypatch, 1)
     count = 20_000
-    sending = threading.Thread(
+    sender_thread = threading.Thread(
         target=lambda: [_send(reports.accumulator, number, BucketReport(number)) for number in range(count)]
     )
     received: dict[int, BucketReport] = {}
-    sending.start()
-    while sending.is_alive():
+    sender_thread.start()
+    while sender_thread.is_alive():
         received.update(reports.of_batch(1))
     received.update(reports.of_batch(1))
     assert received == {number: BucketReport(number) for number in range(count)}

@@ -30,7 +30,7 @@ def claim(folder: str, metadata: Metadata, on_data_loss: OnDataLoss) -> Metadata
         return checkpoint.claim(folder, place, metadata, on_data_loss)
 
 
-def test_a_fresh_folder_is_claimed_and_claimed_again(tmp_path: Path) -> None:
+def test_same_job_claims_a_new_checkpoint_twice(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "checkpoint"
     claim(str(folder), METADATA, "stop")
     claim(str(folder), METADATA, "stop")
@@ -61,13 +61,13 @@ def test_checkpoint_of_another_release_is_refused(tmp_path: Path, changes: dict[
         claim(str(tmp_path), METADATA, "stop")
 
 
-def test_a_new_topic_of_the_same_name_stops_with_the_choice(tmp_path: Path) -> None:
+def test_recreated_input_topic_stops_with_the_options(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
     with pytest.raises(TopicGone, match=r"restart sets the checkpoint aside.*continue keeps"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "stop")
 
 
-def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> None:
+def test_data_loss_option_keeps_or_renames_the_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     claim(str(folder), METADATA, "stop")
     (folder / "offsets").mkdir()
@@ -81,22 +81,24 @@ def test_continue_keeps_a_checkpoint_and_restart_renames_it(tmp_path: Path) -> N
 
 def test_a_foreign_checkpoint_and_damaged_metadata_are_refused(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
-    either = f"without {METADATA_FILE}. If it is another program's, .* if this program wrote it, .* Restore the"
-    with pytest.raises(BadInput, match=either):
+    message_pattern = (
+        f"without {METADATA_FILE}. If it is another program's, .* if this program wrote it, .* Restore the"
+    )
+    with pytest.raises(BadInput, match=message_pattern):
         claim(str(tmp_path), METADATA, "stop")
     (tmp_path / METADATA_FILE).write_text("{")
     with pytest.raises(OutsideFailure, match=f"{METADATA_FILE} is damaged. Restore the folder from a copy"):
         claim(str(tmp_path), METADATA, "stop")
-    for impossible in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
-        (tmp_path / METADATA_FILE).write_bytes(msgspec.json.encode(structs.replace(METADATA, **impossible)))
+    for invalid_fields in ({"buckets": -1}, {"buckets": 2**40}, {"partitions": -1}):
+        (tmp_path / METADATA_FILE).write_bytes(msgspec.json.encode(structs.replace(METADATA, **invalid_fields)))
         with pytest.raises(OutsideFailure, match=f"{METADATA_FILE} is damaged"):
             claim(str(tmp_path), METADATA, "stop")
 
 
-def test_a_topic_that_grew_is_read_by_its_old_partitions(tmp_path: Path) -> None:
-    four = structs.replace(METADATA, partitions=4)
-    assert claim(str(tmp_path), four, "stop") == four
-    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop") == four
+def test_checkpoint_keeps_the_partition_count_of_a_grown_topic(tmp_path: Path) -> None:
+    metadata_of_four = structs.replace(METADATA, partitions=4)
+    assert claim(str(tmp_path), metadata_of_four, "stop") == metadata_of_four
+    assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop") == metadata_of_four
     LocalCheckpoint(str(tmp_path)).write(structs.replace(METADATA, partitions=8))
     assert claim(str(tmp_path), structs.replace(METADATA, partitions=8), "stop").partitions == 8
 

@@ -30,15 +30,15 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 
 
 @pytest.mark.parametrize("kind", ["errors.InvalidTimestampException", "InvalidRecordException"])
-def test_timestamp_error_of_kafka_names_the_clocks(kind: str) -> None:
+def test_spark_timestamp_error_suggests_to_check_the_clocks(kind: str) -> None:
     cause = f"Caused by: org.apache.kafka.common.{kind}: Timestamp 5 of message with offset 0 is out of range"
     assert reason(RuntimeError(f"x\n{cause}\n")) == f"{cause}; is this host's clock right, and the brokers'?"
 
 
 def test_error_without_number_or_file_names_the_folder() -> None:
     assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; correct this and start again"
-    denied = PermissionError(errno.EACCES, "Permission denied", "c/x")
-    assert str(unusable("c", denied)).startswith("--checkpoint c: c/x: Permission denied; make the user")
+    permission_error = PermissionError(errno.EACCES, "Permission denied", "c/x")
+    assert str(unusable("c", permission_error)).startswith("--checkpoint c: c/x: Permission denied; make the user")
 
 
 def test_system_errors_come_with_advice() -> None:
@@ -96,11 +96,11 @@ def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
     assert "move it away and start again" in message
 
 
-def test_two_jobs_with_one_checkpoint_are_reported_as_such() -> None:
+def test_two_jobs_on_one_checkpoint_are_reported() -> None:
     text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
     assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
-    in_a_folder = of_checkpoint(RuntimeError(text), "c", "/c")  # the folder is locked
-    assert str(in_a_folder).startswith("--checkpoint c: its offsets and commits are of different batches. Restore")
+    folder_error = of_checkpoint(RuntimeError(text), "c", "/c")  # the folder is locked
+    assert str(folder_error).startswith("--checkpoint c: its offsets and commits are of different batches. Restore")
 
 
 @pytest.mark.parametrize(

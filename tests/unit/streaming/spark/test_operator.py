@@ -27,7 +27,7 @@ def row(event: Any, partition: int, offset: int) -> tuple[Any, ...]:
     return partition, offset, key, value, ce["ce_type"], ce["ce_id"], ce["ce_source"], ce["ce_time"], None
 
 
-TICK = (-1, 0, *[None] * 7)
+TICK_ROW = (-1, 0, *[None] * 7)
 
 
 class State:
@@ -62,7 +62,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskContext, "get", lambda: context)
 
 
-def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+def input_frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     """Return an input frame as PySpark passes it: bucket number and record columns."""
     columns = dict(zip(INPUT, zip(*rows, strict=True), strict=True))
     numbers = {"partition": "int32", "offset": "int64"}
@@ -73,7 +73,7 @@ def framed(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = None) -> list[SimpleNamespace]:
-    frames = list(bucket_batch(SINKS, reports or Reports(), (7,), iter([framed(rows)]), state))
+    frames = list(bucket_batch(SINKS, reports or Reports(), (7,), iter([input_frame(rows)]), state))
     assert all(list(part.columns) == list(OUTPUT) for part in frames)
     return [
         SimpleNamespace(**dict(zip(OUTPUT, values, strict=True)))
@@ -102,7 +102,7 @@ def test_a_batch_that_changes_nothing_does_not_write_the_state() -> None:
 
 def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     log, state, reports = Log(), State(), Reports()
-    assert run([TICK], state, reports) == []
+    assert run([TICK_ROW], state, reports) == []
     rows = [
         row(log.topics(t=1), 0, 0),
         row(log.join("c1", session_timeout_ms=500), 0, 1),
@@ -111,7 +111,7 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
         (0, 4, b"k", b"{}", b"group.changed", *[None] * 4),
     ]
     run(rows, state, reports)
-    run([TICK], state, reports)
+    run([TICK_ROW], state, reports)
     size = sum(len(record[3]) for record in rows)
     assert reports.lines == [
         (7, BucketReport(0)),
@@ -120,7 +120,7 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     ]
 
 
-def test_soonest_timer_of_several_groups_counts() -> None:
+def test_bucket_report_has_the_soonest_timer_of_its_groups() -> None:
     state, reports = State(), Reports()
     rows = []
     for timeout in (900, 500, 700):
@@ -134,14 +134,14 @@ def test_soonest_timer_of_several_groups_counts() -> None:
 def test_output_of_a_bucket_is_one_frame() -> None:
     log, state = Log(), State()
     rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
-    (frame,) = bucket_batch(SINKS, Reports(), (7,), iter([framed(rows[:1]), framed(rows[1:])]), state)
+    (frame,) = bucket_batch(SINKS, Reports(), (7,), iter([input_frame(rows[:1]), input_frame(rows[1:])]), state)
     assert len(frame) == 3
     assert frame["partition"].map(type).tolist() == [int, int, int]
 
 
 def test_ticks_do_not_count_as_records() -> None:
     joined = row(Log().join("c"), 0, 5)
-    for frames in ([framed([TICK, joined])], [framed([TICK]), framed([joined])]):
+    for frames in ([input_frame([TICK_ROW, joined])], [input_frame([TICK_ROW]), input_frame([joined])]):
         assert [(record.partition, record.offset) for record in read(frames)] == [(0, 5)]
 
 
@@ -149,7 +149,7 @@ def test_headers_come_back_byte_for_byte() -> None:
     packed = '[{"key":"a"},{"key":"a","value":""},{"key":"ü","value":"/w=="}]'
     attributes = (b"t", b"i", b"s", b"now")
     records = read(
-        [framed([(0, at, b"k", b"v", *attributes, headers) for at, headers in enumerate((None, packed, "[]"))])]
+        [input_frame([(0, at, b"k", b"v", *attributes, headers) for at, headers in enumerate((None, packed, "[]"))])]
     )
     assert [record.all_headers for record in records] == [
         [
@@ -166,17 +166,17 @@ def test_headers_come_back_byte_for_byte() -> None:
     assert [record.type for record in records] == [b"t", None, None]
 
 
-def test_the_last_of_several_headers_of_a_name_counts() -> None:
+def test_last_header_of_a_repeated_name_is_used() -> None:
     headers = (("ce_id", b"1"), ("ce_type", b"t"), ("x", b""), ("ce_id", b"2"))
     packed = msgspec.json.encode([{"key": name, "value": value} for name, value in headers]).decode()
-    (record,) = read([framed([(0, 0, b"k", b"v", None, None, None, None, packed)])])
+    (record,) = read([input_frame([(0, 0, b"k", b"v", None, None, None, None, packed)])])
     assert (record.type, record.id, record.source) == (b"t", b"2", None)
     assert [name for name, _ in record.all_headers] == ["ce_id", "ce_type", "x", "ce_id"]
 
 
-def test_our_headers_are_columns_and_foreign_ones_are_kept() -> None:
-    ours = [(name, name.encode()) for name in codec.HEADER_NAMES]
-    assert as_row(Write("d", b"k", b"v", ours, 3)) == (
+def test_cloud_event_headers_are_columns_others_stay_headers() -> None:
+    cloud_event_headers = [(name, name.encode()) for name in codec.HEADER_NAMES]
+    assert as_row(Write("d", b"k", b"v", cloud_event_headers, 3)) == (
         *("d", b"k", b"v"),
         *(b"ce_type", b"ce_id", b"ce_source", b"ce_time"),
         *(None, 3),

@@ -39,10 +39,10 @@ class Query:
     def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
         return self.recentProgress[-1] if self.recentProgress else None
 
-    def run(self, *batches: int, ran: bool = True) -> None:
+    def run(self, *batches: int, has_run: bool = True) -> None:
         for batch in batches:
-            durations = {"addBatch": 1} if ran else {"latestOffset": 2}
-            name = f"{batch}" if ran else f"before {batch}"
+            durations = {"addBatch": 1} if has_run else {"latestOffset": 2}
+            name = f"{batch}" if has_run else f"before {batch}"
             self.recentProgress.append(FakeProgress(batchId=batch, timestamp=name, durationMs=durations))
             del self.recentProgress[:-4]  # Spark keeps the last 100 batches
 
@@ -51,7 +51,7 @@ class FakeProgress(dict[str, Any]):
     json = property(json.dumps)
 
 
-def test_each_batch_is_read_once() -> None:
+def test_progress_reader_returns_each_batch_once() -> None:
     query: Any = Query()
     reader = ProgressReader(query)
     assert reader.read() == []
@@ -60,7 +60,7 @@ def test_each_batch_is_read_once() -> None:
     assert reader.read() == []
     query.run(2)
     assert [progress["batchId"] for progress in reader.read()] == [2]
-    query.run(3, ran=False)
+    query.run(3, has_run=False)
     assert reader.read() == [{"timestamp": "before 3"}]
     query.run(3, 4, 5)
     assert [progress["batchId"] for progress in reader.read()] == [3, 4, 5]
@@ -77,7 +77,7 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
     }
 
 
-def test_batches_add_up_without_the_ticks() -> None:
+def test_batch_metrics_add_up_without_ticks() -> None:
     registry = CollectorRegistry()
     metrics = BatchMetrics(registry)
     metrics.add(batch_report(PROGRESS, BUCKETS))
@@ -123,5 +123,7 @@ def test_figure_that_spark_omits_is_null_in_the_log_line(caplog: pytest.LogCaptu
     unknown = ("events_per_second", "seconds", "lag_records", "state_bytes")
     assert {name: vars(line)[name] for name in unknown} == dict.fromkeys(unknown)
     source = {"description": "KafkaV2[Subscribe[rebalance.membership]]"}
-    bare = batch_report({"batchId": 9, "sources": [source, source | {"numInputRows": -1, "metrics": None}]})
-    assert bare == BatchReport(number=9)
+    report_without_metrics = batch_report(
+        {"batchId": 9, "sources": [source, source | {"numInputRows": -1, "metrics": None}]}
+    )
+    assert report_without_metrics == BatchReport(number=9)

@@ -44,7 +44,7 @@ def write(folder: Path, metadata: Metadata) -> None:
     LocalCheckpoint(str(folder)).write(metadata)
 
 
-def frozen(folder: Path) -> Layout:
+def stored_layout(folder: Path) -> Layout:
     return layout(folder, METADATA)
 
 
@@ -53,9 +53,9 @@ def begun(folder: Path, partitions: int, batches: int = 1) -> Path:
     write(folder, METADATA)
     offsets = folder / "offsets"
     offsets.mkdir()
-    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": str(partitions)}}
+    batch_metadata = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": str(partitions)}}
     for number in range(batches):
-        (offsets / str(number)).write_text(f'v1\n{json.dumps(noted)}\n{{"m":{{"0":{number}}}}}\n-')
+        (offsets / str(number)).write_text(f'v1\n{json.dumps(batch_metadata)}\n{{"m":{{"0":{number}}}}}\n-')
     return folder
 
 
@@ -67,14 +67,14 @@ def test_impossible_numbers_are_refused(checkpoint: str, numbers: tuple[int | No
         resize(checkpoint, *numbers, dry_run=False)
 
 
-def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+def test_resize_of_a_folder_without_checkpoint_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(BadInput, match=f"--checkpoint {folder}: contains no checkpoint of this program"):
             resize(str(folder), 4, None, dry_run=False)
 
 
 @pytest.mark.parametrize(
-    "noted",
+    "batch_metadata",
     [
         "{}",
         '{"conf":{}}',
@@ -85,23 +85,23 @@ def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
         "\xff",
     ],
 )
-def test_batch_file_without_a_number_is_damaged(tmp_path: Path, noted: str) -> None:
+def test_batch_file_without_a_number_is_damaged(tmp_path: Path, batch_metadata: str) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     file = folder / "offsets" / "0"
-    file.write_bytes(f'v1\n{noted}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
+    file.write_bytes(f'v1\n{batch_metadata}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
     with pytest.raises(OutsideFailure) as refused:
         resize(str(folder), 4, None, dry_run=False)
     assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
 
 
-def test_a_folder_that_can_t_be_locked_is_named(tmp_path: Path) -> None:
+def test_error_names_the_checkpoint_that_cannot_be_locked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "checkpoint"
     with pytest.raises(OutsideFailure, match=f"--checkpoint {place}: .*Not a directory"), LocalCheckpoint(str(place)):
         pytest.fail("it is held")
 
 
-def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) -> None:
+def test_resize_before_the_first_batch_changes_only_the_buckets(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
     with pytest.raises(BadInput, match="no batch is finished; delete the folder, and start `stream` with"):
         resize(str(folder), None, 32, dry_run=False)
@@ -112,27 +112,27 @@ def test_before_the_first_batch_is_done_only_the_buckets_change(tmp_path: Path) 
     assert done.old_checkpoint is not None
     assert [path.name for path in folder.iterdir()] == [METADATA_FILE]
     assert read(folder) == structs.replace(METADATA, buckets=256)
-    assert (read(Path(done.old_checkpoint)), frozen(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
+    assert (read(Path(done.old_checkpoint)), stored_layout(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", Path(done.old_checkpoint).name]
 
 
 def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the metadata first, a power failure could leave metadata of a checkpoint whose files are missing."""
     folder = begun(tmp_path / "checkpoint", 2)
-    seen: list[tuple[bool, bool, Metadata | None]] = []
+    synced_files: list[tuple[bool, bool, Metadata | None]] = []
 
     def sync() -> None:
         there = staged(folder)
-        seen.append((there.is_dir(), (there / METADATA_FILE).exists(), read(folder)))
+        synced_files.append((there.is_dir(), (there / METADATA_FILE).exists(), read(folder)))
 
     monkeypatch.setattr(os, "sync", sync)
     resize(str(folder), 256, None, dry_run=True)
-    assert seen == []
+    assert synced_files == []
     resize(str(folder), 256, None, dry_run=False)
-    assert seen == [(True, False, METADATA)]
+    assert synced_files == [(True, False, METADATA)]
 
 
-def test_an_error_of_the_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_error_during_a_resize_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(OutsideFailure) as refused:
@@ -213,7 +213,7 @@ def test_resize_result_as_text_and_as_json(tmp_path: Path) -> None:
     }
 
 
-def with_state(folder: Path, *kilobytes: int) -> Path:
+def checkpoint_with_state(folder: Path, *kilobytes: int) -> Path:
     """Return a checkpoint of 16 buckets with one task per size, each with a snapshot of this size (kB)."""
     begun(folder, len(kilobytes))
     (folder / "commits").mkdir()
@@ -225,7 +225,7 @@ def with_state(folder: Path, *kilobytes: int) -> Path:
     return folder
 
 
-def in_one_bucket(names: list[str]) -> bytes:
+def pack_bucket(names: list[str]) -> bytes:
     """Return the packed state of a bucket that contains these groups."""
     log = [Log(name) for name in names]
     events = [event for group_log in log for event in (group_log.topics(t=1), group_log.join("c"))]
@@ -239,12 +239,12 @@ def in_one_bucket(names: list[str]) -> bytes:
 
 
 @pytest.mark.parametrize(("dry_run", "buckets"), [(True, 4), (False, 4), (False, 64)])
-def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
+def test_resize_session_has_one_partition_for_each_bucket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool, buckets: int
 ) -> None:
-    folder = with_state(tmp_path / "c", 1)
+    folder = checkpoint_with_state(tmp_path / "c", 1)
     (folder / "metadata").write_text('{"id":"1"}')
-    requested: list[SessionOptions] = []
+    requested_sessions: list[SessionOptions] = []
     written: dict[int, bytes] = {}
 
     def write_state(_: object, state: dict[int, bytes], place: Path) -> None:
@@ -252,14 +252,16 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
         for name in ("offsets", "sources"):
             (place / name).mkdir(parents=True)
 
-    monkeypatch.setattr(resize_module, "session", lambda options: requested.append(options) or nullcontext("spark"))
-    old = {0: in_one_bucket(["a", "b", "c"]), 5: in_one_bucket(["d"])}
+    monkeypatch.setattr(
+        resize_module, "session", lambda options: requested_sessions.append(options) or nullcontext("spark")
+    )
+    old = {0: pack_bucket(["a", "b", "c"]), 5: pack_bucket(["d"])}
     monkeypatch.setattr(
         resize_module, "blobs", lambda spark, place: old if (spark, place) == ("spark", str(folder)) else {}
     )
     monkeypatch.setattr(resize_module, "_write_state", write_state)
     resized = resize(str(folder), buckets, 3, dry_run=dry_run)
-    assert requested == [SessionOptions(connector=False, shuffle_partitions=3)]
+    assert requested_sessions == [SessionOptions(connector=False, shuffle_partitions=3)]
     sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
     assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
     assert resized.largest_bytes == {"before": len(old[0]), "after": sizes[-1]}
@@ -268,9 +270,9 @@ def test_groups_are_regrouped_by_a_session_of_the_new_numbers(
     assert read(folder) == (METADATA if dry_run else structs.replace(METADATA, buckets=buckets))
 
 
-def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None:
-    assert resize_advice(with_state(tmp_path / "well", 800, 800)) is None
-    folder = with_state(tmp_path / "large", 2000, 1200)
+def test_outgrown_buckets_are_reported_with_a_better_count(tmp_path: Path) -> None:
+    assert resize_advice(checkpoint_with_state(tmp_path / "well", 800, 800)) is None
+    folder = checkpoint_with_state(tmp_path / "large", 2000, 1200)
     advice = resize_advice(folder)
     assert advice is not None
     assert "outgrown its 16 buckets (some 200 kB each on disk): stop the job" in advice
@@ -278,7 +280,7 @@ def test_large_buckets_are_reported_with_a_better_number(tmp_path: Path) -> None
     assert resize_advice(tmp_path) is None
 
 
-def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
+def test_resized_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
     """A resized query keeps its id and continues after the last committed batch; an open batch runs again."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
@@ -295,8 +297,8 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     # Otherwise Hadoop would reject the files for their old checksums.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
-    noted = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
-    assert (version, json.loads(metadata), rest) == ("v1", noted, ['{"m":{"0":1}}', "-"])
+    batch_metadata = {"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "8"}}
+    assert (version, json.loads(metadata), rest) == ("v1", batch_metadata, ['{"m":{"0":1}}', "-"])
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
     shutil.rmtree(old / "sources")  # Spark has not recorded any source yet
@@ -305,5 +307,5 @@ def test_the_new_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("kilobytes", "is_outgrown"), [(800, False), (801, True)])
-def test_a_bucket_may_have_100_kilobytes(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
-    assert (resize_advice(with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
+def test_bucket_above_100_kilobytes_needs_a_resize(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
+    assert (resize_advice(checkpoint_with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown

@@ -23,15 +23,15 @@ from streaming.spark.start import StreamOptions
 LOG = Path("spark.log")
 
 
-class OneContext:
+class FakeSparkContext:
     """A fake SparkContext that counts calls of ``stop``; each call raises ``error``, if given, as without a JVM."""
 
     def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
-        self.stopped, self._error, self._responds = 0, error, responds
+        self.stopped, self._error, self._is_responding = 0, error, responds
 
     @property
     def version(self) -> str:
-        if not self._responds:
+        if not self._is_responding:
             raise Py4JNetworkError("no answer")
         return "4.2.0"
 
@@ -42,7 +42,7 @@ class OneContext:
 
 
 def test_a_context_is_always_stopped() -> None:
-    context = OneContext()
+    context = FakeSparkContext()
     with open_until_gone(context, LOG):  # type: ignore[arg-type] # only what the function uses
         assert context.stopped == 0
     with pytest.raises(KeyError), open_until_gone(context, LOG):  # type: ignore[arg-type] # same
@@ -53,11 +53,11 @@ def test_a_context_is_always_stopped() -> None:
 @pytest.mark.parametrize(
     "error", [Py4JNetworkError("no answer"), ConnectionRefusedError("no answer"), Py4JError("An error occurred")]
 )
-@pytest.mark.parametrize("when", ["meanwhile", "at its end"])
-def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
-    context = OneContext(error if when == "at its end" else None)
+@pytest.mark.parametrize("failing_phase", ["meanwhile", "at its end"])
+def test_dead_jvm_is_reported_with_its_log(error: Exception, failing_phase: str) -> None:
+    context = FakeSparkContext(error if failing_phase == "at its end" else None)
     with pytest.raises(OutsideFailure) as raised, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
-        if when == "meanwhile":
+        if failing_phase == "meanwhile":
             raise error
     assert str(raised.value) == (
         "Spark's JVM is gone, killed or out of memory; its log is spark.log. "
@@ -68,7 +68,7 @@ def test_dead_jvm_is_reported_with_its_log(error: Exception, when: str) -> None:
 
 def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
     raised = Py4JError("Method x does not exist")
-    with pytest.raises(Py4JError) as error, open_until_gone(OneContext(responds=True), LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(Py4JError) as error, open_until_gone(FakeSparkContext(responds=True), LOG):  # type: ignore[arg-type] # same
         raise raised
     assert error.value is raised
 
@@ -88,19 +88,19 @@ def test_a_failed_start_is_reported_with_its_log(
 
 
 def test_start_is_aborted_when_the_program_stops() -> None:
-    stop, never = threading.Event(), threading.Event()
+    stop, unset_event = threading.Event(), threading.Event()
 
     def start() -> Any:
         stop.set()
-        never.wait()
+        unset_event.wait()
 
     with pytest.raises(StartStopped):
         session._started(start, stop)
-    never.set()
+    unset_event.set()
 
 
-def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Conf:
+def test_spark_submit_properties_override_session_properties(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class FakeSparkConf:
         """A fake SparkConf with the properties passed to spark-submit; a real SparkConf would need a JVM."""
 
         def __init__(self) -> None:
@@ -109,20 +109,20 @@ def test_properties_of_spark_submit_win(monkeypatch: pytest.MonkeyPatch, tmp_pat
         def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - Spark's name
             self.properties.setdefault(name, value)
 
-    class Context:
+    class FakeContext:
         """A fake SparkContext."""
 
         getSystemProperty = staticmethod(str)  # noqa: N815 - Spark's name
 
-        def __init__(self, conf: Conf) -> None:
+        def __init__(self, conf: FakeSparkConf) -> None:
             self.properties = conf.properties
 
-    monkeypatch.setattr(pyspark, "SparkConf", Conf)
-    monkeypatch.setattr(pyspark, "SparkContext", Context)
+    monkeypatch.setattr(pyspark, "SparkConf", FakeSparkConf)
+    monkeypatch.setattr(pyspark, "SparkContext", FakeContext)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    ours = {"spark.master": "local[2]", "spark.app.name": "monitor"}
-    context: Any = session._context(ours, tmp_path / "log", tmp_path)
-    assert context.properties == ours | {"spark.master": "yarn"}
+    session_properties = {"spark.master": "local[2]", "spark.app.name": "monitor"}
+    context: Any = session._context(session_properties, tmp_path / "log", tmp_path)
+    assert context.properties == session_properties | {"spark.master": "yarn"}
 
 
 def properties(options: SessionOptions) -> dict[str, str]:
@@ -131,8 +131,10 @@ def properties(options: SessionOptions) -> dict[str, str]:
 
 def test_executors_import_from_the_unpacked_archive(tmp_path: Path) -> None:
     options = SessionOptions(master="spark://m:7077", archive=tmp_path / "monitor.tar.gz")
-    archived = {name: value for name, value in properties(options).items() if name not in properties(SessionOptions())}
-    assert archived == {
+    archive_properties = {
+        name: value for name, value in properties(options).items() if name not in properties(SessionOptions())
+    }
+    assert archive_properties == {
         "spark.archives": f"{tmp_path}/monitor.tar.gz#rebalance-monitor",
         "spark.executorEnv.PYTHONPATH": "rebalance-monitor",
     }

@@ -38,7 +38,7 @@ def test_unfinished_batch_is_repeated_with_the_same_end(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}
 
 
-def test_batch_with_end_before_begin_follows_a_loss(tmp_path: Path) -> None:
+def test_batch_ending_before_its_begin_has_an_empty_span(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
     assert spans(str(tmp_path), "m") == {0: Span(4, 4)}
@@ -70,7 +70,7 @@ def test_records_beyond_an_older_checkpoint_are_counted(
     assert repeated_records(Settings(), str(tmp_path), "m") == repeated
 
 
-def test_heartbeats_that_may_not_be_read_count_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_heartbeats_give_no_repeated_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OutsideFailure
 
@@ -80,7 +80,7 @@ def test_heartbeats_that_may_not_be_read_count_nothing(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])
-def test_invalid_offsets_are_damage(tmp_path: Path, source: str) -> None:
+def test_invalid_checkpoint_offsets_are_reported_as_damage(tmp_path: Path, source: str) -> None:
     batch(tmp_path, 0, source, done=True)
     with pytest.raises(OutsideFailure, match="offsets is damaged"):
         spans(str(tmp_path), "m")

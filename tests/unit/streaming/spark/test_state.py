@@ -13,12 +13,12 @@ from streaming.spark.state import InspectedGroup, groups, inspect
 from tests.support.histories import Log, play
 
 
-def test_a_folder_without_state_is_named(tmp_path: Path) -> None:
+def test_error_names_the_checkpoint_without_state(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"--checkpoint {tmp_path}: has no state yet"):
         list(inspect(str(tmp_path)))
 
 
-def test_fields_have_their_names() -> None:
+def test_inspected_state_has_named_json_fields() -> None:
     log, bucket = Log(), Bucket()
     tracked = bucket.get("g")
     state, _ = play([log.topics(t=1), log.join("c1")])

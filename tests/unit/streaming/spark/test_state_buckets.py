@@ -18,14 +18,14 @@ def test_murmur3_equals_that_of_spark() -> None:
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 4, 12, 16, 64, 256])
-def test_every_task_gets_as_many(buckets: int) -> None:
+def test_buckets_are_spread_evenly_over_spark_tasks(buckets: int) -> None:
     numbers = bucket_numbers(buckets)
     assert len(set(numbers)) == buckets
     for tasks in (tasks for tasks in range(1, buckets + 1) if buckets % tasks == 0):
         assert set(Counter(murmur3(number) % tasks for number in numbers).values()) == {buckets // tasks}
 
 
-def test_the_bucket_numbers_stay_those_of_old_checkpoints() -> None:
+def test_bucket_numbers_equal_those_of_older_checkpoints() -> None:
     """If a bucket's number changed, the state of every group in this bucket would be lost."""
     assert {buckets: bucket_numbers(buckets) for buckets in (1, 2, 3, 4, 6, 8, 12, 16)} == {
         1: [0],
@@ -55,12 +55,12 @@ def bucket_of(*groups: str) -> bytes:
 
 
 @pytest.mark.parametrize("buckets", [1, 3, 8, 256, 300])
-def test_groups_go_where_the_query_looks_for_them(buckets: int) -> None:
+def test_regrouped_state_is_in_the_bucket_of_each_group_id(buckets: int) -> None:
     groups = [*(f"group-{number}" for number in range(20)), "ü"]
     blobs = regroup([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
     numbers = bucket_numbers(buckets)
-    held = {group: number for number, blob in blobs.items() for group in Bucket(blob)}
-    assert held == {group: numbers[crc32(group.encode()) % buckets] for group in groups}
+    bucket_by_group = {group: number for number, blob in blobs.items() for group in Bucket(blob)}
+    assert bucket_by_group == {group: numbers[crc32(group.encode()) % buckets] for group in groups}
     assert all(Bucket(blob).due == {name: 99 + len(name) for name in Bucket(blob)} for blob in blobs.values())
-    everything = Bucket(bucket_of(*groups))
-    assert all(Bucket(blobs[held[group]]).get(group) == everything.get(group) for group in groups)
+    bucket_of_all_groups = Bucket(bucket_of(*groups))
+    assert all(Bucket(blobs[bucket_by_group[group]]).get(group) == bucket_of_all_groups.get(group) for group in groups)

@@ -59,7 +59,7 @@ def test_job_with_available_now_writes_no_ticks() -> None:
     assert new_supervisor(available_now=True).next_action(0.0) is Action.CONTINUE
 
 
-def test_each_change_of_contact_is_reported_once() -> None:
+def test_lost_and_regained_contact_are_each_reported_once() -> None:
     supervisor = new_supervisor()
     for trouble in (None, "timed out", "timed out", None, None):
         supervisor.set_contact(trouble)
@@ -92,7 +92,7 @@ def test_new_partitions_are_read_after_the_old_ones_ends() -> None:
 
 
 @pytest.mark.parametrize("name", ["diffs", "ticks"])
-def test_a_missing_topic_stops_the_query_and_twice_ends_the_job(name: str) -> None:
+def test_topic_missing_twice_ends_the_job(name: str) -> None:
     supervisor = new_supervisor()
     supervisor.set_topics(TOPICS | {name: None}, 1.0)
     assert supervisor.next_action(1.0) is Action.CONFIRM_TOPICS
@@ -124,18 +124,18 @@ def test_recreated_output_topic_ends_the_job() -> None:
     assert "in place of" not in str(error.value)
 
 
-def test_the_topic_that_is_read_is_a_choice() -> None:
-    recreated = TOPICS | {"m": Identity("id-2", 4)}
+def test_recreated_input_topic_stops_the_job_unless_configured() -> None:
+    recreated_topics = TOPICS | {"m": Identity("id-2", 4)}
     with pytest.raises(TopicGone, match="Choose: --on-data-loss restart"):
-        new_supervisor().set_topics(recreated, 1.0)
-    new_supervisor(on_data_loss="continue").set_topics(recreated, 1.0)
+        new_supervisor().set_topics(recreated_topics, 1.0)
+    new_supervisor(on_data_loss="continue").set_topics(recreated_topics, 1.0)
     supervisor = new_supervisor()
     supervisor.set_topics(TOPICS | {"m": None, "diffs": None}, 1.0)
     with pytest.raises(TopicGone, match=r"^topics m, diffs were deleted.*needs --on-data-loss restart or continue"):
         supervisor.require_topics()
 
 
-def test_a_batch_without_lag_applied_all_before_its_start() -> None:
+def test_batch_without_lag_shows_all_records_before_it_applied() -> None:
     supervisor = new_supervisor()
     assert supervisor.applied_up_to is None
 

@@ -16,7 +16,7 @@ def grown() -> PartitionGrowth:
     return growth
 
 
-def test_only_a_larger_count_is_growth() -> None:
+def test_only_a_larger_partition_count_starts_growth() -> None:
     growth = PartitionGrowth("m", 2)
     assert not growth.set_count(2, 0.0)
     assert not growth.is_pending
@@ -24,7 +24,7 @@ def test_only_a_larger_count_is_growth() -> None:
     assert not growth.set_count(4, 101.0)
 
 
-def test_producers_get_time_to_notice() -> None:
+def test_growth_waits_until_producers_know_the_new_partitions() -> None:
     growth = grown()
     growth.add_progress(batch(p0=50, p1=50), 100.0)
     growth.set_ends({0: 50, 1: 50}, 99.0 + SETTLE_SECONDS)
@@ -44,7 +44,7 @@ def test_the_old_partitions_are_read_to_their_end() -> None:
     assert (growth.partitions, growth.is_pending, growth.is_ready()) == (4, False, False)
 
 
-def test_a_trigger_without_records_has_reached_the_end() -> None:
+def test_later_trigger_without_records_finishes_growth() -> None:
     growth = grown()
     growth.set_ends({0: 60, 1: 50}, 140.0)
     growth.add_progress({"timestamp": "…"}, 139.0)
@@ -53,7 +53,7 @@ def test_a_trigger_without_records_has_reached_the_end() -> None:
     assert growth.is_ready()
 
 
-def test_a_trigger_at_the_same_moment_may_miss_the_last_event() -> None:
+def test_trigger_at_the_time_of_the_ends_does_not_finish_growth() -> None:
     growth = grown()
     growth.set_ends({0: 60}, 140.0)
     growth.add_progress({"timestamp": "…"}, 140.0)
@@ -62,7 +62,7 @@ def test_a_trigger_at_the_same_moment_may_miss_the_last_event() -> None:
     assert not growth.is_ready()
 
 
-def test_a_topic_that_grows_again_needs_new_ends() -> None:
+def test_second_growth_of_a_topic_needs_new_end_offsets() -> None:
     growth = grown()
     growth.set_ends({0: 60}, 140.0)
     assert growth.set_count(8, 600.0)

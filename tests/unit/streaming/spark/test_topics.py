@@ -26,7 +26,7 @@ def test_a_tick_is_a_record_with_its_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert before <= first <= second <= int(time.time() * 1000)
 
 
-def test_tick_is_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tick_is_sent_without_waiting_for_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     MemoryKafka(monkeypatch)
     ticking = TickTopic(SETTINGS)
     waits: list[float] = []
@@ -35,7 +35,7 @@ def test_tick_is_sent_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waits == [0, 0]
 
 
-def test_lost_tick_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undelivered_tick_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = MemoryKafka(monkeypatch)
     ticking = TickTopic(SETTINGS)
     kafka.fail("produce", KafkaError(KafkaError._TRANSPORT, "away"))

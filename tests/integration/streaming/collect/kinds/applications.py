@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 
 from streaming.kafka.jars import fetch, java
 from streaming.kafka.runtime import free_ports
-from tests.oracle.driver import JAVA, compiled
-from tests.support.wait import PATIENCE
+from tests.oracle.driver import JAVA, compile_java
+from tests.support.wait import TIMEOUT_SECONDS
 
 _VERSION = "4.3.1"
 _JARS = (
@@ -35,7 +35,7 @@ class JavaProcess:
 
     def __init__(self, main: str, *arguments: str, log: Path, options: Iterable[str] = ()) -> None:
         jars = os.pathsep.join(map(str, fetch(_JARS)))
-        classes = compiled("kinds", _SOURCES, jars)
+        classes = compile_java("kinds", _SOURCES, jars)
         command = [str(java()[0]), *_OPTIONS, *options, "-cp", os.pathsep.join([str(classes), jars]), main, *arguments]
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
@@ -55,18 +55,18 @@ class JavaProcess:
     def kill(self) -> None:
         """Kill the process, as a crash would."""
         self.process.kill()
-        self._ended()
+        self._await_end()
 
-    def close(self, seconds: float = PATIENCE) -> None:
+    def close(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Close the application and wait until its process has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(seconds)
-        self._ended()
+        self._await_end()
 
-    def _ended(self) -> None:
-        self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
+    def _await_end(self) -> None:
+        self.process.wait(TIMEOUT_SECONDS)
+        self._reader.join(TIMEOUT_SECONDS)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
@@ -81,7 +81,7 @@ class JavaProcess:
             self.kill()
 
 
-class Application(JavaProcess):
+class StreamsApplication(JavaProcess):
     """A Kafka Streams application; ``report`` is the application's latest report of its tasks."""
 
     def __init__(self, topic: str, config: dict[str, Any], log: Path) -> None:
@@ -125,7 +125,7 @@ class ConnectWorker(JavaProcess):
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"http://{self.worker_id}{path}", data, {"content-type": "application/json"}, method=method)
         try:
-            with urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
+            with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - as above
                 return json.load(answer) if answer.status != 204 else {}
         except (URLError, OSError, ValueError):  # not started yet, or busy with a rebalance
             return None
@@ -142,8 +142,8 @@ class ConnectWorker(JavaProcess):
                 owned.setdefault(state["worker_id"], {}).setdefault(name, []).append(number)
         return {worker: {name: sorted(tasks) for name, tasks in share.items()} for worker, share in owned.items()}
 
-    def close(self, seconds: float = PATIENCE) -> None:
+    def close(self, seconds: float = TIMEOUT_SECONDS) -> None:
         """Send SIGTERM, upon which the worker leaves its group."""
         self.process.terminate()
         self.process.wait(seconds)
-        self._ended()
+        self._await_end()

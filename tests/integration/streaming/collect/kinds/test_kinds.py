@@ -18,17 +18,17 @@ from streaming.kafka.broker import EmbeddedBroker
 from streaming.records.diffs import Diff
 from streaming.records.events import GroupObserved, Holding
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.integration.streaming.collect.kinds.applications import Application, ConnectWorker
-from tests.support.histories import assignments, diffs, holds, play
-from tests.support.kafka import NEVER_FENCED, PROPERTIES, eventually, read, unique
+from tests.integration.streaming.collect.kinds.applications import ConnectWorker, StreamsApplication
+from tests.support.histories import assignments, diffs, partitions_after, play
+from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, eventually, read, unique_name
 
 pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 #: Seconds that a busy machine takes to start a JVM.
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 #: Longer than a worker takes to start on a busy machine.
 DELAY_MS = 60_000
-QUICK = {
+SHORT_TIMEOUTS = {
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "6000",
     "group.streams.min.heartbeat.interval.ms": "100",
@@ -39,7 +39,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(properties=PROPERTIES | NEVER_FENCED | QUICK) as broker:
+    with EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION | SHORT_TIMEOUTS) as broker:
         yield broker
         if "WRITE_KINDS" in os.environ:
             write_records(broker, Path(os.environ["WRITE_KINDS"]))
@@ -65,13 +65,13 @@ def write_records(broker: EmbeddedBroker, file: Path) -> None:
 @pytest.fixture
 def topic(cluster: EmbeddedBroker) -> str:
     """Return a topic of four partitions, each with records."""
-    name = unique("kinds")
+    name = unique_name("kinds")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result()
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for number in range(400):
         producer.produce(name, key=str(number), value=b"v", partition=number % 4)
-    assert producer.flush(PATIENCE) == 0
+    assert producer.flush(TIMEOUT_SECONDS) == 0
     return name
 
 
@@ -96,7 +96,7 @@ class Group:
         rounds = self.diffs()
         if not rounds:
             return {}
-        names, after = self.names(name), holds(rounds[-1])
+        names, after = self.names(name), partitions_after(rounds[-1])
         return {
             names[member_id]: after[member_id] for member_id, member in rounds[-1].members.items() if member.present
         }
@@ -128,59 +128,59 @@ class Cluster:
         delay = {"scheduled.rebalance.max.delay.ms": DELAY_MS}
         return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
 
-    def configure(self, worker: ConnectWorker, topic: str) -> int:
+    def create_connectors(self, worker: ConnectWorker, topic: str) -> int:
         """Configure three file connectors; return the number of tasks, including one for each connector."""
         source = self.folder / "source"
         source.write_text("a line\n")
-        sink = {"connector.class": "FileStreamSink", "topics": topic, "file": str(self.folder / "sink")}
+        sink_config = {"connector.class": "FileStreamSink", "topics": topic, "file": str(self.folder / "sink")}
         connectors = {
             "src": {"connector.class": "FileStreamSource", "file": str(source), "topic": topic},
-            "snk": sink | {"tasks.max": "4"},
-            "log": sink | {"tasks.max": "2"},
+            "snk": sink_config | {"tasks.max": "4"},
+            "log": sink_config | {"tasks.max": "2"},
         }
         for name, config in connectors.items():
             path = f"/connectors/{name}/config"
-            eventually(lambda: worker.ask(path, "PUT", config), timeout=PATIENCE, every=0.5)  # noqa: B023 - now
+            eventually(lambda: worker.ask(path, "PUT", config), timeout=TIMEOUT_SECONDS, every=0.5)  # noqa: B023 - now
         return len(connectors) + 1 + 4 + 2
 
     def at_rest(self, *workers: ConnectWorker, tasks: int) -> dict[str | None, Holding]:
 
-        def agreed() -> dict[str | None, Holding] | None:
+        def agreed_tasks() -> dict[str | None, Holding] | None:
             running = workers[0].owned() or {}
-            seen = {name: share for name, share in self.group.owned(worker_id).items() if share}
+            collected_share = {name: share for name, share in self.group.owned(worker_id).items() if share}
             whole = sum(len(numbers) for share in running.values() for numbers in share.values()) == tasks
             return (
-                seen
-                if whole and running.keys() == {worker.worker_id for worker in workers} and running == seen
+                collected_share
+                if whole and running.keys() == {worker.worker_id for worker in workers} and running == collected_share
                 else None
             )
 
-        eventually(agreed, timeout=PATIENCE, every=0.5)
+        eventually(agreed_tasks, timeout=TIMEOUT_SECONDS, every=0.5)
         return self.group.owned(worker_id)
 
 
-def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
-    group_id = unique("connect")
+def test_connect_join_crash_and_return_give_right_rounds(cluster: EmbeddedBroker, topic: str, tmp_path: Path) -> None:
+    group_id = unique_name("connect")
     with CollectorProcess(cluster.bootstrap_servers, group_id) as collecting:
         group = Group(collecting, group_id)
         connect = Cluster(group, cluster.bootstrap_servers, tmp_path)
-        with connect.worker("w1") as w1:
-            eventually(lambda: w1.ask("/"), timeout=PATIENCE, every=0.5)
-            tasks = connect.configure(w1, topic)
-            connect.at_rest(w1, tasks=tasks)
-            with connect.worker("w2") as w2:
-                lost = connect.at_rest(w1, w2, tasks=tasks)[w2.worker_id]
-                w2.kill()
-                eventually(lambda: group.diffs()[-1].unassigned == lost, timeout=PATIENCE)
+        with connect.worker("w1") as first_worker:
+            eventually(lambda: first_worker.ask("/"), timeout=TIMEOUT_SECONDS, every=0.5)
+            tasks = connect.create_connectors(first_worker, topic)
+            connect.at_rest(first_worker, tasks=tasks)
+            with connect.worker("w2") as second_worker:
+                lost = connect.at_rest(first_worker, second_worker, tasks=tasks)[second_worker.worker_id]
+                second_worker.kill()
+                eventually(lambda: group.diffs()[-1].unassigned == lost, timeout=TIMEOUT_SECONDS)
                 assert group.diffs()[-1].delay_ms == DELAY_MS
             with connect.worker("w2") as again:
-                connect.at_rest(w1, again, tasks=tasks)
+                connect.at_rest(first_worker, again, tasks=tasks)
                 again.close()
                 # The worker stays away: its tasks move when the delay ends.
-                connect.at_rest(w1, tasks=tasks)
+                connect.at_rest(first_worker, tasks=tasks)
             rounds = group.diffs()
-            w1.close()
-        eventually(lambda: not group.owned(worker_id), timeout=PATIENCE)
+            first_worker.close()
+        eventually(lambda: not group.owned(worker_id), timeout=TIMEOUT_SECONDS)
         assert collecting.stop() == 0
 
     assert {diff.kind for diff in rounds} == {"connect"}
@@ -198,12 +198,12 @@ def test_connect_workers_join_crash_and_rejoin(cluster: EmbeddedBroker, topic: s
 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"], ids=["join-group", "kip-1071"])
-def test_streams_applications_with_standby_tasks(
+def test_streams_rounds_match_their_active_and_standby_tasks(
     cluster: EmbeddedBroker, topic: str, tmp_path: Path, protocol: str
 ) -> None:
-    servers, group_id = cluster.bootstrap_servers, unique(f"streams-{protocol}")
+    servers, group_id = cluster.bootstrap_servers, unique_name(f"streams-{protocol}")
 
-    def application(name: str) -> Application:
+    def application(name: str) -> StreamsApplication:
         config: dict[str, Any] = {
             "application.id": group_id,
             "bootstrap.servers": servers,
@@ -222,27 +222,34 @@ def test_streams_applications_with_standby_tasks(
                 "heartbeat.interval.ms": 500,
                 "probing.rebalance.interval.ms": 60_000,
             }
-        return Application(topic, config, tmp_path / f"{name}.log")
+        return StreamsApplication(topic, config, tmp_path / f"{name}.log")
 
-    held = "partitions" if protocol == "classic" else "active"
+    report_field = "partitions" if protocol == "classic" else "active"
 
     with CollectorProcess(servers, group_id) as collecting:
         group = Group(collecting, group_id)
 
-        def at_rest(*applications: Application) -> None:
+        def at_rest(*applications: StreamsApplication) -> None:
             """Wait until all tasks, including standby tasks, are assigned and all sources agree."""
 
-            def agreed() -> bool:
+            def agreed_tasks() -> bool:
                 reports = {name: report for app in applications for name, report in app.report.items()}
                 if len(reports) < len(applications) or any(report["state"] != "RUNNING" for report in reports.values()):
                     return False
                 whole = sum(len(p) for report in reports.values() for p in report["active"].values()) == 4
                 standby = {name: report["standby"] for name, report in reports.items()}
-                owned = {name: report[held] for name, report in reports.items()}
-                spread = len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
-                return whole and spread and group.owned(client_id) == owned and group.standby(client_id) == standby
+                owned = {name: report[report_field] for name, report in reports.items()}
+                are_tasks_spread = (
+                    len(applications) == 1 or sum(len(p) for s in standby.values() for p in s.values()) == 4
+                )
+                return (
+                    whole
+                    and are_tasks_spread
+                    and group.owned(client_id) == owned
+                    and group.standby(client_id) == standby
+                )
 
-            eventually(agreed, timeout=PATIENCE, every=0.5)
+            eventually(agreed_tasks, timeout=TIMEOUT_SECONDS, every=0.5)
 
         with application("a") as a:
             at_rest(a)
@@ -256,7 +263,7 @@ def test_streams_applications_with_standby_tasks(
             at_rest(a)
             rounds = group.diffs()
             a.close()
-        eventually(lambda: not group.owned(client_id), timeout=PATIENCE)
+        eventually(lambda: not group.owned(client_id), timeout=TIMEOUT_SECONDS)
         assert collecting.stop() == 0
 
     assert {(diff.kind, diff.protocol) for diff in rounds} == {("streams", protocol)}

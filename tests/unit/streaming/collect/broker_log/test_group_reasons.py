@@ -15,7 +15,7 @@ def read(*lines: str) -> GroupReasons:
     return read_lines(lines)
 
 
-def test_log_layout_of_kafka_and_the_older_coordinator() -> None:
+def test_older_coordinator_log_line_names_the_fenced_member() -> None:
     log = read(
         "[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: Preparing to rebalance group my group in state "
         "PreparingRebalance with old generation 41 (__consumer_offsets-7) (reason: removing member "
@@ -27,7 +27,7 @@ def test_log_layout_of_kafka_and_the_older_coordinator() -> None:
     assert item == Evidence(source="coordinator-log", reason=reason, member_ids=["c-1"], kind="member.fenced")
 
 
-def test_several_members_in_a_request_client_reason_first() -> None:
+def test_members_of_one_leave_request_keep_their_client_reason() -> None:
     log = read(
         "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: the consumer is "
         "being closed",
@@ -42,7 +42,7 @@ def test_several_members_in_a_request_client_reason_first() -> None:
     ]
 
 
-def test_request_about_members_already_removed_adds_nothing() -> None:
+def test_leave_request_of_removed_members_adds_no_evidence() -> None:
     log = read(
         "[Group g] Member a has left group through explicit `LeaveGroup` request; client reason: done",
         "[Group g] Member b has left group through explicit `LeaveGroup` request; client reason: done",
@@ -57,7 +57,7 @@ def test_request_about_members_already_removed_adds_nothing() -> None:
     ]
 
 
-def test_reasons_do_not_stay_for_the_next_generation() -> None:
+def test_reason_belongs_to_one_generation_only() -> None:
     log = read(
         "Member a in group g has failed, removing it from the group.",
         "Group g with generation 2 is now empty.",
@@ -95,7 +95,7 @@ def test_implausible_member_ids_are_not_matched(length: int, kinds: list[str]) -
     assert [item.kind for item in log.evidence(group, 2)] == kinds
 
 
-def test_reason_without_a_member_is_evidence_about_none() -> None:
+def test_reason_without_a_member_gives_evidence_without_members() -> None:
     log = read(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: something new)."
     )
@@ -120,7 +120,7 @@ def epochs(*groups: str) -> list[str]:
     ]
 
 
-def test_second_line_of_a_fence_and_first_of_a_leave_count() -> None:
+def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
     log = read(
         "Member m in group g has failed, removing it from the group.",
         "[Group g] Member n has left group through explicit `LeaveGroup` request; client reason: done",
@@ -133,13 +133,13 @@ def test_second_line_of_a_fence_and_first_of_a_leave_count() -> None:
     ]
 
 
-def test_the_newest_generations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_generations_lose_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED", 2)
     log = read(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
-def test_the_newest_lines_between_two_generations_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_pending_lines_become_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_reasons, "_MAX_PENDING", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
     items = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
@@ -151,7 +151,7 @@ def causes(log: GroupReasons, first: int, last: int) -> list[list[tuple[str | No
     return [[(item.kind, item.member_ids) for item in log.evidence("g", epoch)] for epoch in epochs]
 
 
-def test_share_group_member_end_is_its_next_epoch() -> None:
+def test_share_group_leave_belongs_to_the_next_epoch() -> None:
     log = read(
         "[GroupId g] Member a joins the share group using the share protocol.",
         "[GroupId g] Bumped group epoch to 2 with metadata hash 1.",
@@ -172,7 +172,7 @@ def test_share_group_member_end_is_its_next_epoch() -> None:
     ]
 
 
-def test_members_of_a_streams_group() -> None:
+def test_streams_group_joins_and_leaves_belong_to_their_epoch() -> None:
     log = read(
         "[GroupId g][MemberId a] Member joins the streams group.",
         "[GroupId g][MemberId a] Bumped streams group epoch to 2 with metadata hash 1 and validated topic epoch 0.",
@@ -190,7 +190,7 @@ def test_members_of_a_streams_group() -> None:
     ]
 
 
-def test_end_before_any_epoch_waits_for_the_next() -> None:
+def test_leave_logged_before_an_epoch_belongs_to_the_next_epoch() -> None:
     log = read("[GroupId g] Member a left the share group.", "[GroupId g] Bumped group epoch to 9.")
 
     assert [item.kind for item in log.evidence("g", 9)] == ["member.left"]
@@ -211,20 +211,20 @@ def test_all_unclear_reasons_that_name_a_member_are_kept() -> None:
 
 
 _PREFIX = "[GroupCoordinator id=1 topic=__consumer_offsets partition=0] "
-_JOINS = (
+_JOIN_LINE = (
     f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
     "(reason: Adding new member c-1 with group instance id null; client reason: not provided)."
 )
-_LOADS = f"{_PREFIX}Loaded classic group g with 2 members."
-_AGAIN = (
+_LOAD_LINE = f"{_PREFIX}Loaded classic group g with 2 members."
+_LEADER_REJOIN_LINE = (
     f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: Leader a-1 "
     "re-joining group during Stable; client reason: rebalance failed due to {}Exception)."
 )
-_WHOLE = f"{_PREFIX}Stabilized group g generation 2 with 2 members."
+_STABILIZED_LINE = f"{_PREFIX}Stabilized group g generation 2 with 2 members."
 
 
 def test_coordinator_move_voids_the_rebalance_under_way() -> None:
-    (item,) = read(_JOINS, _LOADS, _AGAIN.format("Disconnect"), _WHOLE).evidence("g", 2)
+    (item,) = read(_JOIN_LINE, _LOAD_LINE, _LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE).evidence("g", 2)
     assert (item.kind, item.member_ids) == ("coordinator.moved", [])
     assert "rebalance failed due to DisconnectException" in item.reason
 
@@ -232,36 +232,46 @@ def test_coordinator_move_voids_the_rebalance_under_way() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        (_AGAIN.format("Disconnect"), _WHOLE),  # the coordinator is still the same
-        (_LOADS, _AGAIN.format("RebalanceInProgress"), _WHOLE),  # the coordinator answered
-        (_LOADS, _WHOLE.replace("2 with", "1 with"), _AGAIN.format("Disconnect"), _WHOLE),  # the coordinator answered
+        (_LEADER_REJOIN_LINE.format("Disconnect"), _STABILIZED_LINE),  # the coordinator is still the same
+        (_LOAD_LINE, _LEADER_REJOIN_LINE.format("RebalanceInProgress"), _STABILIZED_LINE),  # the coordinator answered
+        (
+            _LOAD_LINE,
+            _STABILIZED_LINE.replace("2 with", "1 with"),
+            _LEADER_REJOIN_LINE.format("Disconnect"),
+            _STABILIZED_LINE,
+        ),  # the coordinator answered
     ],
 )
 def test_coordinator_move_is_not_the_reason_of_a_rebalance(lines: tuple[str, ...]) -> None:
     assert [item.kind for item in read(*lines).evidence("g", 2)] == [None]
 
 
-def _at(seconds: int, line: str) -> str:
+def _line_at(seconds: int, line: str) -> str:
     return f"[2026-05-01 10:{seconds // 60:02}:{seconds % 60:02},000] INFO {line} (org.apache.kafka.Group)"
 
 
 @pytest.mark.parametrize(("seconds", "moved"), [(31, True), (90, True), (91, False), (3_000, False)])
 def test_sessions_ended_after_a_move_are_reported_with_it(seconds: int, *, moved: bool) -> None:
     failed = f"{_PREFIX}Member a-1 in group g has failed, removing it from the group."
-    expired = (
+    expired_lines = (
         f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: removing member a-1 on heartbeat expiration)."
     )
-    lines = [_at(0, _LOADS), *(_at(seconds, line) for line in (failed, expired, _WHOLE))]
+    lines = [_line_at(0, _LOAD_LINE), *(_line_at(seconds, line) for line in (failed, expired_lines, _STABILIZED_LINE))]
     kinds = [item.kind for item in read(*lines).evidence("g", 2)]
     assert kinds.count("member.fenced") == 1
     assert ("coordinator.moved" in kinds) is moved
 
 
 def test_coordinator_move_is_reported_once_for_one_generation() -> None:
-    later = _WHOLE.replace("generation 2", "generation 3")
-    joins = _JOINS.replace("old generation 1", "old generation 2")
-    log = read(*(_at(place, line) for place, line in enumerate((_LOADS, _JOINS, _JOINS, _WHOLE, joins, later))))
+    later = _STABILIZED_LINE.replace("generation 2", "generation 3")
+    joins = _JOIN_LINE.replace("old generation 1", "old generation 2")
+    log = read(
+        *(
+            _line_at(place, line)
+            for place, line in enumerate((_LOAD_LINE, _JOIN_LINE, _JOIN_LINE, _STABILIZED_LINE, joins, later))
+        )
+    )
     assert [item.kind for item in log.evidence("g", 2)].count("coordinator.moved") == 1
     assert "coordinator.moved" not in [item.kind for item in log.evidence("g", 3)]
 
@@ -271,6 +281,6 @@ def test_story_quotes_the_reason_of_the_application() -> None:
         f"{_PREFIX}Preparing to rebalance group g in state PreparingRebalance with old generation 1 "
         "(reason: Leader a-1 re-joining group during Stable; client reason: app asked)."
     )
-    items = read(line, _WHOLE).evidence("g", 2)
+    items = read(line, _STABILIZED_LINE).evidence("g", 2)
     assert application_reasons(items) == ["app asked"]
     assert [item.member_ids for item in items] == [["a-1"]]

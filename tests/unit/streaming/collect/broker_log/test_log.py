@@ -18,7 +18,7 @@ def read(*lines: str) -> BrokerLog:
     return log
 
 
-def test_lines_are_counted() -> None:
+def test_read_understood_and_undated_lines_are_counted() -> None:
     log = read("started", f"[2024-05-01 10:00:00] INFO {STABILIZED.format(1)}", STABILIZED.format(2), "group of others")
     counts = log.counts
     assert (counts.read, counts.understood, counts.undated, counts.problem()) == (4, 2, 1, None)
@@ -41,7 +41,7 @@ def test_few_unknown_rebalance_lines_raise_a_warning() -> None:
     assert log.counts.example.startswith("Rebalancing du groupe g")
 
 
-def test_one_recognised_line_is_enough() -> None:
+def test_log_with_one_recognised_line_has_no_problem() -> None:
     log = read(*["other"] * 5000, f"2024-05-01 10:00:00,123 {STABILIZED.format(1)}")
     assert log.counts.problem(is_whole=True) is None
 
@@ -54,7 +54,7 @@ def test_timestamps_that_can_t_be_read_are_reported(times: int, is_reported: boo
     assert problem is None or "timestamp" in problem
 
 
-def test_short_log_is_a_problem_only_once_read_whole() -> None:
+def test_unrecognised_short_log_is_reported_once_read_to_its_end() -> None:
     assert read("one").counts.problem() is None
     assert read("one").counts.problem(is_whole=True) is not None
     assert BrokerLog().counts.problem(is_whole=True) is None
@@ -67,23 +67,23 @@ def test_last_line_without_a_line_end_is_read() -> None:
     assert log.counts.read == 1
 
 
-def scanned(scanner: LineScanner, chunk: bytes) -> list[str]:
+def scan_lines(scanner: LineScanner, chunk: bytes) -> list[str]:
     return [line for _, line in scanner.scan(chunk)]
 
 
 def test_only_possible_coordinator_lines_are_returned() -> None:
     scanner = LineScanner()
-    assert scanned(scanner, b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
+    assert scan_lines(scanner, b"\none\na group\nthree\n[GroupId g]\n") == ["a group", "[GroupId g]"]
     assert (scanner.read, scanner.first) == (5, "one")
 
 
-def test_chunks_may_end_anywhere() -> None:
+def test_lines_split_over_chunks_are_read_whole() -> None:
     text = "".join(f"group {number} é\nother {number}\n" * (number % 3) for number in range(200)).encode()
-    dice = random.Random(7)
+    rng = random.Random(7)
     scanner, lines, at = LineScanner(), list[str](), 0
     while at < len(text):
-        size = dice.randint(1, 40)
-        lines += scanned(scanner, text[at : at + size])
+        size = rng.randint(1, 40)
+        lines += scan_lines(scanner, text[at : at + size])
         at += size
     assert lines == [line for line in text.decode().split("\n") if "group" in line]
     assert scanner.read == text.count(b"\n")
@@ -101,18 +101,18 @@ def test_followed_line_is_returned_with_any_content() -> None:
 
 def test_partial_first_line_is_skipped() -> None:
     scanner = LineScanner(within_line=True)
-    assert scanned(scanner, b"end of a group") == []
-    assert scanned(scanner, b"'s line\nnext group\n") == ["next group"]
+    assert scan_lines(scanner, b"end of a group") == []
+    assert scan_lines(scanner, b"'s line\nnext group\n") == ["next group"]
     assert scanner.read == 2
 
 
 def test_endless_line_is_not_buffered() -> None:
     scanner = LineScanner()
     for _ in range(20):
-        assert scanned(scanner, b"group " * 50_000) == []
+        assert scan_lines(scanner, b"group " * 50_000) == []
         assert len(scanner._rest) <= MAX_LINE_BYTES
-    assert scanned(scanner, b"\ngroup\n") == ["group"]
-    assert scanned(scanner, b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
+    assert scan_lines(scanner, b"\ngroup\n") == ["group"]
+    assert scan_lines(scanner, b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
 
 
 @pytest.mark.parametrize("repeated", [" (Group", "[GroupId ", " {}", " [a]", '{"', "0", '\\"', "Member a in group "])

@@ -11,14 +11,14 @@ from tests.support.broker_logs import read_lines
 from tests.support.offsets_topic import GOLDEN
 
 #: 2026-11-21 11:45 in UTC.
-MINUTE = 1_795_261_500_000
+MINUTE_START_MS = 1_795_261_500_000
 
 
 def line(at: str, message: str) -> str:
     return f"[2026-11-21 11:45:{at}] INFO [GroupCoordinator 1]: {message} (org.apache.kafka.coordinator.group.X)"
 
 
-def prepared(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
+def prepare_line(at: str, reason: str = "removing member m-2 on heartbeat expiration") -> str:
     return line(at, f"Preparing to rebalance group g in state Stable with old generation 4 (reason: {reason})")
 
 
@@ -34,46 +34,46 @@ def assigned(at: str) -> str:
     return line(at, "Assignment received from leader m-1 for group g for generation 5. The group has 2 members.")
 
 
-def undated(text: str) -> str:
+def without_time(text: str) -> str:
     return text.partition("] ")[2]
 
 
 def stop(*lines: str, record: int = 5_010, group: str = "g", number: int = 5) -> Stop | None:
-    stops = read_lines(lines).phases.stops(group, number, MINUTE + record)
+    stops = read_lines(lines).phases.stops(group, number, MINUTE_START_MS + record)
     return None if stops is None or stops.eager == Stop() else stops.eager
 
 
-def test_a_real_coordinator() -> None:
+def test_recorded_coordinator_log_gives_the_stop_bounds() -> None:
     lines = (GOLDEN / "coordinator-4.3.1.log").read_text().splitlines()
-    at = MINUTE + 11_268  # timestamp of the record
-    assert stop(*lines, record=at - MINUTE, group="g-classic", number=2) == Stop(
-        stopped_after=MINUTE + 10_828, stopped_before=MINUTE + 11_264
+    at = MINUTE_START_MS + 11_268  # timestamp of the record
+    assert stop(*lines, record=at - MINUTE_START_MS, group="g-classic", number=2) == Stop(
+        stopped_after=MINUTE_START_MS + 10_828, stopped_before=MINUTE_START_MS + 11_264
     )
-    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE + 12_271)
+    assert stop(*lines, record=12_275, group="g-classic", number=3) == Stop(stopped_before=MINUTE_START_MS + 12_271)
 
 
 @pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
 def test_log_time_zone_does_not_matter(zone: int) -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, record=5_010 + zone) == Stop(
-        stopped_after=MINUTE + zone + 1_000, stopped_before=MINUTE + zone + 4_900
+        stopped_after=MINUTE_START_MS + zone + 1_000, stopped_before=MINUTE_START_MS + zone + 4_900
     )
 
 
-def test_phase_without_assignment_is_the_start_of_the_next() -> None:
-    first = prepared("01,000"), stabilized("02,000")
-    lines = *first, prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines) == Stop(stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_900)
+def test_generation_without_assignment_extends_the_next_stop() -> None:
+    first = prepare_line("01,000"), stabilized("02,000")
+    lines = *first, prepare_line("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_900)
 
 
 def test_log_that_begins_within_a_phase_has_no_lower_bound() -> None:
-    lines = stabilized("02,000"), prepared("02,500", JOINED), stabilized("04,900"), assigned("05,000")
-    assert stop(*lines) == Stop(stopped_before=MINUTE + 4_900)
+    lines = stabilized("02,000"), prepare_line("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    assert stop(*lines) == Stop(stopped_before=MINUTE_START_MS + 4_900)
 
 
 @pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
 def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
-    lines = [prepared("01,000", reason) for reason in reasons]
+    lines = [prepare_line("01,000", reason) for reason in reasons]
     stopped = stop(*lines, stabilized("04,900"), assigned("05,000"))
     assert stopped is not None
     assert stopped.stopped_after is UNSET
@@ -84,10 +84,10 @@ def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) 
     [
         (),
         (assigned("05,000"),),
-        (prepared("01,000"), stabilized("04,900")),
-        (prepared("01,000", REJOINED), assigned("05,000")),
-        (undated(prepared("01,000")), undated(stabilized("04,900")), assigned("05,000")),
-        (prepared("99,000"), assigned("05,000")),
+        (prepare_line("01,000"), stabilized("04,900")),
+        (prepare_line("01,000", REJOINED), assigned("05,000")),
+        (without_time(prepare_line("01,000")), without_time(stabilized("04,900")), assigned("05,000")),
+        (prepare_line("99,000"), assigned("05,000")),
     ],
 )
 def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) -> None:
@@ -95,7 +95,7 @@ def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) 
 
 
 def test_lines_of_other_generations_are_not_evidence() -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, record=6_001) is None
     assert stop(*lines, number=6) is None
 
@@ -113,33 +113,38 @@ def left(client_reason: str) -> str:
 @pytest.mark.parametrize(
     ("lines", "stopped"),
     [
-        ((prepared("01,000", REVOKED),), {"m-1": MINUTE + 1_000}),
-        ((left("client reason: the consumer is being closed"), prepared("01,000", "x")), {"m-1": MINUTE + 900}),
-        ((left("client reason: consumer poll timeout has expired."), prepared("01,000", "x")), {}),
-        ((left("client reason: not provided"), prepared("01,000", JOINED)), {}),
-        ((prepared("01,000"),), {}),
+        ((prepare_line("01,000", REVOKED),), {"m-1": MINUTE_START_MS + 1_000}),
+        (
+            (left("client reason: the consumer is being closed"), prepare_line("01,000", "x")),
+            {"m-1": MINUTE_START_MS + 900},
+        ),
+        ((left("client reason: consumer poll timeout has expired."), prepare_line("01,000", "x")), {}),
+        ((left("client reason: not provided"), prepare_line("01,000", JOINED)), {}),
+        ((prepare_line("01,000"),), {}),
     ],
 )
-def test_member_that_asked_or_was_closed_has_stopped(lines: tuple[str, ...], stopped: dict[str, int]) -> None:
-    stops = read_lines((*lines, assigned("05,000"))).phases.stops("g", 5, MINUTE + 5_010)
+def test_member_has_stopped_when_it_requests_a_join_or_leave(lines: tuple[str, ...], stopped: dict[str, int]) -> None:
+    stops = read_lines((*lines, assigned("05,000"))).phases.stops("g", 5, MINUTE_START_MS + 5_010)
     assert stops is not None
     assert stops.stopped_before == stopped
 
 
 @pytest.mark.parametrize(
-    ("protocol", "reassigned", "given_up"),
+    ("protocol", "owned_after", "revoked_partitions"),
     [("range", {}, {"t": [0, 1, 2]}), ("cooperative-sticky", {"t": [0]}, {"t": [1, 2]})],
 )
-def test_stop_lists_the_partitions_that_a_member_revoked(protocol: str, reassigned: Holding, given_up: Holding) -> None:
+def test_stop_lists_the_partitions_that_a_member_revoked(
+    protocol: str, owned_after: Holding, revoked_partitions: Holding
+) -> None:
     previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
-    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=reassigned))
-    event = stop_event(now, read_lines((prepared("01,000", REVOKED), assigned("05,000"))), previous)
+    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=owned_after))
+    event = stop_event(now, read_lines((prepare_line("01,000", REVOKED), assigned("05,000"))), previous)
     assert event is not None
     assert event.data == PartitionsStopped(
         group_id="g",
-        timestamp=MINUTE + 5_010,
+        timestamp=MINUTE_START_MS + 5_010,
         source="coordinator-log",
-        stops=[Stop(partitions=given_up, stopped_before=MINUTE + 1_000)],
+        stops=[Stop(partitions=revoked_partitions, stopped_before=MINUTE_START_MS + 1_000)],
         generation=5,
     )
 
@@ -148,7 +153,7 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
     member = ObservedMember("m-1", client_id="c", client_host="/h", topics=["t"], assigned=assigned, owned=owned)
     return GroupObserved(
         group_id="g",
-        timestamp=MINUTE + 5_010,
+        timestamp=MINUTE_START_MS + 5_010,
         group_protocol="classic",
         generation=generation,
         protocol=protocol,
@@ -157,19 +162,21 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
 
 
 def test_join_phases_of_two_generations_are_separate() -> None:
-    lines = prepared("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
     assert stop(*lines, assigned("06,000")) == stop(*lines)
 
 
-def test_repeated_generation_has_no_join_phase() -> None:
-    log = read_lines((prepared("01,000"), stabilized("04,900"), assigned("05,000")))
-    assert log.phases.stops("g", 5, MINUTE + 65_010) is None
-    assert log.phases.stops("g", 5, MINUTE + 5_010) is not None
-    assert log.phases.stops("g", 5, MINUTE + 5_020) is None
+def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
+    log = read_lines((prepare_line("01,000"), stabilized("04,900"), assigned("05,000")))
+    assert log.phases.stops("g", 5, MINUTE_START_MS + 65_010) is None
+    assert log.phases.stops("g", 5, MINUTE_START_MS + 5_010) is not None
+    assert log.phases.stops("g", 5, MINUTE_START_MS + 5_020) is None
 
 
 def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
-    lines = [text.replace(",000]", "]").replace(",900]", "]") for text in (prepared("01,000"), stabilized("04,900"))]
+    lines = [
+        text.replace(",000]", "]").replace(",900]", "]") for text in (prepare_line("01,000"), stabilized("04,900"))
+    ]
     assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
-        stopped_after=MINUTE + 1_000, stopped_before=MINUTE + 4_999
+        stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_999
     )

@@ -13,12 +13,12 @@ def read(*lines: str) -> GroupReasons:
     return read_lines(lines)
 
 
-def preparing(old: int, reason: str) -> str:
+def prepare_line(old: int, reason: str) -> str:
     start = "Preparing to rebalance group g in state PreparingRebalance with old generation"
     return f"{start} {old} (__consumer_offsets-7) (reason: {reason})"
 
 
-def scala(*messages: str) -> list[str]:
+def scala_log_lines(*messages: str) -> list[str]:
     return [
         f"[2024-05-01 10:00:00,123] INFO [GroupCoordinator 1]: {message} (kafka.coordinator.group.GroupCoordinator)"
         for message in messages
@@ -31,7 +31,7 @@ def kinds(log: GroupReasons, number: int) -> list[tuple[str | None, list[str]]]:
 
 def test_kafka_2_0_clears_reasons_at_each_generation() -> None:
     log = read(
-        *scala(
+        *scala_log_lines(
             "Member c-1 in group g has failed, removing it from the group",
             "Preparing to rebalance group g with old generation 16 (__consumer_offsets-7)",
             "Stabilized group g generation 17 (__consumer_offsets-7)",
@@ -45,13 +45,13 @@ def test_kafka_2_0_clears_reasons_at_each_generation() -> None:
 
 def test_kafka_2_4_names_leaver_and_reason_of_the_leaders_rejoin() -> None:
     log = read(
-        *scala(
+        *scala_log_lines(
             "Member[group.instance.id None, member.id c-b] in group g has left, removing it from the group",
-            preparing(16, "removing member c-b on LeaveGroup"),
+            prepare_line(16, "removing member c-b on LeaveGroup"),
             "Stabilized group g generation 17 (__consumer_offsets-7)",
-            preparing(17, "Adding new member c-c with group instanceid None"),
+            prepare_line(17, "Adding new member c-c with group instanceid None"),
             "Stabilized group g generation 18 (__consumer_offsets-7)",
-            preparing(18, "leader c-a re-joining group during Stable"),
+            prepare_line(18, "leader c-a re-joining group during Stable"),
             "Stabilized group g generation 19 (__consumer_offsets-7)",
         )
     )
@@ -73,23 +73,23 @@ def left(member: str, reason: str) -> str:
     return f"Member {metadata} has left group g through explicit `LeaveGroup`; client reason: {reason}"
 
 
-def removing(member: str, reason: str, old: int) -> str:
-    return preparing(old, f"Removing member {member} on LeaveGroup; client reason: {reason}")
+def remove_line(member: str, reason: str, old: int) -> str:
+    return prepare_line(old, f"Removing member {member} on LeaveGroup; client reason: {reason}")
 
 
 def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
     """GroupCoordinator.scala logs a leave once the group is empty or the remaining members have rejoined."""
-    closed, expired = "the consumer is being closed", "consumer poll timeout has expired."
+    closed, expired_reason = "the consumer is being closed", "consumer poll timeout has expired."
     log = read(
-        *scala(
-            removing("a", expired, 16),
-            left("a", expired),
+        *scala_log_lines(
+            remove_line("a", expired_reason, 16),
+            left("a", expired_reason),
             "Stabilized group g generation 17 (__consumer_offsets-7) with 2 members",
             left("b", closed),
-            removing("c", closed, 17),
+            remove_line("c", closed, 17),
             "Group g with generation 18 is now empty (__consumer_offsets-7)",
             left("c", closed),
-            preparing(18, "Adding new member d with group instance id None; client reason: not provided"),
+            prepare_line(18, "Adding new member d with group instance id None; client reason: not provided"),
             "Stabilized group g generation 19 (__consumer_offsets-7) with 1 members",
         )
     )
@@ -98,14 +98,14 @@ def test_kafka_3_3_logs_a_leave_after_the_next_generation() -> None:
         [("member.left", ["c"])],
         [("member.joined", ["d"])],
     ]
-    assert expired in log.evidence("g", 17)[0].reason
+    assert expired_reason in log.evidence("g", 17)[0].reason
 
 
-def test_reasons_end_with_generation_despite_missing_line() -> None:
+def test_reasons_belong_to_one_generation_without_its_line() -> None:
     log = read(
-        *scala(
-            removing("a", "done", 16),
-            removing("b", "done", 17),
+        *scala_log_lines(
+            remove_line("a", "done", 16),
+            remove_line("b", "done", 17),
             "Stabilized group g generation 18 (__consumer_offsets-7) with 1 members",
         )
     )
@@ -156,17 +156,17 @@ def test_a_static_member_that_stays_away_has_left() -> None:
 
 def test_client_text_naming_another_group_is_ignored() -> None:
     reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
-    log = read(*scala(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
+    log = read(*scala_log_lines(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
     assert log.evidence("victim", 7) == []
     assert not log._evidence
 
 
 def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
     log = read(
-        *scala(
+        *scala_log_lines(
             "Member m in group g has failed, removing it from the group",
             "Loading group metadata for g with generation 16",
-            preparing(
+            prepare_line(
                 16,
                 "Updating metadata for member a during Stable; client reason: rebalance failed due to "
                 "NotCoordinatorException",
@@ -194,7 +194,7 @@ def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:
 )
 def test_failed_appends_name_their_generation(wording: str) -> None:
     """The log line names the leader, which did not cause the failed append."""
-    log = read(*scala(preparing(16, wording), "Stabilized group g generation 17 (__consumer_offsets-7)"))
+    log = read(*scala_log_lines(prepare_line(16, wording), "Stabilized group g generation 17 (__consumer_offsets-7)"))
     (item,) = log.evidence("g", 17)
     assert (item.kind, item.generation, item.member_ids) == (UNDELIVERED, 16, [])
     assert item.reason == f"generation 16 was not delivered: {wording}"

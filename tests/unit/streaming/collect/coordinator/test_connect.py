@@ -33,7 +33,7 @@ SESSIONED_WORKER = bytes.fromhex(
 )
 
 
-def test_an_eager_worker() -> None:
+def test_eager_connect_worker_metadata_is_decoded() -> None:
     assert read_worker(EAGER_WORKER, "default") == {"endpoint": "http://127.0.0.1:8046/", "owned": {}}
 
 
@@ -54,7 +54,7 @@ def test_empty_allocation_is_none() -> None:
         read_worker(worker(None)[:-4] + pack(">i", 0), "sessioned")
 
 
-def test_work_of_a_worker_after_a_generation() -> None:
+def test_running_connect_tasks_follow_from_the_assignment() -> None:
     before = {"snk": [-1, 0, 1], "src": [0]}
     assignment = WorkerAssignment({"src": [1]}, {"snk": [0, 1]})
 
@@ -77,7 +77,7 @@ def test_work_of_a_worker_after_a_generation() -> None:
         (pack(">hh", 1, 0) + string("l") + string("u") + pack(">q", 5), "compatible", WorkerAssignment()),
     ],
 )
-def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> None:
+def test_connect_assignment_bytes_are_decoded(data: bytes, protocol: str, expected: WorkerAssignment) -> None:
     assert read_assignment(data, protocol) == expected
 
 
@@ -92,11 +92,11 @@ def test_assignments(data: bytes, protocol: str, expected: WorkerAssignment) -> 
         (work({}), None, "protocol: None is not one of Connect's"),
     ],
 )
-def test_assignments_that_are_refused(data: bytes, protocol: str | None, message: str) -> None:
-    with pytest.raises(MalformedRecord) as raised:
+def test_malformed_connect_assignment_is_refused(data: bytes, protocol: str | None, message: str) -> None:
+    with pytest.raises(MalformedRecord) as error:
         read_assignment(data, protocol)
 
-    assert str(raised.value).startswith(message)
+    assert str(error.value).startswith(message)
 
 
 def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObserved:
@@ -107,16 +107,16 @@ def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObs
     return record.value
 
 
-def test_generations_with_a_revocation_and_with_a_delay() -> None:
+def test_connect_snapshot_has_revoked_tasks_and_the_delay() -> None:
     members = {
         "w1": (worker({"snk": [-1, 0, 1]}, "http://1/"), work({}, {"snk": [1]})),
         "w2": (worker(None, "http://2/"), work({})),
     }
-    seen = generation(4, members)
+    snapshot = generation(4, members)
 
-    assert (seen.kind, seen.protocol, seen.delay_ms or None) == ("connect", "sessioned", None)
+    assert (snapshot.kind, snapshot.protocol, snapshot.delay_ms or None) == ("connect", "sessioned", None)
     assert [
         (member.endpoint, member.topics, member.owned, member.pending_revocation, member.assigned)
-        for member in seen.members
+        for member in snapshot.members
     ] == [("http://1/", [], {"snk": [-1, 0, 1]}, {"snk": [1]}, {"snk": [-1, 0]}), ("http://2/", [], {}, {}, {})]
     assert generation(5, {"w1": (worker({"snk": [0]}), work({}, {}, 15_000))}).delay_ms == 15_000

@@ -7,23 +7,31 @@ import pytest
 from streaming.collect.coordinator.layout_check import ForeignLayout, LayoutCheck, is_redpanda
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedMember, MalformedRecord
-from tests.support.offsets_topic import assignment, captured, group_key, group_value, prefixed, string, subscription
+from tests.support.offsets_topic import (
+    assignment,
+    captured_records,
+    group_key,
+    group_value,
+    prefixed,
+    string,
+    subscription,
+)
 
 KEY = group_key("g")
 
 
-def redpanda(*members: str, protocol: str | None = "range", flavour: int = 3) -> bytes:
-    value = pack(">h", flavour) + string("consumer") + pack(">i", 5) + string(protocol) + string("m")
+def redpanda_record(*members: str, protocol: str | None = "range", value_version: int = 3) -> bytes:
+    value = pack(">h", value_version) + string("consumer") + pack(">i", 5) + string(protocol) + string("m")
     value += pack(">qi", 1000, len(members))
     for member in members:
-        value += pack(">h", flavour) + string(member) + string(None) + string("client") + string("127.0.0.1")
+        value += pack(">h", value_version) + string(member) + string(None) + string("client") + string("127.0.0.1")
         value += pack(">ii", 300_000, 10_000) + prefixed(subscription(["t"])) + prefixed(assignment({"t": [0]}))
     return value
 
 
 @pytest.mark.parametrize("members", [["m-1"], ["m" * 60, "x" * 300], ["", "a"], [f"c-{n}" for n in range(50)]])
 def test_generation_of_redpanda_is_recognised(members: list[str]) -> None:
-    value = redpanda(*members)
+    value = redpanda_record(*members)
     assert is_redpanda(value)
     with pytest.raises(MalformedRecord):
         decode(KEY, value)
@@ -38,7 +46,7 @@ def test_valid_generation_proves_kafka(version: int) -> None:
 
 
 def test_captured_records_are_recognised_as_kafkas() -> None:
-    rows = [row for rows in captured().values() for row in rows if row.value is not None]
+    rows = [row for rows in captured_records().values() for row in rows if row.value is not None]
     assert rows
     assert not any(is_redpanda(row.value) for row in rows if row.value is not None)
 

@@ -47,7 +47,7 @@ def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | 
     return state.modern
 
 
-def test_group_parts_become_a_snapshot() -> None:
+def test_coordinator_records_of_a_group_are_combined() -> None:
     now, target = current(2, "STABLE"), {"id": (0,)}
     parts = [
         part("subscriptions", subscription("t"), "m"),
@@ -66,9 +66,9 @@ def test_part_is_replaced_in_place_and_removed() -> None:
 
     assert again is not None
     assert list(again.subscriptions) == ["a", "b"]
-    seen = again.snapshot("g", 1, str)
-    assert seen is not None
-    assert (seen.protocol, [member.topics for member in seen.members]) == ("a", [["u"], ["t"]])
+    observed = again.snapshot("g", 1, str)
+    assert observed is not None
+    assert (observed.protocol, [member.topics for member in observed.members]) == ("a", [["u"], ["t"]])
     gone = after(part("subscriptions", None, "a"), group=again)
     assert gone is not None
     assert list(gone.subscriptions) == ["b"]
@@ -88,23 +88,23 @@ def test_deleted_group_stays_deleted_after_tombstones() -> None:
         assert after(rest, group=None) is None
 
 
-def test_the_topics_of_a_pattern() -> None:
+def test_regex_subscription_gives_the_resolved_topics() -> None:
     group = after(
         part("epoch", 2),
         part("subscriptions", subscription("t", regex="u.*"), "m"),
         part("regexes", ("t", "u1", "u2"), "u.*"),
     )
     assert group is not None
-    seen = group.snapshot("g", 1, str)
-    assert seen is not None
-    assert seen.members[0].topics == ["t", "u1", "u2"]
+    observed = group.snapshot("g", 1, str)
+    assert observed is not None
+    assert observed.members[0].topics == ["t", "u1", "u2"]
 
 
-def test_states_of_a_group_with_epochs() -> None:
+def test_consumer_group_state_follows_from_its_records() -> None:
     def state(*parts: GroupPart) -> str | None:
         group = after(part("epoch", 3), *parts)
-        seen = None if group is None else group.snapshot("g", 1, str)
-        return None if seen is None else seen.state
+        observed = None if group is None else group.snapshot("g", 1, str)
+        return None if observed is None else observed.state
 
     member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
 
@@ -136,16 +136,16 @@ def test_assignor_is_the_one_that_most_members_name() -> None:
 GENERATION = GroupObserved(group_id="", timestamp=0, members=[], generation=3, protocol="range")
 
 
-def state_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:
+def group_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:
     group = CoordinatedGroup()
     for record in records:
         group.apply(record)
     return group
 
 
-def test_a_group_migrates_to_the_consumer_protocol() -> None:
+def test_classic_group_with_consumer_records_has_both_states() -> None:
     epoch = GroupPart("g", "consumer", "epoch", 4)
-    both = state_after(ClassicGroup("g", GENERATION), epoch)
+    both = group_after(ClassicGroup("g", GENERATION), epoch)
     assert both == CoordinatedGroup(GENERATION, ModernGroup("consumer", epoch=4))
     both.apply(ClassicGroup("g", None))
     assert both == CoordinatedGroup(modern=ModernGroup("consumer", epoch=4))
@@ -154,12 +154,12 @@ def test_a_group_migrates_to_the_consumer_protocol() -> None:
 
 
 def test_a_tombstone_of_another_kind_changes_nothing() -> None:
-    group = state_after(GroupPart("g", "share", "epoch", 4), GroupPart("g", "consumer", "epoch", None))
+    group = group_after(GroupPart("g", "share", "epoch", 4), GroupPart("g", "consumer", "epoch", None))
     assert group.modern is not None
     assert group.modern.epoch == 4
 
 
-def test_snapshots_of_each_kind_and_of_an_unknown_kind() -> None:
+def test_snapshot_has_the_number_of_its_protocol_or_is_none() -> None:
     def number(group: CoordinatedGroup) -> tuple[int | None, int | None] | None:
         snapshot = group.snapshot("g", 1, str)
         return None if snapshot is None else (snapshot.generation, snapshot.group_epoch)
@@ -195,13 +195,13 @@ def tasks(
 TOPIC = "lN6DbMY5RVisUxJOfQo_Yg"
 
 
-def test_the_view_of_two_members_with_one_partition() -> None:
+def test_share_group_snapshot_has_a_partition_with_two_members() -> None:
     metadata = MemberMetadata(identity("/h", "t"))
     current = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
     group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, current))
 
-    def seen(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
+    def observed(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
         return ObservedMember(
             member_id=name,
             topics=["t"],
@@ -217,7 +217,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
     assert group.snapshot("g", 9, {TOPIC: "t"}.__getitem__) == GroupObserved(
         group_id="g",
         timestamp=9,
-        members=[seen("a", {"t": [0]}), seen("b", None)],
+        members=[observed("a", {"t": [0]}), observed("b", None)],
         group_epoch=3,
         group_protocol="share",
         protocol_type="share",
@@ -230,7 +230,7 @@ def test_the_view_of_two_members_with_one_partition() -> None:
     assert ModernGroup("share").snapshot("g", 9, str) is None
 
 
-def test_tasks_are_ascending() -> None:
+def test_streams_tasks_are_sorted_by_subtopology() -> None:
     first, second = "0231 02 00000001 00", "0230 03 00000002 00000000 00"
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
     part = decode(key(22, "m"), value)
@@ -240,7 +240,7 @@ def test_tasks_are_ascending() -> None:
     assert part.value.active == {"0": (0, 2), "1": (1,)}
 
 
-def test_topics_of_a_streams_topology() -> None:
+def test_streams_topology_record_gives_its_topics() -> None:
     info = b"\x03rp" + pack(">ih", 0, -1) + b"\x02\x02k\x02v\x00" + b"\x00"
     indexes = b"\x02" + pack(">h", 0) + b"\x01\x01\x00"
     subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
@@ -252,23 +252,23 @@ def test_topics_of_a_streams_topology() -> None:
             decode(key(23), value[:end])
 
 
-SAID = instance("/h", 300_000, rack_id="r", endpoint="h:1")
+INSTANCE = instance("/h", 300_000, rack_id="r", endpoint="h:1")
 
 
 def group(
     epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
 ) -> ModernGroup:
-    streams_group = ModernGroup("streams", epoch, target, {"m": SAID}, {"m": {"0": (1, 2)}})
+    streams_group = ModernGroup("streams", epoch, target, {"m": INSTANCE}, {"m": {"0": (1, 2)}})
     streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
     streams_group.put("currents", "m", now)
     return streams_group
 
 
-NOW = tasks(4, "STABLE", {"0": (1,)}, {"1": (0,)}, {"0": (2,)})
+CURRENT_TASKS = tasks(4, "STABLE", {"0": (1,)}, {"1": (0,)}, {"0": (2,)})
 
 
-def test_the_view_of_a_streams_group() -> None:
-    assert group(StreamsEpoch(4, 0), 4, NOW).snapshot("g", 9, str) == GroupObserved(
+def test_streams_group_records_give_a_snapshot() -> None:
+    assert group(StreamsEpoch(4, 0), 4, CURRENT_TASKS).snapshot("g", 9, str) == GroupObserved(
         group_id="g",
         timestamp=9,
         members=[
@@ -302,20 +302,20 @@ def test_the_view_of_a_streams_group() -> None:
 @pytest.mark.parametrize(
     ("streams_group", "state"),
     [
-        (group(StreamsEpoch(4, 0), 4, NOW), "Stable"),
-        (group(StreamsEpoch(5, 0), 4, NOW), "Assigning"),
-        (group(StreamsEpoch(4, 0), None, NOW), "Assigning"),
+        (group(StreamsEpoch(4, 0), 4, CURRENT_TASKS), "Stable"),
+        (group(StreamsEpoch(5, 0), 4, CURRENT_TASKS), "Assigning"),
+        (group(StreamsEpoch(4, 0), None, CURRENT_TASKS), "Assigning"),
         (group(StreamsEpoch(4, 0), 4), "Reconciling"),
-        (group(StreamsEpoch(5, 0), 5, NOW), "Reconciling"),
-        (group(StreamsEpoch(4, -1), 4, NOW), "NotReady"),
-        (group(StreamsEpoch(4, 0), 4, NOW, topology=False), "NotReady"),
+        (group(StreamsEpoch(5, 0), 5, CURRENT_TASKS), "Reconciling"),
+        (group(StreamsEpoch(4, -1), 4, CURRENT_TASKS), "NotReady"),
+        (group(StreamsEpoch(4, 0), 4, CURRENT_TASKS, topology=False), "NotReady"),
         (ModernGroup("streams", StreamsEpoch(4, -1), 4), "Empty"),
     ],
 )
-def test_the_state_of_a_streams_group(streams_group: ModernGroup, state: str) -> None:
-    seen = streams_group.snapshot("g", 9, str)
-    assert seen is not None
-    assert seen.state == state
+def test_streams_group_state_follows_from_its_epochs(streams_group: ModernGroup, state: str) -> None:
+    observed = streams_group.snapshot("g", 9, str)
+    assert observed is not None
+    assert observed.state == state
 
 
 def test_group_before_its_first_epoch_has_no_snapshot() -> None:

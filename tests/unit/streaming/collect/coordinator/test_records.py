@@ -12,7 +12,7 @@ from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import (
     assignment,
-    captured,
+    captured_records,
     commit_key,
     commit_value,
     group_key,
@@ -25,7 +25,7 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 
 
 def test_every_captured_record_is_read() -> None:
-    records = [decode(row.key, row.value) for rows in captured().values() for row in rows]
+    records = [decode(row.key, row.value) for rows in captured_records().values() for row in rows]
 
     assert Counter(record.part if isinstance(record, GroupPart) else type(record).__name__ for record in records) == {
         "OffsetCommit": 30,
@@ -39,7 +39,7 @@ def test_every_captured_record_is_read() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_classic_groups_of_every_version(version: int) -> None:
+def test_classic_group_record_of_each_version_is_decoded(version: int) -> None:
     value = group_value(7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"})
 
     member = ObservedMember(
@@ -59,18 +59,18 @@ def test_classic_groups_of_every_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_offset_commits_of_every_version(version: int) -> None:
+def test_offset_commit_record_of_each_version_is_decoded(version: int) -> None:
     assert decode(commit_key("g", "t", 3), commit_value(99, version)) == OffsetCommit("g", "t", 3, 99, 42)
 
 
-def test_tombstones() -> None:
+def test_tombstone_decodes_to_an_empty_record() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
     assert decode(pack(">h", 3) + string("g"), None) == GroupPart("g", "consumer", "epoch", None)
     assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart("g", "consumer", "currents", None, "m")
 
 
-def test_metadata_of_other_protocol_types_is_not_decoded() -> None:
+def test_member_metadata_of_non_consumer_groups_is_not_decoded() -> None:
     value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
 
     record = decode(group_key("g"), value)
@@ -88,7 +88,7 @@ def test_only_the_key_is_read_of_excluded_groups() -> None:
         decode(b"\x00\x02\x00\x05g", None, lambda _: False)
 
 
-def test_record_types_of_other_kinds_are_skipped() -> None:
+def test_unknown_record_types_decode_to_none() -> None:
     for number in (4, 9, 15, 18, -1):
         assert decode(pack(">h", number) + string("g"), b"whatever") is None
 
@@ -104,25 +104,25 @@ def test_record_types_of_other_kinds_are_skipped() -> None:
     ],
 )
 def test_records_of_a_newer_kafka_are_not_malformed(key: bytes, value: bytes | None, message: str) -> None:
-    with pytest.raises(NewerRecord) as raised:
+    with pytest.raises(NewerRecord) as error:
         decode(key, value)
-    assert str(raised.value) == message
+    assert str(error.value) == message
 
 
 def test_every_truncation_raises_only_the_decoding_error() -> None:
-    for rows in captured().values():
+    for rows in captured_records().values():
         for row in rows:
             record = decode(row.key, row.value)
             for end in range(len(row.value or b"")):
                 try:
-                    cut = decode(row.key, (row.value or b"")[:end])
+                    truncated_record = decode(row.key, (row.value or b"")[:end])
                 except MalformedRecord:
                     continue
                 # The decoded record is the same if the cut removes only bytes that are not read.
-                assert cut == record
+                assert truncated_record == record
 
 
-def test_the_reason_names_the_field() -> None:
+def test_malformed_record_error_names_the_field() -> None:
     with pytest.raises(MalformedRecord, match=r"^GroupMetadataValue\.generation: the value ends after 14 bytes"):
         decode(group_key("g"), group_value(7, {})[:14])
     with pytest.raises(MalformedRecord, match=r"GroupMetadataValue.version: 16961 is not known \(0 to 4\)"):
@@ -137,10 +137,10 @@ def test_reason_names_the_member_with_invalid_bytes() -> None:
     metadata = subscription(["t"])
     bad_share = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
-    with pytest.raises(MalformedRecord) as of_leader:
+    with pytest.raises(MalformedRecord) as leader_error:
         decode(group_key("g"), group_value(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
     with pytest.raises(MalformedRecord) as of_member:
         decode(group_key("g"), group_value(7, {"bad": (metadata[:5], b"")}))
 
-    assert str(of_leader.value) == "assignment of member bad: assignedPartitions.partitions: null"
+    assert str(leader_error.value) == "assignment of member bad: assignedPartitions.partitions: null"
     assert str(of_member.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"

@@ -42,7 +42,7 @@ def names(*texts: str) -> bytes:
         ),
     ],
 )
-def test_fields_by_version(data: bytes, expected: dict[str, Any]) -> None:
+def test_record_fields_depend_on_the_version(data: bytes, expected: dict[str, Any]) -> None:
     assert VALUE.read(data) == expected
 
 
@@ -64,10 +64,10 @@ def test_fields_by_version(data: bytes, expected: dict[str, Any]) -> None:
     ],
 )
 def test_refused_fields_are_named(data: bytes, message: str) -> None:
-    with pytest.raises(MalformedRecord) as raised:
+    with pytest.raises(MalformedRecord) as error:
         VALUE.read(data)
 
-    assert str(raised.value) == message
+    assert str(error.value) == message
 
 
 def test_flexible_lengths_are_varints_plus_one() -> None:
@@ -79,7 +79,7 @@ def test_flexible_lengths_are_varints_plus_one() -> None:
     assert reader.tagged() == {0: b"ab"}
 
 
-def test_uuid_as_kafka_prints_it() -> None:
+def test_uuid_is_read_in_kafkas_base64_form() -> None:
     assert Reader(bytes.fromhex("e5ad2c700b2845d4bc2a2e172f485e77")).uuid("id") == "5a0scAsoRdS8Ki4XL0hedw"
 
 
@@ -95,10 +95,10 @@ def test_uuid_as_kafka_prints_it() -> None:
     ],
 )
 def test_truncated_or_wrong_fields_are_refused_by_name(data: bytes, read: str, message: str) -> None:
-    with pytest.raises(MalformedRecord) as raised:
+    with pytest.raises(MalformedRecord) as error:
         getattr(Reader(data), read)("field")
 
-    assert str(raised.value) == message
+    assert str(error.value) == message
 
 
 def test_array_longer_than_its_bytes_is_rejected() -> None:
@@ -122,12 +122,12 @@ def test_an_array_may_be_null_empty_or_fill_the_rest() -> None:
     assert reader.nullable_array("a", lambda: reader.int8("a")) is None
     assert reader.nullable_array("a", lambda: reader.int8("a")) == []
     assert reader.nullable_array("a", lambda: reader.int8("a")) == [1, 2]
-    null = Reader(b"\xff\xff\xff\xff")
+    null_reader = Reader(b"\xff\xff\xff\xff")
     with pytest.raises(MalformedRecord, match="a: null"):
-        null.array("a", lambda: null.int8("a"))
+        null_reader.array("a", lambda: null_reader.int8("a"))
 
 
-def test_partitions_are_not_below_0() -> None:
+def test_negative_partition_number_is_malformed() -> None:
     assert Reader(b"\0\0\0\2" + b"\0\0\0\3" + b"\0\0\0\0").partitions("p") == [3, 0]
     assert Reader(b"\0\0\0\0").partitions("p") == []
     with pytest.raises(MalformedRecord, match="p: -2 is not a partition number"):

@@ -61,21 +61,21 @@ def test_empty_and_newer_user_data_have_no_tasks(data: bytes | None) -> None:
         (pack(">iiiiii", 10, 10, 1, 0, 0, 1) + b"\xd8\x00", "activeTasks: not UTF-16"),
     ],
 )
-def test_assignments_that_are_refused(data: bytes, message: str) -> None:
-    with pytest.raises(MalformedRecord) as raised:
+def test_malformed_streams_assignment_names_the_field(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedRecord) as error:
         read_assigned_tasks(data)
 
-    assert str(raised.value).startswith(message)
+    assert str(error.value).startswith(message)
 
 
-def test_subscriptions_that_are_refused() -> None:
+def test_malformed_streams_subscription_names_the_field() -> None:
     with pytest.raises(MalformedRecord, match="processId: the length is 16 bytes, but 3 follow"):
         read_instance(SUBSCRIPTION_INFO[:11])
     with pytest.raises(MalformedRecord, match="userEndPoint: not UTF-8"):
         read_instance(SUBSCRIPTION_INFO[:24] + prefixed(b"\xff"))
 
 
-def test_generation_and_empty_group_after_the_last_leave() -> None:
+def test_last_leave_of_a_streams_group_gives_empty_snapshot() -> None:
     metadata = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
     share = assignment({"in": [0]}, user_data=ASSIGNMENT_INFO[:-8] + pack(">q", 5))
     now = decode(group_key("g"), group_value(4, {"m": (metadata, share)}, protocol="stream"))

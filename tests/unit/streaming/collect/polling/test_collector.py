@@ -15,7 +15,7 @@ from streaming.kafka.access import NotAllowed
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
-from tests.support.polling import AWAY, ONE, TWO, Polling
+from tests.support.polling import NO_COORDINATOR_ERROR, ONE_MEMBER, TWO_MEMBERS, PollingThread
 from tests.support.wait import eventually
 
 TOPIC = "rebalance.membership"
@@ -40,23 +40,23 @@ def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
     return contents
 
 
-FIRST = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
+FIRST_EVENTS = [("topic.partitions_changed", {"t": 2}), ("group.observed", (1, {"a": {"t": [0, 1]}}))]
 
 
 def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.await_descriptions()
-        kafka.groups["g"] = group("g", shares=TWO)
+        kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         eventually(lambda: published(kafka)[2:] == [("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))])
         kafka.groups["g"] = group("g", STATE.EMPTY)
         eventually(lambda: published(kafka)[3:] == [("group.observed", (3, {}))])
         del kafka.groups["g"]
         eventually(lambda: published(kafka)[4:] == [("group.deleted", None)])
-        kafka.groups["g"] = group("g", shares=ONE)
-        eventually(lambda: published(kafka)[5:] == FIRST)
+        kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+        eventually(lambda: published(kafka)[5:] == FIRST_EVENTS)
     assert polling.figure("events_total") == 7
     sources = {dict(message.headers() or [])["ce_source"] for message in kafka.records(TOPIC)}
     assert sources == {b"kafka://c/groups", b"kafka://c/metadata"}
@@ -65,16 +65,16 @@ def test_members_join_and_leave_and_group_is_deleted(kafka: MemoryKafka) -> None
 
 
 def test_restart_repeats_no_event_and_continues_the_count(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    kafka.groups["k"] = group("k", shares=ONE, kind=ConsumerGroupType.CONSUMER)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST == published(kafka, "k"))
-    with Polling() as polling:
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    kafka.groups["k"] = group("k", shares=ONE_MEMBER, kind=ConsumerGroupType.CONSUMER)
+    with PollingThread():
+        eventually(lambda: published(kafka) == FIRST_EVENTS == published(kafka, "k"))
+    with PollingThread() as polling:
         polling.await_descriptions(6)
-    assert published(kafka) == FIRST == published(kafka, "k")
-    kafka.groups["g"] = group("g", shares=TWO)
+    assert published(kafka) == FIRST_EVENTS == published(kafka, "k")
+    kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
     del kafka.groups["k"]
-    with Polling():
+    with PollingThread():
         eventually(lambda: len(published(kafka)) == 3 and len(published(kafka, "k")) == 3)
     assert published(kafka)[2] == ("group.observed", (2, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert published(kafka, "k")[2] == ("group.deleted", None)
@@ -82,11 +82,11 @@ def test_restart_repeats_no_event_and_continues_the_count(kafka: MemoryKafka) ->
 
 def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
-    with Polling() as polling:
-        eventually(lambda: published(kafka, "g") == FIRST == published(kafka, "h"))
-        kafka.fail("describe g", *[AWAY] * 3)
-        kafka.groups["h"] = group("h", shares=TWO)
+    kafka.groups = {"g": group("g", shares=ONE_MEMBER), "h": group("h", shares=ONE_MEMBER)}
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka, "g") == FIRST_EVENTS == published(kafka, "h"))
+        kafka.fail("describe g", *[NO_COORDINATOR_ERROR] * 3)
+        kafka.groups["h"] = group("h", shares=TWO_MEMBERS)
         eventually(lambda: len(published(kafka, "h")) == 3)
         eventually(lambda: "all coordinators answer again" in caplog.messages)
         assert polling.figure("groups_unanswered") == 0
@@ -94,47 +94,47 @@ def test_unavailable_coordinator_is_awaited(kafka: MemoryKafka, caplog: pytest.L
     assert caplog.messages.count(message) == 1
     assert caplog.messages[0] == "polling groups with at most 1000 requests per second"
     assert caplog.messages[-1] == "stopped"
-    assert published(kafka) == FIRST
+    assert published(kafka) == FIRST_EVENTS
 
 
-def test_group_listed_without_state_delays_no_other_group(kafka: MemoryKafka) -> None:
-    kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE), "g": group("g", shares=ONE)}
-    with Polling():
-        eventually(lambda: published(kafka, "g") == FIRST)
+def test_other_groups_are_polled_beside_one_in_unknown_state(kafka: MemoryKafka) -> None:
+    kafka.groups = {"a": group("a", STATE.UNKNOWN, shares=ONE_MEMBER), "g": group("g", shares=ONE_MEMBER)}
+    with PollingThread():
+        eventually(lambda: published(kafka, "g") == FIRST_EVENTS)
 
 
 def test_client_waiting_for_lost_coordinator_is_replaced(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    kafka.groups = {"g": group("g", shares=ONE), "h": group("h", shares=ONE)}
-    with Polling():
-        eventually(lambda: published(kafka, "g") == FIRST == published(kafka, "h"))
+    kafka.groups = {"g": group("g", shares=ONE_MEMBER), "h": group("h", shares=ONE_MEMBER)}
+    with PollingThread():
+        eventually(lambda: published(kafka, "g") == FIRST_EVENTS == published(kafka, "h"))
         kafka.move_coordinators()
-        kafka.groups = {"g": group("g", shares=TWO), "h": group("h", shares=TWO)}
+        kafka.groups = {"g": group("g", shares=TWO_MEMBERS), "h": group("h", shares=TWO_MEMBERS)}
         eventually(lambda: len(published(kafka, "g")) == 3 == len(published(kafka, "h")))
         eventually(lambda: "all coordinators answer again" in caplog.messages)
     assert not any("no contact" in line for line in caplog.messages)
 
 
 def test_unlisted_group_is_gone_only_if_coordinator_confirms(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
-        kafka.unlisted = {"g"}
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
+        kafka.unlisted_groups = {"g"}
         polling.await_descriptions()
-        kafka.list_errors = [AWAY]
-        kafka.groups["g"] = group("g", shares=TWO)
+        kafka.list_errors = [NO_COORDINATOR_ERROR]
+        kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         eventually(lambda: len(published(kafka)) == 3)
     assert "group.deleted" not in dict(published(kafka))
 
 
 def test_unreachable_cluster_is_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread():
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
-        kafka.groups["g"] = group("g", shares=TWO)
+        kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         kafka.away = False
         eventually(lambda: len(published(kafka)) == 3)
         eventually(lambda: "Kafka answers again" in caplog.messages)
@@ -152,9 +152,9 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
         retry(schedule, now)
 
     monkeypatch.setattr(Schedule, "retry", counted)
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread():
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
         kafka.away = True
         eventually(lambda: "no contact with Kafka (broker is away): waiting for it" in caplog.messages)
         assert request_times == []
@@ -168,9 +168,9 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
     [("GROUP_AUTHORIZATION_FAILED", "group", "g"), ("TOPIC_AUTHORIZATION_FAILED", "topic", "*")],
 )
 def test_missing_permission_is_reported(kafka: MemoryKafka, code: str, resource: str, name: str) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     kafka.fail("describe g", KafkaError(getattr(KafkaError, code), "not allowed"))
-    polling = Polling()
+    polling = PollingThread()
     polling._thread.start()
     error = polling.ended()
     assert isinstance(error, NotAllowed)
@@ -189,7 +189,7 @@ def publish(kafka: MemoryKafka, data: GroupObserved | GroupDeleted) -> None:
     kafka.append(TOPIC, value, key=key, partition=place, headers=headers)
 
 
-def by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> GroupObserved:
+def snapshot_by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> GroupObserved:
     members = [
         ObservedMember(
             member_id=name,
@@ -206,16 +206,16 @@ def by_offsets(generation: int, shares: dict[str, list[tuple[str, int]]]) -> Gro
 
 
 def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
-        publish(kafka, by_offsets(7, ONE))
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
+        publish(kafka, snapshot_by_offsets(7, ONE_MEMBER))
         polling.await_descriptions(5)
         kafka.groups["g"] = group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})
         polling.await_descriptions()
-        kafka.groups["g"] = group("g", shares=TWO)
+        kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         polling.await_descriptions(5)
-        publish(kafka, by_offsets(8, TWO))
+        publish(kafka, snapshot_by_offsets(8, TWO_MEMBERS))
         polling.await_descriptions(5)
         del kafka.groups["g"]
         eventually(lambda: polling.figure("groups") == 1)
@@ -237,46 +237,46 @@ def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
 
 def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
-        for number, then in enumerate(
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
+        for number, groups_before in enumerate(
             [
                 {"g": group("g", STATE.PREPARING_REBALANCING, {"a": [], "b": []})},  # as if another member joined
-                {"g": group("g", shares=ONE)},  # as if the group returned to its earlier state
+                {"g": group("g", shares=ONE_MEMBER)},  # as if the group returned to its earlier state
             ],
             start=7,
         ):
             wait_for_requests(kafka, "list_consumer_groups", "describe g")
-            kafka.groups["g"] = group("g", shares=TWO)
-            publish(kafka, by_offsets(number, TWO))
+            kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
+            publish(kafka, snapshot_by_offsets(number, TWO_MEMBERS))
             eventually(lambda: has_read_all(kafka))
-            kafka.answer(then)
+            kafka.answer(groups_before)
             polling.await_descriptions(8)
     assert [what[0] for kind, what in published(kafka) if kind == "group.observed"] == [1, 7, 8]
 
 
 def test_list_older_than_an_answer_starts_no_rebalance(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
         wait_for_requests(kafka, "list_consumer_groups")
         polling.await_descriptions()
-        kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE)})
+        kafka.answer({"g": group("g", STATE.COMPLETING_REBALANCING, ONE_MEMBER)})
         polling.await_descriptions()
-    assert published(kafka) == FIRST
+    assert published(kafka) == FIRST_EVENTS
 
 
 def test_deleted_group_does_not_return_by_an_older_answer(kafka: MemoryKafka) -> None:
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling() as polling:
-        eventually(lambda: published(kafka) == FIRST)
-        then = dict(kafka.groups)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread() as polling:
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
+        groups_before = dict(kafka.groups)
         wait_for_requests(kafka, "describe g")
         del kafka.groups["g"]
         publish(kafka, GroupDeleted(group_id="g", timestamp=2, reason="deleted"))
         eventually(lambda: has_read_all(kafka))
-        kafka.answer(then)
+        kafka.answer(groups_before)
         eventually(lambda: polling.figure("groups") == 0)
     assert published(kafka)[2:] == [("group.deleted", None)]
 
@@ -285,7 +285,7 @@ def has_read_all(kafka: MemoryKafka) -> bool:
     """Return true if the collector has read every record of the membership topic."""
     reader = next(consumer for consumer in reversed(kafka.consumers) if not consumer.closed)
     ends = {(TOPIC, number): log.end for number, log in enumerate(kafka.topics[TOPIC].logs)}
-    return reader._next == ends
+    return reader._next_offsets == ends
 
 
 def test_polling_takes_over_from_silent_offsets_collector(
@@ -293,11 +293,11 @@ def test_polling_takes_over_from_silent_offsets_collector(
 ) -> None:
     monkeypatch.setattr(collector, "OTHER_SECONDS", 0.3)
     caplog.set_level("INFO")
-    kafka.groups["g"] = group("g", shares=ONE)
-    with Polling():
-        eventually(lambda: published(kafka) == FIRST)
-        publish(kafka, by_offsets(7, ONE))
-        kafka.groups["g"] = group("g", shares=TWO)
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    with PollingThread():
+        eventually(lambda: published(kafka) == FIRST_EVENTS)
+        publish(kafka, snapshot_by_offsets(7, ONE_MEMBER))
+        kafka.groups["g"] = group("g", shares=TWO_MEMBERS)
         eventually(lambda: len(published(kafka)) == 4)
     assert published(kafka)[3] == ("group.observed", (8, {"a": {"t": [0]}, "b": {"t": [1]}}))
     assert (
@@ -308,45 +308,49 @@ def test_polling_takes_over_from_silent_offsets_collector(
 def test_without_visible_groups_missing_permission_is_reported(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Polling():
+    with PollingThread():
         eventually(lambda: any("no group can be seen" in line for line in caplog.messages))
     assert "--operation Describe --group '*'" in caplog.text
 
 
 def test_short_request_budget_is_reported(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.groups = {f"g{number}": group(f"g{number}", STATE.EMPTY) for number in range(20)}
-    with Polling(poll_requests_per_second=2):
+    with PollingThread(poll_requests_per_second=2):
         eventually(lambda: any("20 groups: to describe all of them takes 20 s" in line for line in caplog.messages))
 
 
 def test_collector_stopped_before_the_first_answer_stops(kafka: MemoryKafka) -> None:
-    with Polling():
+    with PollingThread():
         pass
     assert "list_consumer_groups" not in kafka.requests or published(kafka) == []
 
 
 def test_heartbeats_report_only_observed_time(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    beats: list[bool] = []
+    heartbeat_results: list[bool] = []
 
     class RecordedHeartbeats:
         def __init__(self, *_: object, **__: object) -> None:
             pass
 
         def write(self, *, up_to: float | None) -> None:
-            beats.append(up_to is not None)
+            heartbeat_results.append(up_to is not None)
 
         def write_last(self) -> None:
-            beats.append(False)
+            heartbeat_results.append(False)
 
     def has_published(*expected: bool) -> bool:
         """Return true if heartbeats changed in this order, from not observed (False) to observed (True) or back."""
-        changes = [beat for beat, before in zip(beats, [None, *beats], strict=False) if beat is not before]
+        changes = [
+            beat
+            for beat, before in zip(heartbeat_results, [None, *heartbeat_results], strict=False)
+            if beat is not before
+        ]
         return changes == list(expected)
 
     monkeypatch.setattr(lifecycle, "HeartbeatWriter", RecordedHeartbeats)
-    kafka.groups["g"] = group("g", shares=ONE)
-    kafka.list_errors = [AWAY]
-    with Polling() as polling:
+    kafka.groups["g"] = group("g", shares=ONE_MEMBER)
+    kafka.list_errors = [NO_COORDINATOR_ERROR]
+    with PollingThread() as polling:
         polling.await_descriptions()
         assert has_published(False)  # one broker has not listed its groups
         kafka.list_errors = []

@@ -70,8 +70,8 @@ def numbers(*responses: GroupObserved) -> list[int | None]:
     ]
 
 
-A6, B0 = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
-A3, B3 = member("a", [0, 1, 2]), member("b", [3, 4, 5])
+A_OWNS_ALL, B_OWNS_NONE = member("a", [0, 1, 2, 3, 4, 5]), member("b", [])
+A_OWNS_HALF, B_OWNS_HALF = member("a", [0, 1, 2]), member("b", [3, 4, 5])
 
 
 def polling_evidence(reason: str) -> list[Evidence]:
@@ -79,11 +79,11 @@ def polling_evidence(reason: str) -> list[Evidence]:
 
 
 def test_first_snapshot_marks_unknown_fields() -> None:
-    _, (event,) = polled(classic("Stable", B3, A3))
+    _, (event,) = polled(classic("Stable", B_OWNS_HALF, A_OWNS_HALF))
     assert event.data == GroupObserved(
         group_id="g",
         timestamp=1000,
-        members=[A3, B3],
+        members=[A_OWNS_HALF, B_OWNS_HALF],
         generation=1,
         protocol="range",
         state="Stable",
@@ -92,21 +92,29 @@ def test_first_snapshot_marks_unknown_fields() -> None:
 
 
 def test_unchanged_answer_publishes_no_event() -> None:
-    assert numbers(*[classic("Stable", A3, B3)] * 3, classic("Stable", B3, A3)) == [1]
+    assert numbers(*[classic("Stable", A_OWNS_HALF, B_OWNS_HALF)] * 3, classic("Stable", B_OWNS_HALF, A_OWNS_HALF)) == [
+        1
+    ]
     both = member("a", [0], [0]), member("b", [1], [1])
     assert numbers(*[consumer("Stable", *both)] * 3) == [1]
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance"])
 def test_group_is_published_once_a_member_owns_partitions(state: str) -> None:
-    assert numbers(classic(state), classic("Stable", A6)) == [1]
+    assert numbers(classic(state), classic("Stable", A_OWNS_ALL)) == [1]
 
 
-def test_classic_groups_are_published_at_rest_only() -> None:
-    without_partitions = member("a", []), member("b", [])
-    rebalance = classic("PreparingRebalance", *without_partitions), classic("CompletingRebalance", *without_partitions)
-    _, events = polled(classic("Stable", A6), *rebalance, classic("Stable", A3, B3))
-    assert [(view.generation, view.members) for view in views(events)] == [(1, [A6]), (2, [A3, B3])]
+def test_classic_group_is_published_only_when_stable() -> None:
+    members_without_partitions = member("a", []), member("b", [])
+    rebalance = (
+        classic("PreparingRebalance", *members_without_partitions),
+        classic("CompletingRebalance", *members_without_partitions),
+    )
+    _, events = polled(classic("Stable", A_OWNS_ALL), *rebalance, classic("Stable", A_OWNS_HALF, B_OWNS_HALF))
+    assert [(view.generation, view.members) for view in views(events)] == [
+        (1, [A_OWNS_ALL]),
+        (2, [A_OWNS_HALF, B_OWNS_HALF]),
+    ]
     assert views(events)[1].evidence[1:] == polling_evidence(
         "the rebalance began between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z, when the group "
         "was seen in PreparingRebalance; it was over by 1970-01-01T00:00:04.000Z"
@@ -114,13 +122,17 @@ def test_classic_groups_are_published_at_rest_only() -> None:
 
 
 def test_rebalance_without_changes_is_a_generation() -> None:
-    steps = classic("Stable", A3, B3), classic("PreparingRebalance", A3, B3), classic("Stable", A3, B3)
+    steps = (
+        classic("Stable", A_OWNS_HALF, B_OWNS_HALF),
+        classic("PreparingRebalance", A_OWNS_HALF, B_OWNS_HALF),
+        classic("Stable", A_OWNS_HALF, B_OWNS_HALF),
+    )
     assert numbers(*steps) == [1, 2]
-    assert numbers(*steps, classic("Stable", A3, B3)) == [1, 2]
+    assert numbers(*steps, classic("Stable", A_OWNS_HALF, B_OWNS_HALF)) == [1, 2]
 
 
 def test_missing_member_may_have_crashed_or_left() -> None:
-    _, events = polled(classic("Stable", A3, B3), classic("Stable", A6))
+    _, events = polled(classic("Stable", A_OWNS_HALF, B_OWNS_HALF), classic("Stable", A_OWNS_ALL))
     assert views(events)[1].evidence[1:] == [
         Evidence(
             source="polling",
@@ -145,15 +157,15 @@ def test_static_member_rejoin_is_not_a_generation() -> None:
     assert [item.member_ids for item in views(events)[1].evidence] == [[], []]
 
 
-def test_another_assignor_or_protocol_is_a_generation() -> None:
-    assert numbers(classic("Stable", A6), classic("Stable", A6, assignor="sticky")) == [1, 2]
-    both = classic("Stable", A6), consumer("Stable", member("a", [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]))
+def test_changed_assignor_or_protocol_is_a_new_generation() -> None:
+    assert numbers(classic("Stable", A_OWNS_ALL), classic("Stable", A_OWNS_ALL, assignor="sticky")) == [1, 2]
+    both = classic("Stable", A_OWNS_ALL), consumer("Stable", member("a", [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]))
     assert numbers(*both) == [1, 2]
 
 
 def test_kafka_streams_is_recognised_by_protocol_and_stays() -> None:
     streams = classic("Stable", member("a", [0]), assignor="stream")
-    snapshots = views(polled(streams, classic("Empty"), classic("Stable", A6))[1])
+    snapshots = views(polled(streams, classic("Empty"), classic("Stable", A_OWNS_ALL))[1])
     assert [view.kind for view in snapshots] == ["streams", "streams", UNSET]
     assert views(polled(consumer("Stable", member("a", [0], [0])))[1])[0].kind is UNSET
 
@@ -210,7 +222,12 @@ def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
 
 
 def test_ids_depend_only_on_what_was_polled() -> None:
-    responses = classic("Stable", A6), classic("Stable", A3, B3), classic("Stable", A6), classic("Dead")
+    responses = (
+        classic("Stable", A_OWNS_ALL),
+        classic("Stable", A_OWNS_HALF, B_OWNS_HALF),
+        classic("Stable", A_OWNS_ALL),
+        classic("Dead"),
+    )
     ids = [event.id for event in polled(*responses)[1]]
     later, group = [], UNKNOWN
     for number, answer in enumerate(responses):
@@ -221,12 +238,12 @@ def test_ids_depend_only_on_what_was_polled() -> None:
 
 
 def test_recreated_identical_group_gets_new_event_ids() -> None:
-    life = consumer("Stable", member("a", [0], [0])), consumer("Dead")
-    events = polled(*life, *life, *life)[1]
+    group_history = consumer("Stable", member("a", [0], [0])), consumer("Dead")
+    events = polled(*group_history, *group_history, *group_history)[1]
     assert len({event.id for event in events}) == len(events) == 6
 
 
-def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
+def test_state_that_recurs_in_one_epoch_has_another_event_id() -> None:
     first, second = (consumer("Reconciling", member("a", [n], [n])) for n in (0, 1))
     events = polled(first, second, first)[1]
     assert [view.group_epoch for view in views(events)] == [1, 1, 1]
@@ -234,7 +251,7 @@ def test_the_same_state_twice_in_one_epoch_has_two_ids() -> None:
 
 
 def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
-    group, events = polled(classic("Stable", A6), classic("Dead"), classic("Dead"))
+    group, events = polled(classic("Stable", A_OWNS_ALL), classic("Dead"), classic("Dead"))
     assert group is UNKNOWN
     assert events[1].data == GroupDeleted(group_id="g", timestamp=2000, reason="the coordinator no longer knows it")
     assert len(events) == 2
@@ -244,7 +261,7 @@ def test_group_unknown_to_its_coordinator_is_deleted_once() -> None:
 @pytest.mark.parametrize(
     "responses",
     [
-        (classic("Stable", A6), classic("Stable", A3, B3)),
+        (classic("Stable", A_OWNS_ALL), classic("Stable", A_OWNS_HALF, B_OWNS_HALF)),
         (consumer("Stable", member("a", [0], [0])), consumer("Reconciling", member("a", [0], [0, 1]))),
     ],
 )
@@ -252,7 +269,7 @@ def test_restarted_collector_continues_without_repeats(responses: tuple[GroupObs
     events = polled(*responses)[1]
     group = resumed(events[-1])
     assert polled(responses[-1], group=group)[1] == []
-    more = classic("Stable", A6, B0), consumer("Stable", member("c", [0], [0]))
+    more = classic("Stable", A_OWNS_ALL, B_OWNS_NONE), consumer("Stable", member("c", [0], [0]))
     wanted = next(response for response in more if response.group_protocol == responses[0].group_protocol)
     (event,) = polled(wanted, group=group)[1]
     assert event.id == polled(*responses, wanted)[1][-1].id
@@ -260,7 +277,7 @@ def test_restarted_collector_continues_without_repeats(responses: tuple[GroupObs
 
 
 def test_polling_keeps_numbers_and_topics_of_other_collectors() -> None:
-    theirs = GroupObserved(
+    offsets_snapshot = GroupObserved(
         group_id="g",
         timestamp=500,
         members=[
@@ -270,7 +287,7 @@ def test_polling_keeps_numbers_and_topics_of_other_collectors() -> None:
         protocol="range",
         state="Stable",
     )
-    group = resumed(Event("kafka://c/__consumer_offsets", "3:99", theirs))
+    group = resumed(Event("kafka://c/__consumer_offsets", "3:99", offsets_snapshot))
     assert polled(classic("Stable", member("a", [0])), group=group)[1] == []
     ((view,)) = views(polled(classic("Stable", member("a", []), member("b", [0])), group=group)[1])
     assert view.generation == 42
@@ -280,23 +297,23 @@ def test_polling_keeps_numbers_and_topics_of_other_collectors() -> None:
 def test_group_without_events_resumes_from_latest_assignment() -> None:
     latest: dict[str, Any] = {"group_id": "g", "timestamp": 5, "members": {"a": {"t": [0]}}}
     consumers = LatestAssignment(**latest, protocol="consumer", assignor="uniform", generation=None, group_epoch=7)
-    ours = LatestAssignment(**latest, protocol="classic", assignor="range", generation=9, group_epoch=None)
-    unchanged = polled(classic("Stable", member("a", [0])), group=resumed_from_latest(ours))[1]
-    assert [view.generation for view in views(unchanged)] == [9]
-    changed = polled(classic("Stable", member("b", [0])), group=resumed_from_latest(ours))[1]
+    latest_assignment = LatestAssignment(**latest, protocol="classic", assignor="range", generation=9, group_epoch=None)
+    events_without_change = polled(classic("Stable", member("a", [0])), group=resumed_from_latest(latest_assignment))[1]
+    assert [view.generation for view in views(events_without_change)] == [9]
+    changed = polled(classic("Stable", member("b", [0])), group=resumed_from_latest(latest_assignment))[1]
     assert [view.generation for view in views(changed)] == [10]
     (view,) = views(polled(consumer("Stable", member("a", [0], [0])), group=resumed_from_latest(consumers))[1])
     assert view.group_epoch == 7
 
 
-def test_states_in_the_list_bound_the_beginning() -> None:
-    group, _ = polled(classic("Stable", A6))
+def test_listed_states_narrow_the_start_of_a_rebalance() -> None:
+    group, _ = polled(classic("Stable", A_OWNS_ALL))
     assert not shows_change(group, "Stable")
     group = in_flux(group, "PreparingRebalance", 6000, 5000)
     assert shows_change(group, "PreparingRebalance")
     assert shows_change(group, "Stable")
     assert in_flux(group, "CompletingRebalance", 7000, 6500) is group
-    group, event = poll(group, classic("Stable", A3, B3), 8000, "s")
+    group, event = poll(group, classic("Stable", A_OWNS_HALF, B_OWNS_HALF), 8000, "s")
     assert event is not None
     assert isinstance(event.data, GroupObserved)
     assert "began between 1970-01-01T00:00:05.000Z and 1970-01-01T00:00:06.000Z" in event.data.evidence[1].reason
@@ -307,14 +324,14 @@ def test_states_in_the_list_bound_the_beginning() -> None:
 @pytest.mark.parametrize(
     ("described", "listed", "bound"), [(None, None, None), (None, 5, 5), (5, None, 5), (5, 7, 7), (7, 5, 7)]
 )
-def test_group_is_at_rest_since_its_last_stable_answer(
+def test_rebalance_began_after_the_last_stable_answer(
     described: int | None, listed: int | None, bound: int | None
 ) -> None:
     group = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
     assert group.flux == Flux(bound, 9, "PreparingRebalance")
 
 
-def test_listed_state_other_than_the_described_is_a_change() -> None:
+def test_listed_state_that_differs_from_the_last_is_a_change() -> None:
     assert not shows_change(UNKNOWN, "Stable")  # an unknown group is due in any case
     assert shows_change(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))
@@ -330,7 +347,10 @@ def test_listed_state_other_than_the_described_is_a_change() -> None:
 
 def test_each_change_is_a_round_and_a_repeat_is_not() -> None:
     events = polled(
-        classic("Stable", A6), classic("PreparingRebalance"), classic("Stable", A3, B3), classic("Stable", A6)
+        classic("Stable", A_OWNS_ALL),
+        classic("PreparingRebalance"),
+        classic("Stable", A_OWNS_HALF, B_OWNS_HALF),
+        classic("Stable", A_OWNS_ALL),
     )[1]
     state, outputs = play([*events, *events])
     assert state is not None

@@ -11,7 +11,7 @@ from streaming.collect.polling.requests import GroupListing, GroupRequests, List
 from streaming.records.events import GroupObserved, ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
-from tests.support.polling import AWAY
+from tests.support.polling import NO_COORDINATOR_ERROR
 
 CONSUMER, CLASSIC = ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC
 STATE = ConsumerGroupState
@@ -29,11 +29,11 @@ def member(name: str, **fields: Any) -> ObservedMember:
     return ObservedMember(member_id=name, topics=[], client_id=name, client_host="/127.0.0.1", **fields)
 
 
-def stable(group_id: str) -> GroupObserved:
+def stable_snapshot(group_id: str) -> GroupObserved:
     return GroupObserved(group_id=group_id, timestamp=0, members=[], state="Stable")
 
 
-def test_a_classic_group() -> None:
+def test_description_of_a_classic_group_gives_its_snapshot() -> None:
     description = group("g", STATE.STABLE, {"b": [("u", 0), ("t", 2), ("t", 1), ("t", 2)], "a": []})
     members = [member("b", assigned={"t": [1, 2], "u": [0]}), member("a", assigned={})]
     assert answer(description) == GroupObserved(
@@ -41,7 +41,7 @@ def test_a_classic_group() -> None:
     )
 
 
-def test_a_consumer_group_with_its_target() -> None:
+def test_description_of_a_consumer_group_gives_its_target() -> None:
     description = group("g", STATE.STABLE, {"a": [("t", 0)]}, kind=CONSUMER, target={"a": [("t", 1)]})
     assert answer(description).members == [member("a", assigned={"t": [0]}, target={"t": [1]})]
 
@@ -58,7 +58,7 @@ def test_a_consumer_group_with_its_target() -> None:
         (STATE.DEAD, CONSUMER, [], "Dead"),
     ],
 )
-def test_states_have_kafkas_names(
+def test_snapshot_state_has_kafkas_name(
     state: ConsumerGroupState, kind: ConsumerGroupType, target: list[tuple[str, int]], name: str
 ) -> None:
     description = group("g", state, {"a": [("t", 0)]}, kind=kind, target={"a": target})
@@ -71,7 +71,7 @@ def test_group_that_never_had_members_is_ignored() -> None:
     assert answer(description).state == "Dead"
 
 
-def test_list_gives_states_and_description_costs() -> None:
+def test_group_list_gives_states_and_request_costs() -> None:
     def group_listing(name: str, state: Any, kind: Any, *, simple: bool = False) -> admin.ConsumerGroupListing:
         return admin.ConsumerGroupListing(name, simple, state, kind)
 
@@ -82,16 +82,17 @@ def test_list_gives_states_and_description_costs() -> None:
             group_listing("c", STATE.UNKNOWN, ConsumerGroupType.UNKNOWN),
             group_listing("offsets only", STATE.EMPTY, CLASSIC, simple=True),
         ],
-        [AWAY],  # the client's actual value, not the documented one
+        [NO_COORDINATOR_ERROR],  # the client's actual value, not the documented one
     )
     assert listing(listed) == GroupListing(
-        (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)), (AWAY,)
+        (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)),
+        (NO_COORDINATOR_ERROR,),
     )
 
 
 def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     kafka.groups = {"a": group("a"), "b": group("b")}
-    kafka.fail("describe b", AWAY)
+    kafka.fail("describe b", NO_COORDINATOR_ERROR)
     group_requests = GroupRequests(SETTINGS)
     assert group_requests.brokers("m") == 1
     assert list(group_requests.replies(0)) == []
@@ -100,8 +101,8 @@ def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     group_requests.describe(["a", "b"])
     assert list(group_requests.replies(1)) == [
         GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
-        stable("a"),
-        Unanswered("b", AWAY),
+        stable_snapshot("a"),
+        Unanswered("b", NO_COORDINATOR_ERROR),
     ]
     assert not group_requests.is_pending(None)
     assert list(group_requests.replies(0)) == []
@@ -134,7 +135,7 @@ def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place:
     refused, answered = group_requests.replies(1)
     assert isinstance(refused, Unanswered)
     assert (refused.group_id, refused.error.name(), refused.error.str()) == ("bad", "INVALID_RECORD", message)
-    assert answered == stable("good")
+    assert answered == stable_snapshot("good")
 
 
 def test_unreadable_assignment_does_not_replace_the_client(kafka: MemoryKafka) -> None:
@@ -167,18 +168,18 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     kafka.move_coordinators()
     group_requests.describe(["a"])
     clock.now = 2.0
-    kafka.silent = True
+    kafka.is_silent = True
     group_requests.list()
     group_requests.describe(["b"])
-    kafka.silent = False
+    kafka.is_silent = False
     assert list(group_requests.replies(0)) == []
     clock.now = 2.5
     assert list(group_requests.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable("b")]
+    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable_snapshot("b")]
     assert list(group_requests.replies(1)) == replies
     assert not group_requests.is_pending(None)
     group_requests.describe(["a"])
-    assert list(group_requests.replies(1)) == [stable("a")]
+    assert list(group_requests.replies(1)) == [stable_snapshot("a")]
     assert len(kafka.admins) == 2
 
 
@@ -186,28 +187,28 @@ def test_timeout_grows_after_each_unanswered_client(kafka: MemoryKafka, clock: C
     kafka.groups = {"a": group("a"), "b": group("b")}
     group_requests = GroupRequests(SETTINGS)
 
-    def patience() -> float:
+    def seconds_until_timeout() -> float:
         """Return the seconds until an unanswered DescribeGroups request about group a fails."""
         began = clock.now
-        kafka.silent = True
+        kafka.is_silent = True
         group_requests.describe(["a"])
         while not list(group_requests.replies(0)):
             clock.now += 0.5
-        kafka.silent = False
+        kafka.is_silent = False
         group_requests.describe(["b"])
-        assert list(group_requests.replies(1)) == [stable("b")]
+        assert list(group_requests.replies(1)) == [stable_snapshot("b")]
         return clock.now - began
 
-    assert [patience() for _ in range(4)] == [2.5, 5, 10, 10]
+    assert [seconds_until_timeout() for _ in range(4)] == [2.5, 5, 10, 10]
     group_requests.describe(["a"])
-    assert list(group_requests.replies(1)) == [stable("a")]
-    assert patience() == 2.5
+    assert list(group_requests.replies(1)) == [stable_snapshot("a")]
+    assert seconds_until_timeout() == 2.5
     assert len(kafka.admins) == 6
 
 
 def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clock) -> None:
     group_requests = GroupRequests(SETTINGS)
-    kafka.silent = True
+    kafka.is_silent = True
     group_requests.list()
     clock.now = 19.5
     assert (list(group_requests.replies(0)), group_requests.is_pending(None)) == ([], True)
@@ -218,7 +219,7 @@ def test_list_request_without_an_answer_times_out(kafka: MemoryKafka, clock: Clo
 
 def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) -> None:
     group_requests = GroupRequests(SETTINGS)
-    for trouble, clients in ((AWAY, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
+    for trouble, clients in ((NO_COORDINATOR_ERROR, 1), (KafkaError(KafkaError._TIMED_OUT), 2)):
         kafka.list_errors = [trouble]
         group_requests.list()
         assert list(group_requests.replies(1)) == [GroupListing((), (trouble,))]
@@ -227,11 +228,11 @@ def test_unreachable_brokers_are_listed_by_another_client(kafka: MemoryKafka) ->
 
 def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
     group_requests = GroupRequests(SETTINGS)
-    kafka.fail("describe a", AWAY)
+    kafka.fail("describe a", NO_COORDINATOR_ERROR)
     group_requests.describe(["a"])
-    assert list(group_requests.replies(1)) == [Unanswered("a", AWAY)]
+    assert list(group_requests.replies(1)) == [Unanswered("a", NO_COORDINATOR_ERROR)]
     assert len(kafka.admins) == 1
 
 
-def test_every_state_of_the_client_has_a_name_or_is_unknown() -> None:
+def test_every_state_of_the_client_library_has_a_name() -> None:
     assert {state.name for state in ConsumerGroupState} <= requests._STATES.keys() | {"UNKNOWN"}

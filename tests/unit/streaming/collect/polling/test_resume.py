@@ -16,7 +16,7 @@ from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
-SIX = TopicMetadata(partitions=6, topic_id="i")
+SIX_PARTITIONS = TopicMetadata(partitions=6, topic_id="i")
 
 
 @pytest.fixture
@@ -55,12 +55,16 @@ def read(kafka: MemoryKafka) -> dict[str, PolledGroup]:
     return read_published_state(SETTINGS, "here", lambda name: name != "unwanted")[1]
 
 
-def test_the_last_event_of_each_group_that_is_followed(kafka: MemoryKafka) -> None:
+def test_only_newest_snapshot_of_each_included_group_is_resumed(kafka: MemoryKafka) -> None:
     deleted = Event("s", "d", GroupDeleted(group_id="gone", timestamp=9))
     write(kafka, view("a", 1), view("bb", 4), view("a", 2), view("unwanted", 1), view("gone", 1), deleted)
-    write(kafka, partitions_changed("here", "a", 1, {"t": SIX}), partitions_changed("there", "bb", 1, {"t": SIX}))
+    write(
+        kafka,
+        partitions_changed("here", "a", 1, {"t": SIX_PARTITIONS}),
+        partitions_changed("there", "bb", 1, {"t": SIX_PARTITIONS}),
+    )
     published, groups = read_published_state(SETTINGS, "here", lambda name: name != "unwanted")
-    assert published.counts == {"a": {"t": SIX}}
+    assert published.counts == {"a": {"t": SIX_PARTITIONS}}
     assert groups == {"a": resumed(view("a", 2)), "bb": resumed(view("bb", 4))}
 
 
@@ -98,17 +102,17 @@ def test_group_without_events_resumes_from_its_assignment(kafka: MemoryKafka) ->
     assert read(kafka) == {"a": resumed_from_latest(latest("a", 7)), "told": resumed(view("told", 9))}
 
 
-def test_undecodable_records_are_left_to_the_stream(kafka: MemoryKafka) -> None:
+def test_reader_of_published_events_skips_undecodable_ones(kafka: MemoryKafka) -> None:
     _, value, headers = codec.encode_event(view("a", 1))
     kafka.append(SETTINGS.topics.membership, b"{", key=b"a", headers=headers)
-    broken = json.dumps({**json.loads(value), "groupId": "bb", "members": 7}).encode()
-    kafka.append(SETTINGS.topics.membership, broken, key=b"bb", headers=headers)
+    invalid_snapshot = json.dumps({**json.loads(value), "groupId": "bb", "members": 7}).encode()
+    kafka.append(SETTINGS.topics.membership, invalid_snapshot, key=b"bb", headers=headers)
     kafka.append(SETTINGS.topics.membership, value, key=None, headers=[])
     assert read(kafka) == {}
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
-def test_the_newest_view_of_a_group_is_in_another_partition(kafka: MemoryKafka, before: int, after: int) -> None:
+def test_newest_snapshot_is_read_from_either_partition(kafka: MemoryKafka, before: int, after: int) -> None:
     for partition, generation in ((before, 1), (after, 2)):
         for event in (
             view("a", generation),

@@ -6,24 +6,24 @@ import pytest
 
 from streaming.collect.polling.schedule import Pace, Schedule
 
-PACE = Pace(quick=0.5, slow=10.0, requests=100)
+POLL_PACE = Pace(quick=0.5, slow=10.0, requests=100)
 
 
 @pytest.mark.parametrize(("count", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
 def test_each_unchanged_answer_doubles_the_interval(count: int, seconds: float) -> None:
-    assert PACE.pause(count) == seconds
+    assert POLL_PACE.pause(count) == seconds
 
 
 @pytest.mark.parametrize(("brokers", "seconds"), [(1, 1.0), (50, 1.0), (51, 1.02), (500, 10.0)])
 def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float) -> None:
-    assert PACE.list_interval(brokers) == seconds
+    assert POLL_PACE.list_interval(brokers) == seconds
 
 
 @pytest.mark.parametrize(
     ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
 )
 def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: float) -> None:
-    assert Schedule(PACE, 0.0).pause(0.0, until_due) == seconds
+    assert Schedule(POLL_PACE, 0.0).pause(0.0, until_due) == seconds
 
 
 def test_budget_refills_evenly_and_is_not_saved() -> None:
@@ -48,13 +48,13 @@ def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> 
 
 
 def test_rebalancing_group_is_polled_more_often_than_stable() -> None:
-    schedule = Schedule(PACE, 0.0)
+    schedule = Schedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["flux", "flux", "rest"], 40) == [0, 0.5, 1, 2, 4, 8, 16, 26, 36]
 
 
 def test_unanswered_group_is_polled_less_and_less() -> None:
-    schedule = Schedule(PACE, 0.0)
+    schedule = Schedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert schedule.take(0.0) == ["g"]
     schedule.record_answer("g", "nothing", 10.0)
@@ -68,8 +68,8 @@ def test_unanswered_group_is_polled_less_and_less() -> None:
     assert schedule.take(13.5) == ["g"]
 
 
-def test_unanswered_groups_are_due_when_the_cluster_is_back() -> None:
-    schedule = Schedule(PACE, 0.0)
+def test_returning_cluster_makes_unanswered_groups_due() -> None:
+    schedule = Schedule(POLL_PACE, 0.0)
     for group_id in ("asked", "failed", "rests"):
         schedule.add(group_id, 1, 0.0)
     schedule.take(0.0)
@@ -83,7 +83,7 @@ def test_unanswered_groups_are_due_when_the_cluster_is_back() -> None:
 
 
 def test_change_makes_a_group_due_at_once() -> None:
-    schedule = Schedule(PACE, 0.0)
+    schedule = Schedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["rest"], 8) == [0, 2, 6]
     schedule.make_due("g", 9.0)
@@ -96,7 +96,7 @@ def test_change_makes_a_group_due_at_once() -> None:
 
 
 def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
-    schedule = Schedule(PACE, 0.0)
+    schedule = Schedule(POLL_PACE, 0.0)
     schedule.add("a", 1, 0.0)
     schedule.add("b", 1, 0.0)
     assert schedule.take(0.0) == ["a", "b"]
@@ -107,7 +107,7 @@ def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
     assert (schedule.take(99.0), len(schedule)) == ([], 0)
 
 
-def test_budget_bounds_requests_longest_overdue_first() -> None:
+def test_request_budget_polls_the_longest_overdue_groups_first() -> None:
     schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=4), 0.0)
     for name in "abcdef":
         schedule.add(name, 2, 0.0)
@@ -150,6 +150,6 @@ def test_groups_never_polled_come_first() -> None:
 
 
 def test_no_request_is_due_without_groups() -> None:
-    schedule = Schedule(PACE, 0.0)
+    schedule = Schedule(POLL_PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0, inf)) == ([], 0, 0.2)
     assert len(schedule) == 0

@@ -4,24 +4,24 @@ import pytest
 
 from streaming.protocols.consumer.step import Expired
 from streaming.protocols.vocabulary import Client, Scheduled, ShutDown, Start
-from tests.support.machines import Driver, played, scenario, topics
+from tests.support.machines import MachineDriver, played, scenario, topics
 
 
 @pytest.mark.parametrize(
-    ("left", "learned_at"),
+    ("left", "noticed_at"),
     [
         (59_998, 60_002),  # b's next heartbeat is sent at 60 000, and its answer arrives two network latencies later
         (60_000, 60_002),  # the heartbeat is sent with the change, and arrives after the change
         (60_001, 63_335),  # b's next heartbeat counts, a third of the session later
     ],
 )
-def test_member_learns_of_a_change_with_its_next_heartbeat(left: int, learned_at: int) -> None:
+def test_consumer_member_sees_a_change_at_its_next_heartbeat(left: int, noticed_at: int) -> None:
     text = scenario("p: 5", "at: 3, join: a", "at: 3, join: b", f"at: {left}, leave: a", session_timeout_ms=10_000)
-    assert played(text, "consumer")["rounds"][-1]["at"] == learned_at
+    assert played(text, "consumer")["rounds"][-1]["at"] == noticed_at
 
 
-def test_static_member_back_before_its_leave_was_alive() -> None:
-    driver = Driver("consumer", topics(t=2))
+def test_static_member_back_early_counts_as_alive_until_its_stop() -> None:
+    driver = MachineDriver("consumer", topics(t=2))
     client = Client("a", ("t",), "i-a")
     driver.apply(Start(0, (client,)))
     driver.until(61_000)

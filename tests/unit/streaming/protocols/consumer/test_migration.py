@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.machines import after, played, round_summary, scenario
 
-TEXT = """
+SCENARIO_TEXT = """
 topics: {p: 4}
 events:
   - {at: 0, join: c1, group_protocol: classic}
@@ -21,7 +21,7 @@ def owns(**shares: list[int]) -> dict[str, dict[str, list[int]]]:
 
 
 def test_first_consumer_member_converts_and_last_one_reverts() -> None:
-    rounds = played(TEXT, "consumer")["rounds"]
+    rounds = played(SCENARIO_TEXT, "consumer")["rounds"]
     assert [(round_summary(entry), after(entry)) for entry in rounds] == [
         ((1, 1, "member.joined", ["c1", "c2"]), owns(c1=[0, 1], c2=[2, 3])),
         ((2, 1, "member.left", ["c2"]), owns(c1=[0, 1, 2, 3], c2=[])),
@@ -34,13 +34,13 @@ def test_first_consumer_member_converts_and_last_one_reverts() -> None:
 
 
 def test_members_of_both_protocols_may_crash_at_one_instant() -> None:
-    text = TEXT.replace("{at: 120000, leave: c2}", "{at: 65001, crash: c1}\n  - {at: 65001, crash: c2}")
+    text = SCENARIO_TEXT.replace("{at: 120000, leave: c2}", "{at: 65001, crash: c1}\n  - {at: 65001, crash: c2}")
     rounds = played(text, "consumer")["rounds"]
     assert after(rounds[-1]) == {"c1": {}}
 
 
 #: Event at the instant of a conversion, or just before it → each round's cause and owners.
-MOMENTS = {
+STEPS_AT_CONVERSION = {
     "a classic member leaves as the first consumer member comes": (
         ["at: 60000, leave: c2", "at: 60000, join: c3, group_protocol: consumer"],
         [((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[], c3=[2, 3]))],
@@ -84,8 +84,8 @@ MOMENTS = {
         ],
     ),
 }
-CONVERTED = "at: 60000, join: c3, group_protocol: consumer"
-BACK = {
+FIRST_CONSUMER_JOIN = "at: 60000, join: c3, group_protocol: consumer"
+STEPS_BACK_TO_CLASSIC = {
     "a classic member is in the middle of its join as the last consumer member goes": (
         ["at: 119999, join: c4, group_protocol: classic", "at: 120000, leave: c3"],
         [((3, 1, "member.left", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[], c4=[3]))],
@@ -136,24 +136,24 @@ BACK = {
 }
 
 
-def rounds_of(*events: str) -> list[object]:
+def migration_rounds(*events: str) -> list[object]:
     both = [f"at: 0, join: {name}, group_protocol: classic" for name in ("c1", "c2")]
     return [
         (round_summary(entry), after(entry)) for entry in played(scenario("p: 4", *both, *events), "consumer")["rounds"]
     ][1:]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", STEPS_AT_CONVERSION)
 def test_migration_converts_every_member(moment: str) -> None:
-    events, expected = MOMENTS[moment]
-    assert rounds_of(*events) == expected
+    events, expected = STEPS_AT_CONVERSION[moment]
+    assert migration_rounds(*events) == expected
 
 
-@pytest.mark.parametrize("moment", BACK)
+@pytest.mark.parametrize("moment", STEPS_BACK_TO_CLASSIC)
 def test_migration_back_to_classic_is_online_too(moment: str) -> None:
-    events, expected = BACK[moment]
-    converted = [
+    events, expected = STEPS_BACK_TO_CLASSIC[moment]
+    conversion_events = [
         ((2, 1, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[])),
         ((2, 2, "member.joined", ["c3"]), owns(c1=[0, 1], c2=[2], c3=[3])),
     ]
-    assert rounds_of(CONVERTED, *events) == converted + expected
+    assert migration_rounds(FIRST_CONSUMER_JOIN, *events) == conversion_events + expected

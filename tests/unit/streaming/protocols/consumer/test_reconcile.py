@@ -12,7 +12,7 @@ S, UNREVOKED, UNRELEASED = Reconciliation.STABLE, Reconciliation.UNREVOKED, Reco
 
 
 @pytest.mark.parametrize(
-    ("name", "current", "target", "others_partitions", "owned", "expected"),
+    ("name", "current", "target", "partitions_of_others", "owned", "expected"),
     [
         ("stable stays", Current(S, 2, {"t": [0]}), {"t": [0]}, {}, None, Current(S, 2, {"t": [0]})),
         ("stable to stable", Current(S, 1, {"t": [0]}), {"t": [0, 1]}, {}, None, Current(S, 2, {"t": [0, 1]})),
@@ -57,14 +57,14 @@ def test_each_transition_gives_the_expected_assignment(  # noqa: PLR0917 - the t
     name: str,
     current: Current,
     target: TopicPartitions,
-    others_partitions: TopicPartitions,
+    partitions_of_others: TopicPartitions,
     owned: TopicPartitions | None,
     expected: Current,
 ) -> None:
-    assert advance(current, target, 2, others_partitions, owned) == expected, name
+    assert advance(current, target, 2, partitions_of_others, owned) == expected, name
 
 
 def test_first_round_revokes_and_assigns_free_partitions() -> None:
-    held = {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4]}, "gone": {"t": [5]}}
+    owned_shares = {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4]}, "gone": {"t": [5]}}
     target = {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {"t": [2, 4]}}
-    assert first_round(held, target, target) == {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {}}
+    assert first_round(owned_shares, target, target) == {"a": {"t": [0, 1]}, "b": {"t": [3, 5]}, "c": {}}

@@ -25,7 +25,7 @@ def step(**members: ConsumerMember) -> ConsumerStep:
 
 
 @pytest.mark.parametrize("first", range(4))
-def test_members_are_in_the_order_in_which_they_were_added(first: int) -> None:
+def test_step_orders_members_by_their_addition(first: int) -> None:
     # "Aa" and "BB" have the same hash: insertion order decides which is first in their slot.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
     built = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
@@ -38,7 +38,7 @@ def test_members_are_in_the_order_in_which_they_were_added(first: int) -> None:
     assert (others, last) == (in_timeline_order([ids[name] for name in reversed(order[1:])]), ids[order[0]])
 
 
-def test_owners_follow_each_assignment_of_the_step() -> None:
+def test_step_owners_change_with_each_assignment() -> None:
     there = {
         "a": ConsumerMember(Client("a"), is_member=True, current=current({"t": [0, 1]}, {"u": [0]})),
         "b": ConsumerMember(Client("b"), is_member=True, current=current({"t": [2]})),
