@@ -158,7 +158,7 @@ def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None
 
 
 def parse_times(cells: list[str], protocol: str) -> Row:
-    """Return the measured times of a table row, by column; None for a missing time or one over the limit."""
+    """Return the measured times of a table row, by column; None for a time that is missing or over the limit."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
     return {
         name: None if time_cell == "–" or time_cell.startswith(">") else float(time_cell)

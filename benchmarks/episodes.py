@@ -1,7 +1,7 @@
 """Measures the cost of episodes in the stream, for groups of 20 that all restart at once: ``make bench-episodes``.
 
-First the job itself: one embedded broker, one Spark session, the same log with and without episodes in turns; the
-first two runs of each warm it up. Then the pure part, without Kafka or Spark: as in the job, each batch unpacks its
+First the job itself: one embedded broker, one Spark session, the same log with and without episodes in turns; the first
+two runs of each are a warm-up. Then the pure part, without Kafka or Spark: as in the job, each batch unpacks its
 buckets, applies its records and packs the buckets again.
 """
 

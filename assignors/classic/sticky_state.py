@@ -101,9 +101,9 @@ def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, rack
 def _lose_count(state: StickyState) -> None:
     """Mark the partitions that Java treats as free after an owned partition that does not exist.
 
-    ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned ones, and looks for the
-    next owned one. If that partition does not exist, all owned partitions of later topics also count as free, although
-    they stay with their owners.
+    ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned partitions, and looks for
+    the next owned partition. If that partition does not exist, all owned partitions of later topics also count as free,
+    although they stay with their owners.
     """
     names = list(state.owners)
     first = min((names.index(name) for name in state.stuck), default=len(names))

@@ -237,7 +237,7 @@ class _Quotas:
         """Return the member that gets each of the ``count`` free partitions.
 
         Round-robin over ``under``: a member that reaches the floor moves to the end of ``exact``. Then each member of
-        ``exact`` gets one. Returns fewer than ``count`` if no member has room.
+        ``exact`` gets one partition. Returns fewer than ``count`` if no member has room.
         """
         order: list[int] = []
         circle = self.under

@@ -40,7 +40,7 @@ _ALL_EXPIRED_TOGETHER: Final = (
 class Storm(NamedTuple):
     """Rebalances without progress, and the members that triggered most of them, the worst first.
 
-    ``instance``: the storm's cause is an instance id that several processes share. ``sure``: the evidence proves it.
+    ``instance``: the cause is an instance id that several processes share. ``sure``: the evidence proves the cause.
     """
 
     members: tuple[MemberHistory, ...] = ()
@@ -120,7 +120,7 @@ def repetition_of(worst: MemberHistory) -> Repeated:
 
 
 def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
-    """Return the kind of an episode so far, its storm if there is one, and its members by their changes.
+    """Return an episode's kind so far, its storm if there is one, and which members returned, joined or departed.
 
     ``storm_turns``: rebalances without progress that make a storm.
     """

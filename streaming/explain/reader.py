@@ -164,7 +164,7 @@ class LogReader:
         return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
 
     def _group_of(self, event: ClientEvent) -> str:
-        """Return the group that the client named, else the only group in the log; empty if there is none."""
+        """Return the group that the client named, else the log's only group; empty if the log has several or none."""
         return self._groups.get(event.actor) or (next(iter(self._named)) if len(self._named) == 1 else "")
 
     def _counted(self, event: LogEvent, number: int) -> LogEvent:

@@ -29,7 +29,7 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 
 
 class EventSorter:
-    """Sorter of any number of events in constant memory, with files that ``temporary`` opens."""
+    """Sorts any number of events in constant memory, with files that ``temporary`` opens."""
 
     def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
         self._temporary = temporary

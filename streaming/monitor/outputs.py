@@ -172,7 +172,7 @@ class Sinks(NamedTuple):
     Attributes:
         max_bytes: record limit by topic; :data:`streaming.records.codec.MAX_RECORD_BYTES` for all other topics.
         forget_after_ms: how long the state of an empty group is kept.
-        episodes, incidents: None: not published.
+        episodes, incidents: names of these topics; None: not published.
         quiet_ms: time without a round after which an episode ends.
         storm_turns: how many rebalances that one member triggers are a storm.
         expected_partitions: rounds with more partitions are not compared with their assignor.

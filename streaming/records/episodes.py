@@ -104,7 +104,7 @@ class Downtime(Wire, frozen=True):
     ``longestMs``: the longest single stop of a partition. ``totalMs``: total of all stops of all partitions;
     ``lowerMs`` and ``upperMs`` are its two bounds. ``stops``: number of stops of all partitions. ``worst``: the
     partition with the longest total. ``evidence``: sources of the bounds. ``partitions``: how many were down;
-    ``unbounded``: how many of them have no upper bound. ``boundedMs``: sum of the upper bounds of all others.
+    ``unbounded``: how many of them have no upper bound. ``boundedMs``: sum of the upper bounds of all other partitions.
     """
 
     lower_ms: Milliseconds

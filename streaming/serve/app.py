@@ -49,7 +49,7 @@ def build(
     access_log: bool = False,
     workers: Workers | None = None,
 ) -> ASGIApp:
-    """Return the ASGI application: the page, and the API and the feed of each cluster, which its thread updates.
+    """Return the ASGI application: the page, and each cluster's API and feed, which the cluster's thread updates.
 
     ``workers`` compute forecasts; the caller closes them.
     """

@@ -116,7 +116,7 @@ class Archive:
                 return list(ownership.capped(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
-        """Return episodes and incidents with numbers after ``seq``, in order."""
+        """Return the episodes and incidents with numbers after ``seq`` in the history, in this order."""
         with self._reading() as connection, closing(connection.execute(_STORIES_AFTER_SQL, (seq, limit))) as rows:
             stories = (
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))

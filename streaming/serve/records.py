@@ -129,8 +129,8 @@ class GroupSummary(_RoundState, frozen=True, kw_only=True):
     more than one round (``timedRebalances``), the time from first to last round. ``cause`` is null while only the
     group's assignment is known. ``causes`` counts rounds by cause, ``rebalanceCauses`` rebalances by the cause of their
     first round. ``names`` has display names of the members that ``cause`` names, and of awaited ones. ``causeMembers``:
-    by cause, the display names of the members that its newest round names. ``status``: the worst that applies,
-    ``since`` when, with its ``reason`` and the ids of ``awaited`` members; ``state`` is Kafka's.
+    by cause, the display names of the members that its newest round names. ``status``: the worst that applies, with its
+    begin (``since``), its ``reason`` and the ids of ``awaited`` members; ``state`` is Kafka's.
     """
 
     cause: Cause | None

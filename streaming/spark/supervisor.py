@@ -106,7 +106,7 @@ class PartitionGrowth:
         return read or self._idle_at > self._ends_at
 
     def finish(self) -> None:
-        """Start to read all partitions."""
+        """Read all partitions of the topic from now on, including the new ones."""
         self.partitions = self.target
         self._ends = None
 

@@ -69,9 +69,9 @@ Reply = GroupObserved | GroupListing | Unanswered
 class GroupRequests:
     """Requests groups from one cluster; each request is answered or times out.
 
-    A client that leaves a request about a group unanswered may never answer another one. librdkafka drops a broker that
-    all connections lost, or that metadata did not contain for a moment, and connects to it again; but its cache of
-    coordinators keeps the dropped connection, and each request waits for that connection. Or no broker is left
+    A client that leaves a request about a group unanswered may never answer another request about it. librdkafka drops
+    a broker that all connections lost, or that metadata did not contain for a moment, and connects to it again; but its
+    cache of coordinators keeps the dropped connection, and each request waits for that connection. Or no broker is left
     (librdkafka issue 5301). So a new client repeats all open requests. Timeouts are doubled until there is an answer
     about the group whose request was lost, because the cluster may just be slow.
     """
@@ -137,7 +137,7 @@ class GroupRequests:
             yield Unanswered(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
 
     def _renew(self, group_id: str | None) -> None:
-        """Replace the client, because it lost a request, and repeat the pending requests."""
+        """Replace the client, which lost a request, by a new one, and send the pending requests again."""
         pending, self._pending = self._pending, {}
         self._client += 1
         self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))

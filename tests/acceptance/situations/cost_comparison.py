@@ -103,7 +103,7 @@ class _ReportedCost:
         return None if None in times else max((at for at in times if at is not None), default=None)
 
     def place(self, place: Place) -> tuple[Bounds, Bounds]:
-        """Return the bounds of a partition's delayed records and worst delay."""
+        """Return bounds of the number of delayed records of a partition, and of its worst delay."""
         delayed, worst_delay = _NO_COST, _NO_COST
         for by_place in self.partitions.values():
             place_costs = by_place.get(place, (_NO_COST, _NO_COST))
