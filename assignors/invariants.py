@@ -284,7 +284,7 @@ def check(
     *,
     rules: Sequence[str] | None = None,
 ) -> list[Violation]:
-    """Return the violations of ``rules``; None checks the rules that the assignor promises."""
+    """Return the violations of ``rules``; None: check the rules that the assignor promises."""
     group = make_group(protocol, assignor, topics, members, assignment)
     selected_rules = rules_for(protocol, assignor, group) if rules is None else rules
     return [violation for rule in selected_rules for violation in RULES[rule](group)]

@@ -32,7 +32,7 @@ def _parse_version(kafka_version: str) -> tuple[int, ...]:
 
 
 def threads_by_topic(topics: Mapping[str, Topic], members: Sequence[Member]) -> dict[str, list[str]]:
-    """Return the thread ids of each subscribed topic, sorted as strings, so that c-10 comes before c-2.
+    """Return each subscribed topic's thread ids, sorted as strings: c-10 comes before c-2.
 
     Topics with the same threads share one list.
     """

@@ -130,7 +130,7 @@ class TopicCounts:
 
 
 class Client:
-    """One of many clients of the live feed; it counts diffs, and decodes only their round numbers."""
+    """One of many clients of the live feed, which counts diffs and decodes only their round numbers."""
 
     def __init__(self, port: int) -> None:
         self.port = port

@@ -171,7 +171,7 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
 
 
 def growth_text(parts: list[tuple[int, int]]) -> str:
-    """Return a line about the checkpoint's growth per hour, computed from its maximum size in each half of the run."""
+    """Return a line about the checkpoint's growth per hour: the maximum sizes in both halves of the run, compared."""
     (low, high), (later_low, later_high) = parts
     hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
     return (

@@ -73,7 +73,7 @@ def measure_case(members: int, partitions: int, parallel: int | None) -> Measure
 
 
 def main() -> None:
-    """Measure all cases, print the results, and document them with ``--write``."""
+    """Measure all cases and print the results; with ``--write``, also write them into the docs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

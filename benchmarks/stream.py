@@ -55,7 +55,7 @@ WARM_UP_RUNS = 2
 
 
 class StreamRun(NamedTuple):
-    """The measured figures of one variant."""
+    """The measured figures of one benchmark variant."""
 
     seconds: float
     cpu: float

@@ -17,7 +17,7 @@ _PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
 
 
 def duplicate_instance_id(history: GroupHistory) -> Finding | None:
-    """Rule: two processes use the same instance id and fence each other."""
+    """Rule: two processes have the same group.instance.id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
     episodes = history.of_kinds(("duplicate-instance-id",))
     evidence = [*map(incident_fact, incidents[:2]), *(make_evidence(each.story, [each]) for each in episodes[:2])]
@@ -33,7 +33,7 @@ def duplicate_instance_id(history: GroupHistory) -> Finding | None:
 
 
 def shared_instance_id(config: ClientConfiguration) -> Finding | None:
-    """Rule: the file has a literal instance id, which all processes that read the file share."""
+    """Rule: a configuration file has a fixed group.instance.id, which all processes with this file share."""
     value = config.values.get("group.instance.id", "")
     if not value or _PLACEHOLDER.search(value):
         return None

@@ -189,7 +189,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 
 
 def rolling_batches(history: GroupHistory) -> Finding | None:
-    """Rule: a rolling restart of one member at a time rebalances the whole group twice per member."""
+    """Rule: rolling restarts, one member after the other, rebalance the whole group twice per member."""
     restarts = history.of_kinds(("rolling-restart",))
     episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _LEAST_BATCHED]
     if not history.is_classic or not episodes:

@@ -91,7 +91,7 @@ _STATUS_COLOURS: Final[Mapping[str, str]] = {
 
 
 def status_word(status: str) -> SafeText:
-    """Return the text of a status in its colour."""
+    """Return a status as text in the colour of this status."""
     return SafeText(status, _STATUS_COLOURS.get(status, ""))
 
 

@@ -65,7 +65,7 @@ class CheckResult(Struct, frozen=True):
 
 
 def run_checks(settings: Settings, checkpoint: Path | None, logs: Iterable[Path] = ()) -> Iterator[CheckResult]:
-    """Run all checks in the order of their dependencies; ``logs``: logs besides those of the settings."""
+    """Run all checks in the order of their dependencies; ``logs``: logs in addition to those in the settings."""
     yield from _run_check("java", lambda: f"Java {java()[1]} at {java()[0]}")
     yield from _run_check("spark", lambda: f"PySpark {installed_pyspark()}")
     yield from _run_check("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")

@@ -195,7 +195,7 @@ def show_unknown(counts: Counts) -> None:
 
 
 def report_html(stories: Iterable[GroupStory], counts: Counts) -> str:
-    """Return the report as one HTML file that loads nothing."""
+    """Return the report as one HTML file that needs no other files."""
     parts = []
     for line in report_lines(stories, counts):
         text = printable(line.plain)

@@ -98,7 +98,7 @@ def answer_lines(
 
 
 def read_object(data: bytes, decoder: msgspec.json.Decoder[_Struct]) -> _Struct:
-    """Decode a line into a type; an error names the field with the wrong type."""
+    """Decode a line of JSON into a type; an error contains the field with the wrong type."""
     try:
         value = decoder.decode(data)
     except msgspec.ValidationError as error:

@@ -111,7 +111,7 @@ def build(called: str | None) -> typer.Typer:
 
 
 def _unexpected(error: Exception) -> str:
-    """Return the message of an unexpected error; the operating system's message if there is one."""
+    """Return the message of an unexpected error, or the operating system's message if the error has one."""
     if isinstance(error, OSError):
         problem = error.strerror or str(error) or type(error).__name__
         return f"{error.filename}: {problem}" if error.filename else problem

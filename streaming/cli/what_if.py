@@ -40,7 +40,7 @@ def what_if(
     ),
     as_json: AsOneDocument = False,
 ) -> None:
-    """Compute which partitions would move if members joined or left, topics grew, or the assignor changed.
+    """Compute the partitions that move if members join or leave, topics grow, or the assignor changes.
 
     The group is read from the monitor's topics. Without a change: the result of its next rebalance. The exit status
     is 2 if there is no such group.
@@ -132,7 +132,7 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
 
 
 def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
-    """Yield why the computed assignments may differ from the real ones, each reason once."""
+    """Yield the distinct reasons why computed assignments may differ from real ones."""
     yield from (*change.before.unknown, *change.notes)
     for reason in dict.fromkeys(reason for outlook in results for reason in outlook.inexact):
         ways = [f"{outlook.way.protocol} {outlook.way.assignor}" for outlook in results if reason in outlook.inexact]

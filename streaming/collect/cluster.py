@@ -35,7 +35,7 @@ _LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
 
 
 def surely_alive_ms(kafka: KafkaSettings) -> int | None:
-    """Return for how long (ms) after a commit no KIP-848 session can expire; None if the brokers' limits are unknown.
+    """Return the time (ms) after a commit in which no KIP-848 session can expire; None without the brokers' limits.
 
     The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """

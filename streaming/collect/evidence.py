@@ -53,7 +53,7 @@ def departure_evidence(
 def removal_evidence(
     members: Iterable[ObservedMember], at: int, protocol: str, owners: PartitionOwners, surely_alive_ms: int | None
 ) -> list[Evidence]:
-    """Return evidence about ``members``, which were removed at the time ``at`` (ms); see :func:`departure_evidence`."""
+    """Return evidence about removed ``members``; ``at``: time of the removal (ms); see :func:`departure_evidence`."""
     evidence = []
     for member in members:
         last_commit, timeout = owners.last_commit(member), member.session_timeout_ms

@@ -124,7 +124,7 @@ class Fold:
         return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
     def _begin(self) -> None:
-        """Publish from now on; drop waiting snapshots unless the earlier collector left them unpublished."""
+        """Begin to publish; drop waiting snapshots, except those that the previous collector had not published."""
         if not self._has_begun and not self.was_pending:
             self._publish_deferred([*self.held])
         self._has_begun = True

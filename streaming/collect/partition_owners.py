@@ -263,7 +263,7 @@ class PartitionOwners:
         self._free[place] = None
 
     def _mark_gone(self, is_gone: Callable[[str], bool]) -> None:
-        """Mark members as gone, so that later commits for their former partitions count for new owners."""
+        """Mark members as departed, so that later commits for their partitions are those of the new owners."""
         for place in self._free:
             held = self._held[place]
             if held.last_owner and is_gone(held.last_owner):

@@ -96,7 +96,7 @@ class Rebalances:
         return self._open.keys()
 
     def log(self, event: CoordinatorEvent, now: int) -> None:
-        """Add the next event of the coordinator's log, which was read at ``now`` (ms)."""
+        """Add the next event of the coordinator's log; ``now``: when the event was read (ms)."""
         rebalance = self._open.get(event.group_id)
         if event.kind is MessageKind.PREPARING:
             self._prepare(event, now)
@@ -252,7 +252,7 @@ def _is_late(member: ObservedMember, epoch: int | None) -> bool:
 
 
 def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int]) -> dict[str, int]:
-    """Return when (ms) the coordinator removes each awaited member; a classic group waits for the longest timeout."""
+    """Return the time (ms) at which each awaited member is removed: in a classic group, after the longest timeout."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {

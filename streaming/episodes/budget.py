@@ -54,7 +54,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
 
 
 def _is_within(cost: Bounds, objective: int) -> bool | None:
-    """Return whether a cost meets its objective; None if its bounds allow both answers."""
+    """Return whether a cost meets its objective; None if the bounds of the cost are on both sides of the objective."""
     if cost[0] > objective:
         return False
     return True if cost[1] is not None and cost[1] <= objective else None

@@ -191,7 +191,7 @@ def detect_lost_records(
 
 
 def stuck_after_ms(past_durations_ms: Sequence[int], limits: Thresholds) -> int:
-    """Return after how many ms a rebalance counts as stuck: as configured, or earlier for usually fast groups."""
+    """Return the duration (ms) after which a rebalance counts as stuck: as configured, or less in a fast group."""
     if len(past_durations_ms) < waiting.FEWEST_DURATIONS:
         return limits.rebalance_stuck_ms
     usual = max(_USUAL_TIMES * waiting.usual_ms(past_durations_ms), _LEAST_STUCK_MS)

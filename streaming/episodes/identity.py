@@ -57,7 +57,7 @@ def is_default(client_id: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
-    """Return what the members of one deployment share, such as client id or pod name, the most specific key first."""
+    """Return the keys that members of one deployment share, such as client id or pod name, the most specific first."""
     if is_default(client_id):
         return ((BY_DEFAULT, client_id),)
     keys = [(BY_CLIENT, client_id)]

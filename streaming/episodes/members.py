@@ -1,4 +1,4 @@
-"""Member histories of an episode: which members departed, joined, and replaced others.
+"""Member histories of an episode: members that departed, joined, or replaced another member.
 
 A restart is one replaced member, not a leave and a join. A new member replaces a departed one at once if the identity
 is the same (:func:`~streaming.episodes.identity.exact_keys`): member id, instance id, client id on the same host, or a

@@ -59,7 +59,7 @@ class LogRound:
     present: list[str] = field(default_factory=list)
 
     def add_reports(self, reports: Iterable[Evidence]) -> None:
-        """Add those reports of clients that are about members of this round, or about topics."""
+        """Add the clients' reports about members of this round, and about topics."""
         members = {*self.gone, *self.present}
         new = [item for item in reports if item not in self.evidence]
         self.evidence += [item for item in new if not item.member_ids or members & {*item.member_ids}]

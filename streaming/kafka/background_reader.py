@@ -108,7 +108,7 @@ class BufferedTopicReader(BackgroundReader):
         self._at_end = False
 
     def take(self) -> TopicBatch | None:
-        """Return the next batch of records; None if no batch is waiting."""
+        """Return the next batch of records that was read; None without a waiting batch."""
         with suppress(queue.Empty):
             return self._batches.get_nowait()
         return None

@@ -161,7 +161,7 @@ def result_of(future: Future[_T], timeout: float | None = None) -> _T:
 
 
 def require_same_cluster(settings: KafkaSettings, cluster_id: str) -> None:
-    """Raise OutsideFailure if a cluster with another id answers; do nothing if no cluster answers."""
+    """Raise OutsideFailure if the cluster that answers has another id; a cluster that does not answer is no error."""
     try:
         current = check_reachable(settings)
     except ClusterUnavailable:

@@ -204,7 +204,7 @@ class Reporter:
 
     @_logging_errors()
     def report_unchanged(self) -> None:
-        """Report a generation that did not change the consumer's assignment; called on the thread that sends events."""
+        """Report a generation without a change of the consumer's assignment; called on the thread that sends events."""
         member = None if self._read_stable_member is None else self._read_stable_member()
         # When a generation is first seen, its callbacks may not have been called yet.
         if member is not None and member == self._last_member:

@@ -103,7 +103,7 @@ class Membership:
             return [self._acknowledged(self._state, at, revoked=revoked)]
 
     def lost(self, at: ClockReading) -> list[Event]:
-        """Return the events of a member that the coordinator has removed: others may own its partitions already."""
+        """Return the events of a removed member, whose partitions other members may already own."""
         with self._lock:
             if self._state is None:
                 return []

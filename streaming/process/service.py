@@ -103,7 +103,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _not_py4j(record: logging.LogRecord) -> bool:
-    """Return False for py4j's log records about a lost connection, as that error is reported elsewhere."""
+    """Return False for py4j's log records about a lost connection; the job reports this error itself."""
     if "/py4j/" not in record.pathname:
         return True
     error = record.exc_info[1] if record.exc_info else None

@@ -28,7 +28,7 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _wake_on(*signals: signal.Signals) -> int:
-    """Return a file that becomes readable when one of the signals arrives."""
+    """Return a file descriptor that becomes readable when one of the signals arrives."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

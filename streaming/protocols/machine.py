@@ -64,7 +64,7 @@ class Step(ABC, Generic[S, M]):
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> vocabulary.Calls:
-        """Return each member with the number of its current request, as ``(name, call)`` pairs."""
+        """Return pairs ``(name, call)`` of members and the numbers of their current requests."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
 
@@ -265,7 +265,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
 
 
 def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
-    """Return the handler of an event that ends processes; ``stage``: the stage of the ended processes."""
+    """Return the handler of an event that ends processes; ``stage``: the processes' stage after it."""
     return lambda step, event: _end(step, event.names, stage, is_announced=is_announced)
 
 

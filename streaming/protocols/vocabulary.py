@@ -154,7 +154,7 @@ class MemberEvent(MachineEvent, frozen=True):
 
 
 class Leave(MemberEvent, frozen=True):
-    """Processes leave for good: both static and dynamic members send LeaveGroup."""
+    """Processes leave permanently: static and dynamic members send LeaveGroup."""
 
 
 class ShutDown(MemberEvent, frozen=True):
@@ -190,7 +190,7 @@ class CoordinatorFails(MachineEvent, frozen=True):
 
 
 class MemberCalls(MachineEvent, frozen=True):
-    """An event for several members, each with the number of its call; outdated calls are ignored."""
+    """An event for members, each with a request number; a member that has sent a later request ignores the event."""
 
     calls: Calls
 
@@ -218,7 +218,7 @@ class Owns(NamedTuple):
 
 
 class SubscribedTopics(NamedTuple):
-    """Output: from now on, live members together subscribe to these topics."""
+    """Output: live members now subscribe to these topics, taken together."""
 
     topics: frozenset[str]
 
@@ -256,7 +256,7 @@ MachineOutput = Scheduled | RequestCount | Owns | SubscribedTopics | Announced |
 
 
 class Stage(StrEnum):
-    """Activity of a process."""
+    """Activity of a simulated consumer process."""
 
     STARTING = "Starting"
     JOINING = "Joining"

@@ -156,7 +156,7 @@ class _Renaming:
         return self._map.get(token, token)
 
     def _rename_text(self, text: str) -> str:
-        """Return a text in which known names are replaced, and words that are not Kafka's are left out."""
+        """Return a text with replacements for known names, and without words that are not from Kafka's messages."""
 
         def replace(match: re.Match[str]) -> str:
             part = match[0]

@@ -28,7 +28,7 @@ _MARKDOWN_CHARACTERS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
 
 class ReportTable(NamedTuple):
-    """A table of a report."""
+    """A table of a report: its title, columns and rows."""
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -44,7 +44,7 @@ class ReportSection(NamedTuple):
 
 
 def html_page(title: str, body: str) -> str:
-    """Return an HTML page that loads nothing."""
+    """Return an HTML page that needs no other files."""
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

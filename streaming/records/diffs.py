@@ -114,7 +114,7 @@ class Diff(Wire, frozen=True):
 
     @property
     def number(self) -> int:
-        """The generation or epoch; 0 if the diff has neither."""
+        """The diff's generation or group epoch; 0 if the diff has no number."""
         return (self.generation if self.group_epoch is None else self.group_epoch) or 0
 
     @property

@@ -77,5 +77,5 @@ def add_bounds(first: Bounds, second: Bounds) -> Bounds:
 
 
 def max_bounds(first: Bounds, second: Bounds) -> Bounds:
-    """Return the bounds of the larger of two figures, from the bounds of both."""
+    """Return the bounds of the maximum of two figures, each given by its bounds."""
     return max(first[0], second[0]), None if first[1] is None or second[1] is None else max(first[1], second[1])

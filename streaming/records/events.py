@@ -331,7 +331,7 @@ class GroupProgress(EventData, frozen=True):
 
 
 class IncidentAcknowledged(EventData, frozen=True):
-    """A person acknowledged or muted an incident (``incidents ack``, ``incidents mute``).
+    """A user acknowledged or muted an incident (``incidents ack``, ``incidents mute``).
 
     ``until`` null: until the incident closes.
     """

@@ -130,7 +130,7 @@ class Page:
         self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
 
     async def view(self, request: Request) -> Response:
-        """Return the document for an address that exists."""
+        """Return the page's document for a known address."""
         # Browsers revalidate the document each time (usually: 304), so that they don't show an older version.
         headers = {"etag": self._tag, "cache-control": "no-cache", **self._policy}
         if request.headers.get("if-none-match") == self._tag:
@@ -138,7 +138,7 @@ class Page:
         return HTMLResponse(self._body, headers=headers)
 
     async def missing(self, request: Request) -> Response:
-        """Return the document for an unknown address, which it reports; programs receive a problem document instead."""
+        """Return the page for an unknown address; programs get a problem document."""
         if api_path(request.scope).startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)

@@ -160,7 +160,7 @@ class Board:
     def trimmed(
         self, extent: Extent, groups: dict[str, GroupSummary], gone: list[str], current_stories: CurrentStories
     ) -> None:
-        """Remove from the board what retention has dropped: the oldest rounds, and the groups in ``gone``."""
+        """Remove the oldest rounds, and the groups in ``gone``, which retention has dropped, from the board."""
         self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
         self._snapshot = None
         if gone:

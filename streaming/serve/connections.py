@@ -97,7 +97,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def max_connections(max_clients: int) -> int:
-    """Return the number of connections to allow: feed clients and some others, within the limit on open files."""
+    """Return the limit of connections: feed clients and a reserve, but no more than open files allow."""
     connections = max_clients + _OTHER_CONNECTIONS
     needed = connections + _OTHER_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -361,7 +361,7 @@ class History:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return how many bytes of the SQLite file are in use: all pages except free pages."""
+    """Return the number of bytes in use in the SQLite file: all pages except free pages."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

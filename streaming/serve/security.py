@@ -232,7 +232,7 @@ class Proxies:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The access rules: everyone has access if there are neither valid ``tokens`` nor trusted ``proxies``."""
+    """The access rules: valid ``tokens`` and trusted ``proxies``; without any of these, everyone has access."""
 
     tokens: Callable[[], Collection[str]] | None = None
     proxies: Proxies | None = None

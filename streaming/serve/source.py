@@ -202,7 +202,7 @@ class RecordedSource:
         raise BadInput(f"{event.type}: a recording can't be changed; serve a cluster instead")
 
     def close(self) -> None:
-        """Do nothing: a recording in memory has no open file or connection."""
+        """Do nothing, as a recording in memory has no file or connection to close."""
 
     def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()

@@ -206,7 +206,7 @@ class StoryTable:
             self.current_stories.take(_summary(sort, zlib.decompress(body)))
 
     def begin(self) -> CurrentStories:
-        """Return the current stories, and continue with a copy, so that a failed transaction can restore them."""
+        """Return the current stories and replace them by a copy; a failed transaction restores the originals."""
         before, self._of_cluster = self.current_stories, None
         self.current_stories = structs.replace(
             before, newest=dict(before.newest), open=dict(before.open), downtime=dict(before.downtime)

@@ -270,7 +270,7 @@ def settle(folder: Path) -> None:
 
 
 def switch(folder: Path) -> Path:
-    """Replace a checkpoint by its staged version, and return the old checkpoint's new path."""
+    """Replace a checkpoint by its staged version; return the path to which the old checkpoint was moved."""
     renamed = rename_with_timestamp(folder)
     settle(folder)
     return renamed

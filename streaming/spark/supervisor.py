@@ -150,7 +150,7 @@ class Supervisor:
             self.applied_up_to = report.at
 
     def set_contact(self, trouble: str | None) -> None:
-        """Record why the cluster did not answer the last request; None if it answered."""
+        """Record the reason for which the cluster did not answer the last request; None: it answered."""
         if (news := self._contact.news(trouble)) is not None:
             self._warnings.append(news)
 

@@ -333,7 +333,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
 
 
 def start_further_groups(stage: PageStage) -> None:
-    """Start groups of other protocols; in each of them one member leaves."""
+    """Start groups of other protocols, and let one member of each group leave."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
         group = f"{FURTHER_GROUPS_PREFIX}-{number}"
         pair = [stage.further_groups.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]

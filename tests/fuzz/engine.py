@@ -72,7 +72,7 @@ class _FuzzCases:
         self._fresh = _fresh(target)
 
     def made(self, case: Case, random: Random) -> Case:
-        """Return the next input: a mutation of ``case``, or sometimes a new well-typed case."""
+        """Return the next test input: a mutation of ``case`` or, sometimes, a new well-typed case."""
         if self._fresh is not None and random.randrange(_SHAPED_CASE_INTERVAL) == 0:
             drawn_cases = self._fresh(random.randbytes(2048))
             if drawn_cases is not None:
@@ -80,7 +80,7 @@ class _FuzzCases:
         return self.mutator.mutate_case(case, random)
 
     def run(self, case: Case) -> None:
-        """Check a case; if the check fails, store the case, shrunk, with the traceback, and end the process."""
+        """Run a case; if it fails, store the shrunk case with the traceback, and end the process."""
         self.count += 1
         self._current.seek(0)
         self._current.write(pack(case))
@@ -97,7 +97,7 @@ class _FuzzCases:
             os._exit(1)
 
     def store_count(self) -> None:
-        """Store the number of cases that were checked so far."""
+        """Store the number of checked cases."""
         (self._folder / COUNT_FILE).write_text(str(self.count))
 
 

@@ -168,7 +168,7 @@ class RandomGroups:
             topic["racks"] += [self._random_replica_racks(RACKS, 2) for _ in range(more)]
 
     def _remove_partitions(self, case: Case) -> None:
-        """Create topics again with fewer partitions, or with an unknown number of partitions."""
+        """Create topics again, with fewer partitions or with an unknown number of partitions."""
         topic = self.random.choice(list(case["topics"].values()))
         topic["partitions"] = self.random.randint(0, topic["partitions"])
         if topic.get("racks") is not None:

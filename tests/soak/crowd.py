@@ -17,7 +17,7 @@ from tests.support.load import FeedClient
 
 
 class _Clients:
-    """All clients of the process; ids are stored as numbers, so that many clients share them."""
+    """All clients of the process; each distinct received id is stored once, as a number."""
 
     def __init__(self, port: int, count: int) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -47,7 +47,7 @@ class _Clients:
         return take
 
     def report(self) -> dict[str, Any]:
-        """Return what the clients have received so far, and the longest delay since the last report (ms)."""
+        """Return the counts of received rounds, and the longest delay since the last report (ms)."""
         max_delay, self._max_delay = self._max_delay, 0.0
         return {
             "at": time.time(),

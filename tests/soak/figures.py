@@ -43,7 +43,7 @@ class GrowthRate:
 
 
 def growth_rate(samples: Sequence[tuple[float, float]]) -> GrowthRate:
-    """Return how fast a quantity grows, from samples ``(seconds, value)``."""
+    """Return the growth rate of a quantity, from samples ``(seconds, value)``."""
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for at, value in samples:
         blocks[int(at // _BLOCK_SECONDS)].append((at, value))
@@ -101,7 +101,7 @@ class ResourceSampler(threading.Thread):
                 self.samples[name].append((now, size() / 2**20))
 
     def since(self, name: str, begin: float) -> list[tuple[float, float]]:
-        """Return the samples that were taken from this time on."""
+        """Return the samples that were taken at or after this time."""
         return [sample for sample in self.samples[name] if sample[0] >= begin]
 
     def __enter__(self) -> Self:

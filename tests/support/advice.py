@@ -43,7 +43,7 @@ def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: A
 
 
 def members(builder: DiffBuilder, **settings: Any) -> LiveGroup | None:
-    """Return one member record for each current member of the group, with these client settings."""
+    """Return one member record, with these client settings, for each current member of the group."""
     try:
         group = MembershipLog(builder.group_id).group(latest(builder))
     except UnknownGroup:

@@ -55,7 +55,7 @@ class RunningCommand:
         return self.process.pid
 
     def output(self) -> str:
-        """Return everything that the command has printed so far."""
+        """Return the text that the command has printed until now."""
         return "" if self.log is None else self.log.read_text()
 
     def check(self) -> None:

@@ -70,7 +70,7 @@ class Container:
         self.bootstrap_servers = bootstrap_servers
 
     def log_text(self) -> str:
-        """Return the broker's log so far."""
+        """Return the text that the broker's log contains now."""
         return "".join(part.decode(errors="replace") for part in self._container.get_logs())
 
 

@@ -129,7 +129,7 @@ def change(
     present: bool | None = True,
     **names: str | None,
 ) -> MemberDiff:
-    """Return the part of a diff that belongs to one member."""
+    """Return one member's changes in a diff."""
     return MemberDiff(
         owned=owned or {}, revoked=revoked or {}, assigned=assigned or {}, kept=kept or {}, present=present, **names
     )

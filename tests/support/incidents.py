@@ -1,4 +1,4 @@
-"""Handwritten incidents."""
+"""Incidents for tests."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class LiveStream:
             self.names[data.member_id] = data.client_id or ""
 
     def rounds(self, group: str) -> list[Diff]:
-        """Return the diffs of a group that the stream has computed so far."""
+        """Return the group's diffs that the stream has already computed."""
         return [diff for diff in [*self.diffs] if diff.group_id == group]
 
     def current_partitions(self, group: str) -> dict[str, Share]:

@@ -172,7 +172,7 @@ class Monitor:
 
 
 def events(servers: str, topic: str) -> list[Event]:
-    """Return the events of a membership topic by group, in order."""
+    """Return the events of a membership topic by group, in log order."""
     return [
         decode_event(message.key(), message.value(), ce_attributes(message.headers()))
         for message in read(servers, topic)

@@ -29,7 +29,7 @@ FURTHER_GROUPS_PREFIX = "pipeline"
 
 @dataclass
 class DiffArrivals(threading.Thread):
-    """Reads the group's diffs from the diff topic and records when each diff became readable."""
+    """Reads the group's diffs from the diff topic, and stores the time at which each diff became readable."""
 
     serve: Serve
     group: str

@@ -60,7 +60,7 @@ def receiver(*responses: Response) -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, *arguments: Any) -> None:
-            """Log nothing: tests read the received requests instead."""
+            """Do not log requests; tests read the received requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     received.url = f"http://127.0.0.1:{server.server_port}/hook"

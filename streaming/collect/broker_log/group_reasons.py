@@ -46,7 +46,7 @@ class _Phase:
 
 
 class LoggedStops(NamedTuple):
-    """When members stopped consuming before a generation.
+    """Times at which members stopped consuming before a generation.
 
     ``eager``: bounds for all members of an eager group. ``stopped_before``: by member id, the time (ms) at which a
     member requested the rebalance or left. Before that, it gave up the partitions that its protocol revokes.

@@ -245,7 +245,7 @@ def read_fields(reader: Reader, what: str, fields: tuple[Field, ...]) -> dict[st
 
 
 def merged(entries: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    """Return each topic with its partitions, both ascending and unique; topics without partitions are omitted."""
+    """Return sorted topics with their sorted, distinct partitions; topics without partitions are omitted."""
     numbers: dict[str, set[int]] = {}
     for name, more in entries:
         numbers.setdefault(name, set()).update(more)

@@ -53,7 +53,7 @@ def _topics_differ(step: classic.ClassicStep) -> bool:
 
 
 def rebalance_in_progress(step: classic.ClassicStep, event: classic.RebalanceInProgress) -> None:
-    """Let those members rejoin whose heartbeat or SyncGroup was answered with REBALANCE_IN_PROGRESS."""
+    """Let members rejoin whose heartbeat or SyncGroup was answered with REBALANCE_IN_PROGRESS."""
     names = step.waiting(event, (Stage.STABLE, Stage.SYNCING))
     step.join(name for name in names if step.members[name].is_member)
 
@@ -266,7 +266,7 @@ class Incremental(EagerWorkers):
         return {name: done.share() for name, done in after.items()}
 
     def rejoins(self, step: classic.ClassicStep, member: classic.ClassicMember, share: TopicPartitions) -> bool:
-        """True if the worker has revoked work, and so rejoins to let other workers get that work.
+        """True if the worker has revoked work and must rejoin, so that other workers get this work.
 
         The worker also rejoins if it does not run the revoked work yet, as the leader may revoke work that it has just
         assigned (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).

@@ -229,7 +229,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
-    """Let the next heartbeat bump the group epoch if a member subscribes to one of the changed topics."""
+    """Record changed topics: the next heartbeat bumps the group epoch if a member subscribes to one of these topics."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
         step.set(outdated=True)
         _schedule_heartbeats(step)

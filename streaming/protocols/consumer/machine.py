@@ -111,7 +111,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return _STABLE
 
     def step(self, group: consumer.ConsumerState, at: int) -> consumer.ConsumerStep:
-        """Return the step that applies an event by the rules of KIP-848, not by those of the classic protocol."""
+        """Return a step of the consumer protocol (KIP-848) for an event of a group with classic members."""
         return consumer.ConsumerStep(group, at, self.setup)
 
     def apply(

@@ -46,7 +46,7 @@ def route(
 def split(
     group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[vocabulary.MachineEvent, vocabulary.MachineEvent] | None:
-    """Split an event about both classic and other members into two events; return None for any other event."""
+    """Split an event about classic and consumer members into two events; return None if it is about one kind only."""
     if group.classic is None or not isinstance(event, vocabulary.MemberEvent):
         return None
     consumers = tuple(name for name in event.names if name in group.members)

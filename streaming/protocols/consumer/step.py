@@ -198,7 +198,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return blocked
 
     def holders(self) -> dict[str, dict[int, str]]:
-        """Return the holder of each partition: the member that owns it or has not given it up yet."""
+        """Return the holder of each partition: its owner, or a member that still has to give it up."""
         if self._holders is None:
             self._holders = {}
             for name, member in self.members.items():
@@ -207,7 +207,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return self._holders
 
     def update_holders(self, name: str, before: CurrentAssignment | None, after: CurrentAssignment) -> None:
-        """Update the holders of partitions after member ``name``'s current assignment has changed."""
+        """Update the holders of partitions after the current assignment of member ``name`` has changed."""
         holders = self._holders
         if holders is None:
             return

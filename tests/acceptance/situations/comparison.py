@@ -87,7 +87,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 
 
 def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
-    """Return reported and measured downtime for each change and each partition that has either of them."""
+    """Return the reported and the measured downtime by change and partition, where at least one of them exists."""
     gaps: dict[tuple[int, Place], list[UnconsumedPeriod]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_last_change(played, gap.end), gap.partition].append(gap)

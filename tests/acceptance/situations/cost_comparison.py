@@ -30,7 +30,7 @@ _MAX_CHANGE_MS: Final = 600_000
 
 
 class MeasuredFigure(NamedTuple):
-    """A measured figure of a cost, and its reported bounds."""
+    """One figure of a cost: the measured value, and the reported bounds."""
 
     true_value: int
     bounds: Bounds

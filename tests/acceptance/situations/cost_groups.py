@@ -55,7 +55,7 @@ class WrittenTopics:
     topics: dict[str, int] = field(default_factory=dict)
 
     def create(self, name: str) -> None:
-        """Create a topic that receives records from now on."""
+        """Create a topic and add it to the topics with steady traffic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(TIMEOUT_SECONDS)
         self.topics[name] = PARTITIONS

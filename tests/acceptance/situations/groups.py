@@ -88,7 +88,7 @@ def traffic(servers: str) -> Iterator[str]:
 
 
 class Members(ABC):
-    """The members of one group by name; the context manager ends all of them.
+    """The members of one group by name; the end of the ``with`` block ends all members.
 
     Attributes:
         owned_partitions: the partitions of each running member, by its callbacks.

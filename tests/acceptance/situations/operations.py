@@ -77,7 +77,7 @@ def request_one_rebalance(group: RealGroup) -> None:
 
 
 def join_during_first_rebalance(group: RealGroup) -> None:
-    """Let members join during and right after the first rebalance."""
+    """Let members join during the first rebalance, and immediately after it."""
     with group.step("first-start", joined=TWENTY_NAMES[:8]):
         for name in TWENTY_NAMES[:8]:
             group.start(name)

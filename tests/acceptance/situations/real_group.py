@@ -177,7 +177,7 @@ class RealGroup:
         self.whole()
 
     def share(self, name: str) -> None:
-        """Start another process with the same instance id, upon which the coordinator fences the first process."""
+        """Start another process with the same instance id; the coordinator then fences the first process."""
         fenced = self.java[name]
         ids_by_view = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
         self._start(name, self.member_kind)

@@ -1,4 +1,4 @@
-"""The scenarios of the suite: the changes of each group, with the expected kind of each episode."""
+"""The scenarios of this test suite: the changes of each group, with the expected kind of each episode."""
 
 from __future__ import annotations
 

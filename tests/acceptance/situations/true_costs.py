@@ -39,7 +39,7 @@ class TrueCost:
 
 
 def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
-    """Return when each record of a topic was sent, according to its key."""
+    """Return the time at which each record of a topic was sent, from the record's key."""
     sent: dict[Place, list[int]] = defaultdict(list)
     for message in sorted(read(servers, topic), key=lambda message: message.offset()):
         sent[topic, message.partition()].append(int(message.key()))
@@ -78,7 +78,7 @@ def true_costs(
 
 
 def _first_consumption_times(marks: Iterable[ConsumptionMark], records: int) -> list[int | None]:
-    """Return when each record was first consumed, by offset."""
+    """Return the time at which each record was first consumed, by offset."""
     consumption_times: list[int | None] = [None] * records
     for mark in marks:
         for offset in range(max(0, mark.first), min(mark.next_offset, records)):

@@ -48,7 +48,7 @@ def _newest(folder: Path, kind: str) -> Path:
 
 
 def _display_name(kind: str) -> str:
-    """Return how the table of faults names files that match this pattern."""
+    """Return the name of files with this pattern in the table of faults."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 

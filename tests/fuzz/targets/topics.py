@@ -1,4 +1,4 @@
-"""Fuzzes the topics: events as the stream reads them; diffs, assignments and dead letters as their readers do."""
+"""Fuzzes the readers of the topics: events in the stream, and diffs, assignments and dead letters in clients."""
 
 from __future__ import annotations
 

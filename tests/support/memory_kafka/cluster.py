@@ -113,11 +113,11 @@ class MemoryKafka:
         self.denied_operations[topic] = set(operations)
 
     def move_coordinators(self) -> None:
-        """Move coordinators; existing clients keep using the old ones, as librdkafka may do after broker restarts."""
+        """Move coordinators; existing clients keep the old coordinators, as librdkafka may after broker restarts."""
         self.stale = set(self.admins)
 
     def answer(self, groups: GroupDescriptions) -> None:
-        """Complete the pending requests with these groups; later requests get a response at once."""
+        """Answer the pending requests with these groups; answer later requests at once."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:

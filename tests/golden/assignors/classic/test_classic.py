@@ -142,6 +142,6 @@ def test_only_last_owner_in_map_order_loses_a_partition() -> None:
 def test_sticky_gives_an_unsubscribed_first_member_partitions(
     order: tuple[str, str], answer: dict[str, dict[str, list[int]]]
 ) -> None:
-    """Map order decides which member comes first: "a" hashes before "b", whichever of the two joined first."""
+    """The coordinator's HashMap determines the order of members: "a" is before "b", even if "b" joined first."""
     subscriptions = {"a": [], "b": ["t"]}
     assert assigned("sticky", {"t": 2}, {name: subscriptions[name] for name in order}) == answer

@@ -181,7 +181,7 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 
 
 def test_groups_recover_from_unclean_offsets_topic_election(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Groups continue from the new leader's state, and the snapshots show that state."""
+    """After an unclean election, groups continue from the new leader's state, as snapshots show."""
     with observed(cluster, tmp_path) as groups:
         with elected_uncleanly(cluster, OFFSETS_TOPIC):
             groups.join("c")

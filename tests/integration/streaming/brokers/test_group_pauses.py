@@ -320,5 +320,5 @@ def test_a_broker_away_is_one_incident_with_pauses(
 
 
 def has_crash(episodes: Sequence[Episode]) -> bool:
-    """Return true if an episode has another kind than those of a first start or a change in the brokers."""
+    """Return true if the episode's kind is not that of a first start or of a change in the brokers."""
     return not {episode.kind for episode in episodes} <= {"first-start", "coordinator-move", "unknown"}

@@ -192,7 +192,7 @@ def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
 def test_collector_keeps_every_round_when_a_leader_dies(
     cluster: KafkaCluster, tmp_path: Path, record_property: Record
 ) -> None:
-    """Crash the broker that leads both groups' offsets and events partitions, while both groups rebalance."""
+    """Crash, while two groups rebalance, the broker that leads their partitions of offsets and events."""
     servers = cluster.bootstrap_servers
     collecting = CollectorProcess(servers, "dies-.*", log=tmp_path / "collect.log")
     ensure_topics(collecting.settings)

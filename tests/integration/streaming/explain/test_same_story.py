@@ -136,7 +136,7 @@ def live(episode: Episode) -> Summary:
 
 
 def explained(*files: Path, incident: Incident) -> dict[str, Summary]:
-    """Return what ``explain`` prints of an incident's time for each group with exactly one episode."""
+    """Return the output of ``explain`` for an incident's time, by group; only groups with exactly one episode."""
     done = run("explain", *map(str, files), "--json", "--from", str(incident.began), "--to", str(incident.ended))
     assert done.returncode == 0, done.stderr
     summaries: dict[str, list[Summary]] = {}

@@ -63,7 +63,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def call_tools(feed: RunningServer, *calls: tuple[str, dict[str, Any]]) -> tuple[list[Tool], list[CallToolResult]]:
-    """Return the tools and the responses of one MCP session."""
+    """Return the tools that an MCP server lists, and its responses to one session's requests."""
 
     async def session() -> tuple[list[Tool], list[CallToolResult]]:
         arguments = ["-m", "streaming", "mcp", "--url", feed.server.address]

@@ -1,4 +1,4 @@
-"""Repeated events change nothing; the membership log alone decides which events are repeated."""
+"""A repeated event, which the membership log already contains, changes nothing."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_unrelated_owned_partitions_prove_no_undelivered_round(
 
 
 def test_member_after_partitions_lost_is_not_evidence() -> None:
-    """After onPartitionsLost a client forgets its generation as well as its partitions."""
+    """A client forgets its generation and its partitions after onPartitionsLost."""
     log = Log()
     events = [
         log.observe(1, shares(c1=[0]), protocol=COOPERATIVE),

@@ -66,7 +66,7 @@ def test_timer_event_is_written_under_its_own_name() -> None:
 def test_the_longest_record_passes_and_one_byte_more_is_refused(
     joined: tuple[Event, list[Output]], topic: str, kept: slice
 ) -> None:
-    """If the diff or the latest assignment is too large for its topic, neither of the two is written."""
+    """If the diff or the latest assignment is too large for its topic, both records are left out."""
     event, made = joined[0], joined[1][kept]
     record = outputs.write(event, made[0], SINKS)
     size = record_bytes(record.key, record.value, record.headers)

@@ -1,4 +1,4 @@
-"""Notifications of incidents that a receiver gets, and incidents without a notification."""
+"""Tests of notifications: incidents of which a receiver is notified, and incidents of which it is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports stay small: rows, members and rounds are limited, and the omitted ones are counted."""
+"""Reports are small: rows, members and rounds are limited, and a report has the number of omitted items."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class JavaProcess:
             self.read_line(line)
 
     def read_line(self, line: bytes) -> None:
-        """Handle one line of the process's standard output."""
+        """Handle one line that the process wrote to standard output."""
 
     def kill(self) -> None:
         """Kill the process, as a crash would."""

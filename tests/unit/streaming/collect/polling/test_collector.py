@@ -23,7 +23,7 @@ STATE = ConsumerGroupState
 
 
 def published(kafka: MemoryKafka, name: str = "g") -> list[tuple[str, Any]]:
-    """Return type and content of each published event of a group: generation and members, or partition counts."""
+    """Return each published event of a group: its type, and its generation and members or its partition counts."""
     contents = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         kind, value = ((dict(message.headers() or [])["ce_type"] or b"").decode(), json.loads(message.value() or b""))
@@ -230,7 +230,7 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
 
 
 def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
-    """Wait until exactly these requests are pending at the cluster."""
+    """Wait until the pending requests at the cluster are exactly these."""
     kafka.slow = {*requests}
     eventually(lambda: len(kafka.late) == len(requests))
 

@@ -190,7 +190,7 @@ def test_each_step_of_an_epoch_is_published_under_one_number() -> None:
 
 
 def test_new_target_of_a_stable_group_is_a_new_epoch() -> None:
-    """All members stay, but the topic grew, so the coordinator computed a new target assignment."""
+    """The topic grew: the coordinator computes a new target assignment without a change of members."""
     assert numbers(
         consumer("Stable", member("a", [0], [0])),
         consumer("Reconciling", member("a", [0], [0, 1])),
