@@ -127,7 +127,8 @@ class GroupsView {
     this.onKey = (event) => this.key(event);
     document.addEventListener("keydown", this.onKey);
     const table = h("div", { class: "card table" },
-      h("header", { class: "filters" }, this.search, ...Object.values(this.selects), h("label", { class: "as-of" }, "From ", this.begin), h("label", { class: "as-of" }, "As of ", this.moment), this.count), this.nothing, this.table.element);
+      h("header", { class: "filters" }, this.search, ...Object.values(this.selects),
+        h("span", { class: "times" }, h("label", { class: "as-of" }, "From ", this.begin), h("label", { class: "as-of" }, "As of ", this.moment)), this.count), this.nothing, this.table.element);
     this.when = h("b");
     this.travels = h("div", { class: "card travel", role: "group", "aria-label": "As of a moment", hidden: true }, h("span", { role: "status" }, h("span"), this.when),
       h("button", { class: "button", type: "button", onclick: () => this.travel({ at: null, from: null }) }, "Now"));
