@@ -39,7 +39,7 @@ def ratio(ours: float, theirs: float | None) -> str:
 
 
 def method_text(seed: int, protocol: str, *, processor: bool) -> str:
-    """Return the section's description of the measurement method."""
+    """Return the text of the benchmarks page that describes how the assignors were measured."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
         f"{describe_machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; "

@@ -108,7 +108,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def first_sentence(docstring: str) -> str:
-    """Return the first sentence of the first paragraph on one line."""
+    """Return the first sentence of a docstring as one line."""
     paragraph = " ".join(docstring.partition("\n\n")[0].split())
     return re.split(r"(?<=[.!?:])\s(?=[A-Z`])", paragraph)[0]
 

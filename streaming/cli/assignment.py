@@ -38,7 +38,7 @@ class _InputStruct(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicLine(_InputStruct, frozen=True):
-    """A topic in the input, at ``topics.<name>`` of a group."""
+    """A topic in the JSON input of the commands for assignments, at ``topics.<name>`` of a group."""
 
     partitions: Annotated[int, Meta(ge=0, le=MAX_PARTITIONS)]
     racks: list[list[str]] | None = None
@@ -46,7 +46,7 @@ class TopicLine(_InputStruct, frozen=True):
 
 
 class MemberLine(_InputStruct, frozen=True):
-    """A member in the input, at ``members[i]`` of a group."""
+    """A member in the JSON input of the commands for assignments, at ``members[i]`` of a group."""
 
     member_id: str
     instance_id: str | None = None

@@ -120,5 +120,5 @@ def read_records(read: Callable[..., T], settings: "Settings", group_id: str | N
 
 
 def warn_skipped(problem: Exception) -> None:
-    """Report a record that does not parse."""
+    """Warn that a record was skipped, because it does not parse."""
     warn(f"skipped: {problem}")

@@ -37,7 +37,7 @@ class Step(ABC, Generic[S, M]):
         self.group = structs.replace(self.group, **changes)
 
     def update(self, name: str, **changes: Any) -> M:
-        """Set fields of one member's state."""
+        """Set these fields of a member's state, and return the member."""
         member = structs.replace(self.members[name], **changes)
         self.members[name] = member
         return member
@@ -98,7 +98,7 @@ class Step(ABC, Generic[S, M]):
             self.out.append(vocabulary.SubscribedTopics(subscribed))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
-        """Return the topics to which the members in ``live`` subscribe."""
+        """Return the topics to which these members subscribe."""
         return frozenset(topic for member in live for topic in member.client.topics)
 
     # Steps that differ by protocol when a process starts, ends or stops sending.

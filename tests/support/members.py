@@ -79,7 +79,7 @@ class Member:
 
     @property
     def generations(self) -> dict[int, Share]:
-        """Return the member's partitions by generation."""
+        """Return the partitions that the member was assigned in each generation."""
         return {line["generation"]: line["owned"] for line in self.lines if line["event"] == "assigned"}
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ def recording() -> Recording:
 
 
 def record() -> Recording:
-    """Return the data of a bucket of this release."""
+    """Process a log, and return its records with this release's bucket state and output."""
     log = (
         Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
     )
@@ -75,7 +75,7 @@ def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
 
 
 def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
-    """Return the key and the id of each written diff."""
+    """Return the record key and the diff id of each written diff."""
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 
 

@@ -70,7 +70,7 @@ class Committer(Protocol):
 
 
 class PythonCommitter:
-    """A consumer of a Python library in a thread."""
+    """A consumer of a Python Kafka library, run in a thread."""
 
     def __init__(self, group: str, run: Callable[[PythonCommitter], None]) -> None:
         self.group = group

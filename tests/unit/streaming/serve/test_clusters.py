@@ -183,7 +183,7 @@ def test_serve_is_ready_once_all_clusters_are_ready(history: History, second: Hi
 
 
 class UnavailableSource(MemorySource):
-    """A source of a cluster that goes away, or whose reader fails."""
+    """A source of records whose cluster stops answering, or whose reader fails."""
 
     error: BaseException | None = None
 
