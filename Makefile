@@ -12,7 +12,7 @@ SPARK := tests/integration/streaming/spark
 COMPOSE := tests/acceptance/deploy
 OTHERS := $(filter-out $(SPARK) %__pycache__,$(wildcard tests/integration/streaming/*))
 TIERS := $(COMPOSE) $(wildcard tests/unit tests/property tests/golden tests/fuzz tests/oracle) \
-	$(wildcard tests/acceptance/test_*.py) tests/acceptance/situations $(SPARK) $(OTHERS)
+	$(wildcard tests/acceptance/test_*.py) tests/acceptance/situations tests/acceptance/advice $(SPARK) $(OTHERS)
 BENCHES := $(patsubst benchmarks/%.py,bench-%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 CLASSES = $(BIN)/python scripts/spark_classes.py
 SCRIPTS := $(wildcard scripts/*.sh deploy/docker/*.sh .ci/run .ci/*.sh .ci/kafka/run .ci/kafka/tool)
@@ -64,6 +64,10 @@ test-situations: packages jdk classes ## real groups in every situation; its tab
 test-costs: export WRITE_COSTS = 1
 test-costs: packages jdk classes ## true costs of real groups' rebalances beside the reported ones; tables in docs/explanation
 	@$(BIN)/pytest tests/acceptance/situations/test_cost.py -m "" -o log_cli=true -o log_cli_level=INFO $(ARGS)
+
+test-advice: export WRITE_ADVICE = 1
+test-advice: packages jdk classes ## advice for real groups with and without each fault, and savings; tables in docs/reference
+	@$(BIN)/pytest tests/acceptance/advice -m "" $(ARGS)
 
 test-faults: export WRITE_TRUST = 1
 test-faults: packages java classes ## every part through every fault; its table goes into docs/explanation/trust.md
@@ -156,4 +160,4 @@ jdk: ## Java with its compiler: the oracle's Java side is compiled here
 help: ## this list
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z%-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo test test-container test-unit test-long test-situations test-costs test-faults soak fuzz check format bench clean packages runtime java classes jdk help
+.PHONY: demo test test-container test-unit test-long test-situations test-costs test-advice test-faults soak fuzz check format bench clean packages runtime java classes jdk help

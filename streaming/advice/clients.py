@@ -77,12 +77,8 @@ _PREFIXES: Final = {SPRING: "spring.kafka.consumer.properties.", STREAMS: "main.
 _UNPREFIXED: Final = ("group.initial.", "group.consumer.", "acceptable.", "num.standby.", "scheduled.", "connect.")
 
 
-def in_options_of(client: ClientLibrary, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of the Java consumer with the option names of this client library."""
-    return dict(_option(client, name, value) for name, value in settings.items())
-
-
-def _option(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
+def option_of(client: ClientLibrary, name: str, value: str) -> tuple[str, str]:
+    """Return a setting of the Java consumer with the option name and value of this client library."""
     if name.startswith(_UNPREFIXED):
         return name, value
     if client in (KAFKA_PYTHON, AIOKAFKA):
@@ -123,12 +119,10 @@ _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _SHORT_NAMES: Final = {java: short for short, java in _JAVA_CLASSES.items()}
 #: Prefixes of consumer options, longest first, and the client that uses the prefix; None: any client.
 _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
-    ("spring.kafka.consumer.properties.", SPRING),
+    *((prefix, client) for client, prefix in _PREFIXES.items()),
     ("spring.kafka.streams.properties.", STREAMS),
     ("spring.kafka.properties.", SPRING),
     ("spring.kafka.consumer.", SPRING),
-    ("consumer.override.", SINK),
-    ("main.consumer.", STREAMS),
     ("consumer.", None),
 )
 #: Options that exist in only one client library.
@@ -140,8 +134,6 @@ _TELLTALE_OPTIONS: Final = {
     "enable.auto.offset.store": LIBRDKAFKA,
     "value.deserializer": JAVA,
 }
-#: Spring Boot's own names for options whose Java name ends in ``.ms``.
-_SPRING_TIMES: Final = ("heartbeat.interval", "max.poll.interval")
 
 
 def parse_configuration(source: str, text: str) -> ClientConfiguration:
@@ -164,7 +156,8 @@ def _java_name(name: str) -> tuple[str, ClientLibrary | None]:
     for prefix, client in _FILE_PREFIXES:
         if name.startswith(prefix):
             plain = name.removeprefix(prefix).replace("-", ".")
-            return (f"{plain}.ms" if client is SPRING and plain in _SPRING_TIMES else plain), client
+            is_renamed = client is SPRING and plain in ("heartbeat.interval", "max.poll.interval")
+            return (f"{plain}.ms" if is_renamed else plain), client
     if re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", name):
         return name.replace("_", "."), KAFKA_PYTHON
     return name, None

@@ -138,7 +138,6 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
     )
 
 
-#: Default client ids of clients with a known fault, and the issue about the fault.
 _ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
 
 

@@ -30,8 +30,9 @@ class AdviceEvidence(Wire, frozen=True):
 class Saving(Wire, frozen=True):
     """Saving by a change, computed from replayed episodes; pairs of figures are ``[as it was, with the change]``.
 
-    ``episodes``: numbers of the replayed episodes. ``downtimeMs``: downtime summed over all partitions. ``measuredMs``
-    and ``delayedMessages``: measured values of the same episodes; null if nothing was measured.
+    ``episodes``: numbers of the replayed episodes. ``downtimeMs``: downtime summed over all partitions;
+    ``downtimeRangeMs``: each of them as ``[lower, upper]``, by how fast members react; null for large groups.
+    ``measuredMs`` and ``delayedMessages``: measured values of the same episodes; null if there are none.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Saving(Wire, frozen=True):
     rounds: tuple[int, int] | None = None
     moved: tuple[int, int] | None = None
     downtime_ms: tuple[int, int] | None = None
+    downtime_range_ms: tuple[tuple[int, int], tuple[int, int]] | None = None
     measured_ms: Bounds | None = None
     delayed_messages: Bounds | None = None
 

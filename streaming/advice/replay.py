@@ -1,9 +1,10 @@
 """Savings by a change, from past episodes: simulated without and with it, or measured before and after it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from assignors.errors import BadInput
@@ -11,9 +12,10 @@ from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory
 from streaming.advice.model import Document, Finding, Replay, Saving, list_text, make_evidence
 from streaming.episodes.story import bounds, count, duration, moment
+from streaming.protocols.vocabulary import Timing
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
-from streaming.simulation.changes import RequestedChange, rolling_restart
+from streaming.simulation.changes import rolling_restart
 from streaming.simulation.forecast import ChangeCost, format_seconds, simulate_cost, way_of
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
@@ -25,6 +27,8 @@ MOST_REPLAYED: Final = 5
 #: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
 MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
+#: The most work for one episode of which the shortest and the longest forecast are simulated too.
+_MOST_WORK_OF_EXTREMES: Final = 4000
 #: A replayed episode, and its simulated cost without and with the change.
 _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
@@ -42,73 +46,64 @@ class Replayer:
 
     history: GroupHistory
     budget: Budget = field(default_factory=Budget)
-    _changes: dict[int, RequestedChange | None] = field(default_factory=dict)
     _costs: dict[tuple[int, str | None, str | None, int], ChangeCost | None] = field(default_factory=dict)
 
     def saving(self, replay: Replay) -> Saving | None:
         """Return the saving of a change; None if no episode can be replayed."""
-        comparisons: list[_Comparison] = []
-        for episode in replay.episodes:
-            before = self._cost(episode, Replay(()))
-            after = None if before is None else self._cost(episode, replay)
-            if before is not None and after is not None:
-                comparisons.append((episode, before, after))
-            if len(comparisons) == MOST_REPLAYED:
-                break
+        costs = ((each, self._cost(each, Replay(())), self._cost(each, replay)) for each in replay.episodes)
+        complete = ((each, before, after) for each, before, after in costs if before is not None and after is not None)
+        comparisons = list(islice(complete, MOST_REPLAYED))
         return _saving_of(comparisons) if comparisons else None
 
     def _cost(self, episode: Episode, replay: Replay) -> ChangeCost | None:
         key = (episode.episode, *replay[1:])
         if key not in self._costs:
-            self._costs[key] = self._simulated(episode, replay)
+            self._costs[key] = None
+            with suppress(BadInput):
+                self._costs[key] = self._simulated(episode, replay)
         return self._costs[key]
 
     def _simulated(self, episode: Episode, replay: Replay) -> ChangeCost | None:
-        if episode.episode not in self._changes:
-            self._changes[episode.episode] = self._change(episode)
-        change = self._changes[episode.episode]
-        if change is None:
-            return None
-        start, document = change.start, change.document
-        work = len(document["events"]) * len(document["members"]) + _FIXED_WORK
-        if work > min(MOST_WORK, self.budget.work):
-            return None
-        self.budget.work -= work
-        if replay.edit is not None:
-            document = _EDITS[replay.edit](document, replay.value)
-        way = way_of(replay.way or start.way, start.protocol, start.assignor)
-        try:
-            return simulate_cost(parse_scenario(document), way, rounds=False)
-        except BadInput:
-            return None
-
-    def _change(self, episode: Episode) -> RequestedChange | None:
         diffs = self.history.rounds.get(episode.episode, ())
         if len(diffs) < episode.round_count:
             return None
-        try:
-            return past_change(episode, diffs, self.history.live, {})
-        except BadInput:
+        start, _, document, _ = past_change(episode, diffs, self.history.live, {})
+        work = len(document["events"]) * len(document["members"]) + _FIXED_WORK
+        extremes = [*_extremes(document)] if work <= _MOST_WORK_OF_EXTREMES else []
+        if work > MOST_WORK or work * (1 + len(extremes)) > self.budget.work:
             return None
+        self.budget.work -= work * (1 + len(extremes))
+        way = way_of(replay.way or start.way, start.protocol, start.assignor)
+        edit = _EDITS[replay.edit] if replay.edit else lambda document, _: document
+        usual = simulate_cost(parse_scenario(edit(document, replay.value)), way, rounds=False)
+        downtimes = [usual.total_ms]
+        for extreme in extremes:
+            with suppress(BadInput):  # Longer absences of one member may overlap.
+                scenario = parse_scenario(edit(extreme, replay.value))
+                downtimes.append(simulate_cost(scenario, way, rounds=False).total_ms)
+        return usual._replace(range_ms=(min(downtimes), max(downtimes))) if extremes else usual
 
 
 def _saving_of(pairs: Sequence[_Comparison]) -> Saving:
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
+    least, most = _sums(pairs, lambda cost: cost.range_ms[0]), _sums(pairs, lambda cost: cost.range_ms[1])
+    ranges = ((least[0], most[0]), (least[1], most[1])) if all(cost.range_ms[1] for _, cost, _ in pairs) else None
     episodes = [episode for episode, _, _ in pairs]
     measured = _total_bounds([episode.downtime.total_ms for episode in episodes if episode.downtime is not None])
     delayed = _total_bounds([episode.cost.delayed_messages for episode in episodes if episode.cost is not None])
-    replayed = count(len(pairs), "replayed episode")
-    text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in {replayed}"
-    text += f", all partitions together; {rounds[1]} instead of {count(rounds[0], 'round')}"
-    text += f", {moved[1]} instead of {count(moved[0], 'move')}"
+    text = f"{format_seconds(downtime[1])} instead of {format_seconds(downtime[0])} of downtime in "
+    text += f"{count(len(pairs), 'replayed episode')}, all partitions together; {rounds[1]} instead of "
+    text += f"{count(rounds[0], 'round')}, {moved[1]} instead of {count(moved[0], 'move')}"
+    text += f"; by how fast members react, {bounds(ranges[1])} instead of {bounds(ranges[0])}" if ranges else ""
     return Saving(
         text=text if measured is None else f"{text} (measured then: {bounds(measured)})",
         episodes=[episode.episode for episode in episodes],
         rounds=rounds,
         moved=moved,
         downtime_ms=downtime,
+        downtime_range_ms=ranges,
         measured_ms=measured,
         delayed_messages=delayed,
     )
@@ -128,20 +123,39 @@ def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> 
     return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 
+def _extremes(document: Document) -> Iterator[Document]:
+    """Yield the scenario with members that react fast and slowly, and the shortest and longest absences of members.
+
+    Members depart and return up to a heartbeat interval before their rounds. A crashed member's successor that is in
+    the round that removed the member joined at some time before, and the group then waited for the old session. A
+    deploy that waits for the group takes longer if rebalances do; otherwise its restarts would share rebalances.
+    """
+    session_ms, usual = document["session_timeout_ms"], Timing()
+    interval_ms = min(usual.heartbeat_ms, session_ms // 3)
+    crashes = {event["crash"]: event["at"] for event in document["events"] if "crash" in event}
+    for pace, more_ms, stretch in ((0.02, -interval_ms, 1), (2, -interval_ms, 1), (2, interval_ms, 2)):
+        times = {"heartbeat_ms": interval_ms, "consumer_heartbeat_ms": usual.consumer_heartbeat_ms}
+        times = {name: round(pace * ms) for name, ms in (times | {"processing_ms": usual.processing_ms}).items()}
+        events = []
+        for event in document["events"]:
+            changed, at = {**event, "at": event["at"] * stretch}, crashes.get(event.get("join"))
+            if "bounce" in event:
+                changed["down_ms"] = max(event["down_ms"] + more_ms, 1)
+            elif at is not None:
+                is_early = more_ms < 0 and event["at"] == at + session_ms
+                changed["at"] = at * stretch + (1 if is_early else max(event["at"] - at + more_ms, 1))
+            events.append(changed)
+        yield {**document, **times, "events": sorted(events, key=lambda event: event["at"])}
+
+
 def _replace_crashes(document: Document, how: str) -> Document:
     """Return the scenario with each crash and rejoin replaced by a ``bounce`` or ``pause`` of the same duration."""
-    events = []
-    joins = [event for event in document["events"] if "join" in event]
-    for event in document["events"]:
-        back = next((join for join in joins if join["join"] == event.get("crash")), None)
-        if "crash" in event and back is not None:
-            joins.remove(back)
-            away_ms = max(back["at"] - event["at"], 1)
-            events.append({"at": event["at"], how: event["crash"], "down_ms": away_ms})
-        elif "crash" in event:
-            events.append({"at": event["at"], "leave": event["crash"]})
-        elif "join" not in event or event in joins:
-            events.append(event)
+    events = list(document["events"])
+    for crash in [event for event in events if "crash" in event]:
+        at, name = crash["at"], crash["crash"]
+        back = next((event for event in events if event.get("join") == name), None)
+        left = {"at": at, "leave": name} if back is None else {"at": at, how: name, "down_ms": max(back["at"] - at, 1)}
+        events = [left if event is crash else event for event in events if event is not back]
     return {**document, "events": sorted(events, key=lambda event: event["at"])}
 
 
@@ -210,6 +224,5 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
 
 def _per_deploy(episodes: Sequence[Episode]) -> Bounds:
     downtimes = [(0, 0) if episode.downtime is None else episode.downtime.total_ms for episode in episodes]
-    uppers = [upper for _, upper in downtimes if upper is not None]
-    lower = sum(lower for lower, _ in downtimes) // len(downtimes)
-    return lower, sum(uppers) // len(uppers) if len(uppers) == len(downtimes) else None
+    lower, upper = reduce(add_bounds, downtimes)
+    return lower // len(episodes), None if upper is None else upper // len(episodes)

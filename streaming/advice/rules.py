@@ -6,7 +6,7 @@ from typing import Final
 from streaming.advice import member_rules as members
 from streaming.advice import protocol_rules as protocols
 from streaming.advice import timeout_rules as timeouts
-from streaming.advice.clients import ClientConfiguration, in_options_of
+from streaming.advice.clients import ClientConfiguration, option_of
 from streaming.advice.history import DEPLOYS, MEMBERSHIP_CHANGES, WINDOW_MS, GroupHistory, longest_stops_ms
 from streaming.advice.model import SEVERITIES, Advice, Finding
 from streaming.advice.replay import MOST_REPLAYED, Budget, Replayer, applied_changes, is_worthwhile
@@ -124,7 +124,7 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
         confidence=finding.confidence or ("medium" if unsure else "high"),
         title=(RULES.get(section) or FILE_RULES[section])[0],
         client=history.client.name,
-        settings=in_options_of(history.client, finding.settings),
+        settings=dict(option_of(history.client, *setting) for setting in finding.settings.items()),
         unsure=unsure,
         episodes=sorted({number for item in finding.evidence for number in item.episodes}, reverse=True),
         docs=f"{DOCS}#{section}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import UNSET
 
@@ -19,6 +19,7 @@ from streaming.advice.model import Finding, Replay, Saving, list_text, make_evid
 from streaming.advice.protocol_rules import session_setting, session_unsure
 from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
 from streaming.episodes.story import called_in, count, duration
+from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
 from streaming.records.names import shortened
 
@@ -68,8 +69,8 @@ def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
 
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Rule: restarted members did not leave the group, as they were killed or did not close their consumer."""
-    candidates = history.of_kinds(("crash", "rolling-restart", "restart"))
-    episodes = [episode for episode in candidates if _is_killed(history, episode)]
+    restarted = ("crash", "rolling-restart", "restart")
+    episodes = [episode for episode in history.of_kinds(restarted) if _is_killed(history, episode)]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < MIN_TIMES or history.static_members:
         return None
@@ -156,51 +157,43 @@ def initial_delay(history: GroupHistory) -> Finding | None:
     )
 
 
-class _Departure(NamedTuple):
-    """Departure of a Connect worker: scheduled delay, time until a worker was back (ms), and number of tasks."""
-
-    episode: int
-    delay_ms: int
-    back_ms: int
-    tasks: int
-
-
 def scheduled_delay(history: GroupHistory) -> Finding | None:
     """Rule: the tasks of a departed Connect worker wait for longer than workers take to restart."""
-    departures = [departure for episode in history.recent for departure in _departures(history, episode)]
+    by_episode = {number: list(_departures(rounds)) for number, rounds in history.rounds.items()}
+    episodes = [episode for episode in history.recent if by_episode.get(episode.episode)]
+    departures = [departure for episode in episodes for departure in by_episode[episode.episode]]
     if history.kind != "connect" or not departures:
         return None
-    slowest = max(departure.back_ms for departure in departures)
-    longest = max(departure.delay_ms for departure in departures)
+    slowest, longest = max(back_ms for _, back_ms, _ in departures), max(delay_ms for delay_ms, _, _ in departures)
     wanted = -(-slowest * 3 // 2 // 5000) * 5000
     if longest < MIN_TIMES * wanted:
         return None
-    numbers = {departure.episode for departure in departures}
-    episodes = [episode for episode in history.recent if episode.episode in numbers]
     text = f"Workers were back within {duration(slowest)} in {list_text(episodes)}; tasks wait {duration(longest)}"
     text += " (scheduled.rebalance.max.delay.ms"
     text += ", the default)" if longest == _DEFAULT_DELAY_MS else ")"
     waits = (
-        sum(departure.delay_ms * departure.tasks for departure in departures),
-        sum(min(wanted, departure.delay_ms) * departure.tasks for departure in departures),
+        sum(delay_ms * tasks for delay_ms, _, tasks in departures),
+        sum(min(wanted, delay_ms) * tasks for delay_ms, _, tasks in departures),
     )
+    numbers = [episode.episode for episode in episodes]
     saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
     return Finding(
         "warning",
         [make_evidence(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
-        saving=Saving(text=f"{saved}, all tasks together", episodes=sorted(numbers, reverse=True), downtime_ms=waits),
+        saving=Saving(text=f"{saved}, all tasks together", episodes=numbers, downtime_ms=waits),
     )
 
 
-def _departures(history: GroupHistory, episode: Episode) -> Iterator[_Departure]:
-    for before, after in pairwise(history.rounds.get(episode.episode, ())):
+def _departures(rounds: Sequence[Diff]) -> Iterator[tuple[int, int, int]]:
+    """Yield the scheduled delay, the time until a worker was back (ms), and the number of tasks of each departure."""
+    for before, after in pairwise(rounds):
         new = (member for name, member in after.members.items() if name not in before.members)
         has_joined = any(member.present is not False for member in new)
         tasks = sum(map(len, before.unassigned.values()))
         if before.delay_ms is not UNSET and before.delay_ms and has_joined and tasks:
-            yield _Departure(episode.episode, before.delay_ms, after.timestamp - before.timestamp, tasks)
+            yield before.delay_ms, after.timestamp - before.timestamp, tasks
 
 
 def heartbeat_interval(config: ClientConfiguration) -> Finding | None:

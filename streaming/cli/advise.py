@@ -25,8 +25,8 @@ from streaming.records.episodes import Episode, Incident
 from streaming.settings.config import Settings, load
 
 _CONFIG_HELP = "Configuration of the clients: Java properties, librdkafka, Spring Boot, Kafka Streams or Connect."
-#: Simulation work for all groups together (:class:`Budget`), which takes about three seconds.
-ALL_GROUPS_WORK_LIMIT: Final = 100_000
+#: Simulation work for all groups together (:class:`Budget`), which takes about five seconds.
+ALL_GROUPS_WORK_LIMIT: Final = 200_000
 _SEVERITY_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 
 

@@ -60,8 +60,8 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     """Apply an observed generation to a group.
 
     A generation at or below the known generation changes nothing, with two exceptions. A static member may have
-    rejoined under a new member id, for which Kafka keeps the generation. And if generations start over and all
-    known members are missing, the group was deleted and created again.
+    rejoined under a new member id, for which Kafka keeps the generation. And if generations start over and all known
+    members are missing, or an empty group changed its protocol, the group was deleted and created again.
     """
     number, polled = number_of(data), data.polled
     first, epochs = not state.observed, data.group_protocol != "classic"
@@ -77,12 +77,13 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     if state.counted and not polled and equal and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return ObservedGeneration(after, latest=True)
+    can_be_new = bool(before) or (data.group_protocol != state.protocol and data.timestamp > state.timestamp)
     if not first and number <= state.generation:
         if number == state.generation:
             if not epochs or equal:
                 renamed = state.with_names(members)
                 return ObservedGeneration(renamed, latest=bool(newcomers) or renamed is not state)
-        elif not members or not before or before.keys() & {member.member_id for member in members}:
+        elif not members or not can_be_new or before.keys() & {member.member_id for member in members}:
             return ObservedGeneration(state)
         else:
             first = True

@@ -40,6 +40,7 @@ class ChangeCost(NamedTuple):
     worst: tuple[str, int] | None
     worst_ms: int
     total_ms: int
+    range_ms: tuple[int, int] = (0, 0)  # lowest and highest total_ms with other reaction times; (0, 0): not simulated
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:

@@ -155,7 +155,7 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     lost = fenced.union(episode.members.lost)
     # If a dynamic member's successor joined early, the rebalance waited for the end of the old member's session.
     evidence = [item for diff in diffs for item in diff.cause.evidence if item.kind == "member.fenced"]
-    reported = {member_id for item in evidence for member_id in item.member_ids if member_id in diff_by_id}
+    reported = diff_by_id.keys() & {member_id for item in evidence for member_id in item.member_ids}
     expired = {member_id for member_id in reported if diff_by_id[member_id].group_instance_id is None}
     events: list[dict[str, Any]] = []
     for member_id, at in departures:
@@ -166,17 +166,15 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
         if member_id in expired or (member_id in lost and (back is None or back[1] > at)):
             events.append({"at": at - session_ms, "crash": names_by_id[member_id]})
             if back is not None:
-                events.append({"at": back[1], "join": names_by_id[member_id]} | _instance(diff_by_id[back[0]]))
+                instance_id = diff_by_id[back[0]].group_instance_id
+                events.append({"at": back[1], "join": names_by_id[member_id], "instance_id": instance_id})
         elif back is not None:
             # A member that left and returned in the same round was away for less than the duration of that round.
             events.append({"at": at, "bounce": names_by_id[member_id], "down_ms": max(back[1] - at, 1)})
         else:
             events.append({"at": at, "leave": names_by_id[member_id]})
-    events += [{"at": at, "join": names_by_id[member_id]} | _instance(diff_by_id[member_id]) for member_id, at in joins]
+    ids = {member_id: diff_by_id[member_id].group_instance_id for member_id, _ in joins}
+    events += [{"at": at, "join": names_by_id[member_id], "instance_id": ids[member_id]} for member_id, at in joins]
     events.sort(key=lambda event: event["at"])
     first = events[0]["at"] if events else 0
     return [{**event, "at": event["at"] - first + changes.BEGIN_MS} for event in events]
-
-
-def _instance(change: MemberDiff) -> dict[str, str]:
-    return {} if change.group_instance_id is None else {"instance_id": change.group_instance_id}

@@ -283,8 +283,7 @@ def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssi
     if member.member_id not in change.new:
         return False
     if way.assignor not in ("range", "roundrobin") or way.registry != "classic":
-        # The order of members depends on their whole ids: the sticky assignors use the ids' hashes, the server random
-        # ids.
+        # The order of members depends on their whole ids: sticky assignors use their hashes, the server random ids.
         return True
     if member.names.group_instance_id:
         return False

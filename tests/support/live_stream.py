@@ -48,18 +48,21 @@ class LiveStream:
     Attributes:
         events: all events that were read, and all that the session timers wrote.
         diffs: the resulting diffs.
+        by_id: the same diffs by id.
+        assignments: the latest assignment of each group.
         names: client id of each member id.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.events: list[Event] = []
         self.diffs: list[Diff] = []
+        self.by_id: dict[str, Diff] = {}
+        self.assignments: dict[str, LatestAssignment] = {}
         self.names: dict[str, str] = {}
         self._episodes: dict[str, dict[int, Episode]] = defaultdict(dict)
         self._incidents: dict[str, dict[int, Incident]] = defaultdict(dict)
         self._rest_queries: SimpleQueue[tuple[str, Future[bool]]] = SimpleQueue()
         self._bucket = Bucket()
-        self._latest: dict[str, dict[str, Share]] = {}
         self._consumer = Consumer(
             {"bootstrap.servers": settings.kafka.bootstrap_servers, "group.id": "unused", "log_level": 0}
         )
@@ -114,9 +117,10 @@ class LiveStream:
                 continue
             if write.topic == SINKS.diffs:
                 self.diffs.append(_diffs.decode(write.value))
+                self.by_id[codec.ce_attributes(write.headers)["id"]] = self.diffs[-1]
             elif write.topic == SINKS.assignments:
                 latest = _assignment_decoder.decode(write.value)
-                self._latest[latest.group_id] = latest.members
+                self.assignments[latest.group_id] = latest
             elif write.topic == SINKS.episodes:
                 episode = decode_episode(write.value)
                 self._episodes[episode.group_id][episode.episode] = episode
@@ -139,7 +143,8 @@ class LiveStream:
         """Return a group's current partitions by member id."""
         if self._read.done():
             self._read.result()  # the thread ends early only after an error
-        return self._latest.get(group, {})
+        latest = self.assignments.get(group)
+        return {} if latest is None else latest.members
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return a group's current partitions by client id."""

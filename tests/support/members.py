@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from subprocess import PIPE, Popen
 from typing import Any, Self
 
@@ -93,6 +94,10 @@ class Member:
         self._process.kill()
         self._process.wait()
         self._reader.join(TIMEOUT_SECONDS)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop the process, as a long pause of a virtual machine does, or let it continue."""
+        self._process.send_signal(SIGSTOP if frozen else SIGCONT)
 
     def __enter__(self) -> Self:
         return self

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.real_group import RealGroup
-from tests.acceptance.situations.stage import OFFSETS, POLLING, SituationStage
+from tests.acceptance.situations.stage import LOG, POLLING, SituationStage
 from tests.integration.streaming.collect.kinds.applications import ConnectWorker, JavaProcess, StreamsApplication
 from tests.support.members import Share
 from tests.support.wait import eventually
 
 #: Seconds that a busy machine takes to start a JVM.
 _PATIENCE = 180.0
-#: Longer than any step.
+#: scheduled.rebalance.max.delay.ms, longer than any step.
 _DELAY_MS = 60_000
 
 
@@ -48,12 +49,17 @@ class _Processes(RealGroup, Generic[_ProcessType]):
 
 
 class Streams(_Processes[StreamsApplication]):
-    """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads."""
+    """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads.
+
+    ``settings``: more settings of the application.
+    """
+
+    settings: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
         if member_kind.protocol == "streams":
-            del self.views[POLLING]  # polling does not read Streams groups of KIP-1071
+            self.views.pop(POLLING, None)  # polling does not read Streams groups of KIP-1071
 
     @staticmethod
     def thread(name: str) -> str:
@@ -78,7 +84,7 @@ class Streams(_Processes[StreamsApplication]):
         if member_kind.protocol == "classic":
             config |= {"session.timeout.ms": member_kind.session_ms, "heartbeat.interval.ms": 200}
         log = self.stage.folder / f"{self.group_id}-{own}.log"
-        self._runs(name, StreamsApplication(next(iter(self.topics)), config, log))
+        self._runs(name, StreamsApplication(next(iter(self.topics)), {**config, **self.settings}, log))
 
     def owned(self) -> dict[str, Share]:
         """Return the partitions, or with KIP-1071 the tasks, that each thread reports."""
@@ -103,15 +109,20 @@ class Streams(_Processes[StreamsApplication]):
 
 
 class Connect(_Processes[ConnectWorker]):
-    """A cluster of Connect workers; each worker's assignment consists of connectors and tasks."""
+    """A cluster of Connect workers; each worker's assignment consists of connectors and tasks.
+
+    ``delay_ms``: scheduled.rebalance.max.delay.ms of workers that start from now on.
+    """
+
+    delay_ms = _DELAY_MS
 
     def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
-        del self.views[POLLING]  # the Admin API does not describe such groups
+        self.views.pop(POLLING, None)  # the Admin API does not describe such groups
         self._tasks: dict[str, int] = {}
 
     def _start(self, name: str, _: MemberKind) -> None:
-        delay = {"scheduled.rebalance.max.delay.ms": _DELAY_MS}
+        delay = {"scheduled.rebalance.max.delay.ms": self.delay_ms}
         self._runs(name, ConnectWorker(name, self.stage.servers, self.group_id, self.stage.folder, **delay))
         self.subscribed[name] = ()
 
@@ -151,7 +162,7 @@ class Connect(_Processes[ConnectWorker]):
                 return True
             if any(worker.ask("/") is None for worker in self._members.values()):
                 return False
-            if not self._members.keys() <= self.views[OFFSETS].ids(self.group_id).keys():
+            if not self._members.keys() <= self.views[LOG].ids(self.group_id).keys():
                 return False
             runs = sorted(
                 (name, n)

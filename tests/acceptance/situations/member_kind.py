@@ -35,6 +35,7 @@ class MemberKind:
     racks: tuple[tuple[str, str], ...] = ()
     pattern: bool = False
     session_ms: int = SESSION_MS
+    heartbeat_ms: int = 200
     poll_ms: int = 300_000
 
     def java_config(self, servers: str, group_id: str, name: str) -> dict[str, Any]:
@@ -60,6 +61,6 @@ class MemberKind:
         assignors = [_JAVA + _ASSIGNORS[assignor] for assignor in self.assignors or (usual,)]
         return config | {
             "session.timeout.ms": self.session_ms,
-            "heartbeat.interval.ms": 200,
+            "heartbeat.interval.ms": self.heartbeat_ms,
             "partition.assignment.strategy": ",".join(assignors),
         }

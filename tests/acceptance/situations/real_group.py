@@ -179,7 +179,9 @@ class RealGroup:
     def share(self, name: str) -> None:
         """Start another process with the same instance id; the coordinator then fences the first process."""
         fenced = self.java[name]
-        ids_by_view = {view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS)}
+        ids_by_view = {
+            view: self.views[view].ids(self.group_id).get(name) for view in (LOG, OFFSETS) if view in self.views
+        }
         self._start(name, self.member_kind)
         self._new_members.add(name)
         java = self.stage.java

@@ -7,7 +7,7 @@ coordinator's log, the offsets topic alone, polling, and the reports of listener
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -99,8 +99,10 @@ class SituationStage:
 
 
 @contextmanager
-def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[SituationStage]:
-    """Run a stage with a separate broker, because the stage reads the broker's log."""
+def stage(
+    folder: Path, properties: dict[str, str] | None = None, names: Collection[str] = DATA_SOURCES
+) -> Iterator[SituationStage]:
+    """Run a stage with the views of these names and a separate broker, because the stage reads the broker's log."""
     with ExitStack() as stack:
         broker_properties = PROPERTIES | LONG_BROKER_SESSION | _BROKER_PROPERTIES | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
@@ -111,6 +113,8 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Si
             (OFFSETS, ()),
             (POLLING, ("--by", "polling")),
         ):
+            if name not in names:
+                continue
             collecting = CollectorProcess(servers, pattern, *options, log=folder / f"{name}.log")
             collecting.environment = dict(_POLL_SETTINGS)
             ensure_topics(collecting.settings)
@@ -118,7 +122,8 @@ def stage(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Si
             views[name] = stack.enter_context(LiveStream(collecting.settings))
         listened = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")
         ensure_topics(listened)
-        views[LISTENER] = stack.enter_context(LiveStream(listened))
+        if LISTENER in names:
+            views[LISTENER] = stack.enter_context(LiveStream(listened))
         made = SituationStage(
             broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix
         )
@@ -137,7 +142,7 @@ def _write_records(stage: SituationStage) -> Iterator[None]:
             for topic, partitions in [*stage.written]:
                 for partition in range(partitions):
                     try:
-                        producer.produce(topic, str(number).encode(), partition=partition)
+                        producer.produce(topic, str(number).encode(), b"key", partition=partition)
                     except KafkaException as error:
                         if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                             raise

@@ -94,6 +94,7 @@ def test_killed_members_get_missing_leave_advice() -> None:
     assert advice.change.startswith("Leave the group at shutdown: close the consumer on SIGTERM. Give it time: ")
     assert advice.saving is not None
     assert advice.saving.downtime_ms == (534_456, 30_456)
+    assert advice.saving.downtime_range_ms is not None
 
     assert "missing-leave" not in rules(history(replace_members(group_of_three(), killed=False), session_ms=45_000))
 

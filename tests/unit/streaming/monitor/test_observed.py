@@ -93,6 +93,16 @@ def test_recreated_group_observed_late_is_a_first_observation() -> None:
     assert diff.cause.evidence[-1] == Evidence(source="comparison", reason="first observation, at generation 4")
 
 
+def test_empty_group_that_starts_again_under_kip_848_is_new() -> None:
+    """Kafka replaces an empty classic group by a new group of KIP-848, whose epochs begin at 1."""
+    log = Log()
+    state, _ = play([log.observe(30, {"c1": {"t": [0]}}), log.observe(31, {})])
+    started = log.observe(2, {"d1": {"t": [0]}}, epoch=True)
+    (diff,) = diffs(play([started], state)[1])
+    assert (diff.protocol, diff.group_epoch, partitions_after(diff)) == ("consumer", 2, {"d1": {"t": [0]}})
+    assert play([log.observe(2, {"d1": {"t": [0]}})], state)[1] == []
+
+
 def test_static_replacement_keeps_generation_without_diff() -> None:
     log = Log()
     state, _ = play([log.observe(3, {"a-1": {"t": [0]}}, instances={"a-1": "a"})])

@@ -50,7 +50,7 @@ def test_joins_leaves_and_crashes_become_scenario_events() -> None:
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1")
     builder.join("d@h4#1", after=600).leave("b@h2#1", after=10)
     assert replay_episode(builder).document["events"] == [
-        {"at": BEGIN_MS, "join": "d"},
+        {"at": BEGIN_MS, "join": "d", "instance_id": None},
         {"at": BEGIN_MS + 10_000, "leave": "b"},
     ]
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1", "c@h3#1").fence("b@h2#1", after=600)
@@ -140,5 +140,5 @@ def test_successor_joining_before_session_end_follows_a_crash() -> None:
     builder.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))
     assert replay_episode(builder).document["events"] == [
         {"at": BEGIN_MS, "crash": "a"},
-        {"at": BEGIN_MS + 45_000, "join": "a"},
+        {"at": BEGIN_MS + 45_000, "join": "a", "instance_id": None},
     ]

@@ -1,0 +1,142 @@
+"""Real groups for advice: each is played on a stage, and its history is what the monitor published about it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
+
+from streaming.advice.history import GroupHistory
+from streaming.simulation.live_group import MembershipLog
+from tests.acceptance.situations.applications import Connect, Streams
+from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.real_group import RealGroup
+from tests.acceptance.situations.scenarios import Scenario
+from tests.acceptance.situations.stage import LOG, stage
+from tests.support.processes import process_lock
+from tests.support.wait import TIMEOUT_SECONDS, eventually
+
+_T = TypeVar("_T")
+#: With more groups at once, members get too little processor time and their sessions time out.
+_AT_ONCE = 4 * (os.cpu_count() or 1)
+
+
+class Advised(NamedTuple):
+    """A group that was played, and its history while its members still ran."""
+
+    group: RealGroup
+    history: GroupHistory
+
+    def episodes(self, *kinds: str) -> list[int]:
+        """Return the numbers of the episodes of the group's steps of these kinds, newest first."""
+        steps = [step for step in self.group.steps if step.kind in kinds]
+        return sorted({episode.episode for step in steps for episode in step.episodes[LOG]}, reverse=True)
+
+
+@dataclass(frozen=True)
+class Play(Generic[_T]):
+    """The clients of a group's members, and a function that changes the group and returns the play's result."""
+
+    member_kind: MemberKind
+    run: Callable[[RealGroup], _T]
+    partitions: int = 6
+    group_type: type[RealGroup] = RealGroup
+
+
+def history_of(group: RealGroup) -> GroupHistory:
+    """Return the history of a group up to now, from the events and outputs of its monitor."""
+    view, log = group.views[LOG], MembershipLog(group.group_id)
+    for event in [*view.events]:
+        if event.data.group_id == group.group_id:
+            log.feed(event)
+    latest, episodes = view.assignments.get(group.group_id), view.episodes(group.group_id)
+    return GroupHistory(
+        group.group_id,
+        time.time_ns() // 1_000_000,
+        episodes,
+        latest,
+        group.incidents(LOG),
+        log.group(latest),
+        {episode.episode: [view.by_id[diff_id] for diff_id in episode.rounds] for episode in episodes},
+    )
+
+
+def advised(scenario: Scenario) -> Play[Advised]:
+    """Return the play of a scenario, whose result has the group's history at the end of the scenario."""
+
+    def run(group: RealGroup) -> Advised:
+        scenario.apply(group)
+        return Advised(group, history_of(group))
+
+    return Play(scenario.member_kind, run, scenario.partitions, scenario.group_type)
+
+
+@contextmanager
+def playing(
+    plays: Mapping[str, Play[_T]], folder: Path, properties: dict[str, str] | None = None
+) -> Iterator[dict[str, Future[_T]]]:
+    """Run the plays at the same time, each with a group of its own, on a broker with these properties."""
+    with process_lock("crowd"), stage(folder, properties, (LOG,)) as made, ThreadPoolExecutor(_AT_ONCE) as pool:
+
+        def run(name: str, play: Play[_T]) -> _T:
+            group_name = name.replace(" ", "-").replace(",", "")
+            group = play.group_type(made, group_name, play.member_kind, play.partitions)
+            try:
+                return play.run(group)
+            finally:
+                group.close()
+
+        yield {name: pool.submit(run, name, play) for name, play in plays.items()}
+
+
+class CrowdedGroup(RealGroup):
+    """A group with more members than partitions."""
+
+    def whole(self) -> None:
+        """Wait until all partitions have a consumer and all members have received an assignment."""
+
+        def done() -> bool:
+            assert not self.failures, self.failures
+            assigned = {callback.name for callback in self.stage.java.callbacks if callback.event == "assigned"}
+            owned = sum(len(numbers) for share in self.owned().values() for numbers in share.values())
+            return assigned.issuperset(self.java.values()) and owned == sum(self.topics.values())
+
+        eventually(done, timeout=TIMEOUT_SECONDS)
+
+
+class ProbingStreams(Streams):
+    """A Kafka Streams application whose warm-up tasks never catch up, as their topic keeps growing."""
+
+    settings = MappingProxyType(
+        {"acceptable.recovery.lag": 0, "probing.rebalance.interval.ms": 60_000, "statestore.cache.max.bytes": 0}
+    )
+
+    def whole(self) -> None:
+        """Wait until the applications run and together process all partitions."""
+        count = next(iter(self.topics.values()))
+
+        def done() -> bool:
+            reports = [dict(report) for app in self._members.values() for report in [*app.report.values()]]
+            numbers = [number for report in reports for share in report["active"].values() for number in share]
+            is_running = all(report["state"] == "RUNNING" for report in reports)
+            return is_running and sorted(numbers) == [*range(count)]
+
+        eventually(done, timeout=TIMEOUT_SECONDS, every=0.2)
+
+
+class LateConnect(Connect):
+    """Connect workers whose tasks wait for much longer than a worker needs to restart, even on a busy machine."""
+
+    delay_ms = 120_000
+
+
+class PromptConnect(Connect):
+    """Connect workers whose tasks wait for little longer than a worker needs to restart."""
+
+    delay_ms = 20_000

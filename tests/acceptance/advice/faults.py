@@ -1,0 +1,251 @@
+"""Changes of real groups that have the fault of a rule of advice, and changes of twins that have not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from streaming.records.events import PROBING
+from tests.acceptance.advice.advised_group import CrowdedGroup, LateConnect, ProbingStreams, PromptConnect
+from tests.acceptance.situations import operations
+from tests.acceptance.situations.applications import Streams
+from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.operations import begin, end, pods
+from tests.acceptance.situations.real_group import RealGroup
+from tests.acceptance.situations.scenarios import CONSUMER, COOPERATIVE, EAGER, STATIC, Scenario
+from tests.acceptance.situations.stage import LOG
+from tests.support.members import Member
+from tests.support.wait import eventually
+
+FOUR = tuple("abcd")
+EIGHT = tuple("abcdefgh")
+#: Longer than a rebalance takes until it counts as stuck.
+_STUCK_MS = 75_000
+_PATIENT = replace(EAGER, poll_ms=150_000)
+
+
+def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT, count: int = 2) -> None:
+    """Restart the members one after the other, in several deploys."""
+    begin(group, *names)
+    for _ in range(count):
+        with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=names):
+            group.restart_one_by_one(*names)
+
+
+def batches(group: RealGroup) -> None:
+    """Restart eight members, four at once."""
+    begin(group, *EIGHT)
+    with group.step("rolling-restart", rejoined=EIGHT):
+        for batch in (EIGHT[:4], EIGHT[4:]):
+            group.leave(*batch)
+            group.whole()
+            group.start(*batch)
+            group.whole()
+
+
+def shared_instance_id(group: RealGroup) -> None:
+    """Run two processes with one instance id."""
+    begin(group, "a", "b")
+    with group.step("duplicate-instance-id", rejoined=("b",)):
+        for _ in range(6):
+            group.share("b")
+
+
+def exceeded_poll_interval(group: RealGroup) -> None:
+    """Let a member exceed max.poll.interval.ms."""
+    begin(group, "a", "b")
+    with group.step("poll-timeout", rejoined=("b",)):
+        group.exceed_poll_interval("b")
+
+
+def busy_member(group: RealGroup, busy_ms: int) -> None:
+    """Let a member join while another one processes the records of one poll for this long."""
+    begin(group, "a", "b")
+    with group.step("scale-out", joined=("c",)):
+        group.stage.java.pause_polling(group.java["a"], busy_ms)
+        group.start("c")
+
+
+def replaced_pods(group: RealGroup, *, is_killed: bool) -> None:
+    """Replace the pods of a Deployment; killed pods send no LeaveGroup."""
+    begin(group, *pods(0))
+    with group.step("crash" if is_killed else "rolling-restart", rejoined=pods(1)):
+        for old, new in zip(pods(0), pods(1), strict=True):
+            (group.crash if is_killed else group.leave)(old)
+            group.start(new)
+            group.whole()
+
+
+def away_too_long(group: RealGroup) -> None:
+    """Restart a static member after its session has expired."""
+    begin(group, "a", "b", "c")
+    with group.step("crash", rejoined=("b",)):
+        group.stop("b")
+        group.whole()
+        group.start("b")
+
+
+def pauses(group: RealGroup) -> None:
+    """Let a process pause twice for longer than its session timeout."""
+    begin(group, "a", "b")
+    member, view = group.python["b"], group.views[LOG]
+    assert isinstance(member, Member)
+    for _ in range(2):
+        with group.step("crash", rejoined=("b",)):
+            member.freeze(frozen=True)
+            eventually(lambda: view.ids(group.group_id).keys() == {"a"})
+            member.freeze(frozen=False)
+
+
+def half_migration(group: RealGroup) -> None:
+    """Migrate one of two members to KIP-848."""
+    begin(group, "a", "b")
+    with group.step("protocol-migration", rejoined=("a",)):
+        group.restart_one_by_one("a", member_kind=CONSUMER)
+
+
+def migration(group: RealGroup) -> None:
+    """Migrate all members to KIP-848."""
+    begin(group, "a", "b")
+    with group.step("protocol-migration", rejoined=("a", "b")):
+        group.restart_one_by_one("a", "b", member_kind=CONSUMER)
+
+
+def changing_instance_ids(group: RealGroup) -> None:
+    """Replace static members whose instance ids are the names of a Deployment's pods."""
+    begin(group, *pods(0))
+    with group.step("fleet-replaced", rejoined=pods(1)):
+        for old, new in zip(pods(0), pods(1), strict=True):
+            group.stop(old)
+            group.start(new)
+        group.whole()
+
+
+def static_scale_in(group: RealGroup, *, leaves: bool) -> None:
+    """Stop a static member for good, with or without a LeaveGroup."""
+    begin(group, "a", "b", "c")
+    with group.step("scale-in" if leaves else "crash", left=("c",)):
+        (group.leave if leaves else group.stop)("c")
+
+
+def other_subscription(group: RealGroup) -> None:
+    """Let one of two members subscribe to one more topic."""
+    begin(group, "a", "b")
+    with group.step("subscription-change"):
+        first, more = next(iter(group.topics)), group.topic(4)
+        group.subscribe("b", first, more)
+
+
+def growing_topic(group: RealGroup, *sizes: int) -> None:
+    """Grow the topic to each of these numbers of partitions."""
+    begin(group, "a", "b")
+    for partitions in sizes:
+        with group.step("partition-growth"):
+            group.grow(partitions)
+
+
+def three_topics(group: RealGroup) -> None:
+    """Consume topics of 3, 5 and 7 partitions with two members."""
+    group.topic(5)
+    group.topic(7)
+    begin(group, "a", "b")
+
+
+def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
+    """Start the group twice, with its members one after the other or at the same time."""
+    for number in range(2):
+        if number:
+            end(group)
+        with group.step("first-start", joined=FOUR):
+            for name in FOUR:
+                group.start(name)
+                if is_staggered:
+                    group.whole()
+
+
+def streams(group: RealGroup) -> None:
+    """Restart the two instances of a Kafka Streams application, which send no LeaveGroup under the classic protocol."""
+    names = (Streams.thread("a"), Streams.thread("b"))
+    begin(group, *names)
+    with group.step("rolling-restart", rejoined=names):
+        group.restart_one_by_one(*names)
+
+
+def warming_streams(group: RealGroup, probes: int) -> None:
+    """Let an instance of a Kafka Streams application join, and wait for this many probing rebalances."""
+    first, second = Streams.thread("a"), Streams.thread("b")
+    begin(group, first)
+    view = group.views[LOG]
+    with group.step("scale-out", joined=(second,)):
+        group.start(second)
+        eventually(
+            lambda: [diff.cause.kind for diff in view.rounds(group.group_id)].count(PROBING) >= probes,
+            timeout=90.0 * (1 + probes),
+            every=0.5,
+        )
+
+
+def _rolled(client: str, protocol: str) -> Scenario:
+    return Scenario(MemberKind(client, protocol), partial(deploys, names=("a", "b", "c")))
+
+
+GROUPS: dict[str, Scenario] = {
+    "slow member": Scenario(_PATIENT, partial(busy_member, busy_ms=_STUCK_MS)),
+    "streams without standby": Scenario(
+        MemberKind("streams", "classic"), partial(warming_streams, probes=3), group_type=ProbingStreams
+    ),
+    "streams within its lag": Scenario(
+        MemberKind("streams", "classic"), partial(warming_streams, probes=0), group_type=Streams
+    ),
+    "connect, long delay": Scenario(
+        MemberKind("connect", "sessioned"), operations.restart_worker, group_type=LateConnect
+    ),
+    "connect, short delay": Scenario(
+        MemberKind("connect", "sessioned"), operations.restart_worker, group_type=PromptConnect
+    ),
+    "streams classic": Scenario(MemberKind("streams", "classic"), streams, group_type=Streams),
+    "streams kip-1071": Scenario(MemberKind("streams", "streams"), streams, group_type=Streams),
+    "eager": Scenario(EAGER, deploys, partitions=48),
+    "cooperative": Scenario(COOPERATIVE, deploys, partitions=48),
+    "static": Scenario(STATIC, deploys, partitions=48),
+    "kip-848": Scenario(CONSUMER, deploys, partitions=48),
+    "static kip-848": Scenario(replace(STATIC, protocol="consumer"), deploys, partitions=48),
+    "eager, four at once": Scenario(EAGER, batches, partitions=48),
+    "shared instance id": Scenario(STATIC, shared_instance_id),
+    "exceeded poll interval": Scenario(EAGER, exceeded_poll_interval),
+    "busy member": Scenario(EAGER, partial(busy_member, busy_ms=3000)),
+    "killed pods": Scenario(EAGER, partial(replaced_pods, is_killed=True)),
+    "closed pods": Scenario(EAGER, partial(replaced_pods, is_killed=False)),
+    "static, away too long": Scenario(STATIC, away_too_long),
+    "two long pauses": Scenario(MemberKind("confluent", "eager"), pauses),
+    "half migrated": Scenario(EAGER, half_migration),
+    "migrated": Scenario(EAGER, migration),
+    "instance ids of pods": Scenario(STATIC, changing_instance_ids),
+    "static scale-in": Scenario(STATIC, partial(static_scale_in, leaves=False)),
+    "static scale-in with LeaveGroup": Scenario(STATIC, partial(static_scale_in, leaves=True)),
+    "two subscriptions": Scenario(EAGER, other_subscription),
+    "topic grows three times": Scenario(EAGER, lambda group: growing_topic(group, 8, 10, 12)),
+    "topic grows once": Scenario(EAGER, lambda group: growing_topic(group, 12)),
+    "four members, two partitions": Scenario(
+        EAGER, lambda group: begin(group, *FOUR), partitions=2, group_type=CrowdedGroup
+    ),
+    "four members, six partitions": Scenario(EAGER, lambda group: begin(group, *FOUR)),
+    "four members, eight partitions": Scenario(EAGER, lambda group: begin(group, *FOUR), partitions=8),
+    "range over three topics": Scenario(EAGER, three_topics, partitions=3),
+    "cooperative over three topics": Scenario(COOPERATIVE, three_topics, partitions=3),
+    "staggered starts": Scenario(EAGER, partial(first_starts, is_staggered=True)),
+    "joint starts": Scenario(EAGER, partial(first_starts, is_staggered=False)),
+    "confluent eager": _rolled("confluent", "eager"),
+    "confluent cooperative": _rolled("confluent", "cooperative"),
+    "confluent kip-848": _rolled("confluent", "consumer"),
+    "kafka-python eager": _rolled("kafka-python", "eager"),
+    "kafka-python cooperative": _rolled("kafka-python", "cooperative"),
+}
+#: Groups without a fault, of all client libraries and protocols.
+HEALTHY = (
+    *("eager", "cooperative", "static", "kip-848", "static kip-848", "closed pods", "migrated", "busy member"),
+    *("static scale-in with LeaveGroup", "topic grows once", "joint starts", "four members, eight partitions"),
+    *("confluent eager", "confluent cooperative", "confluent kip-848", "kafka-python eager"),
+    *("kafka-python cooperative", "streams kip-1071", "connect, short delay", "eager, four at once"),
+    "cooperative over three topics",
+)

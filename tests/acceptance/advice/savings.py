@@ -1,0 +1,346 @@
+"""Advice that is followed: the same deploy of a real group before and after the change, with its measured downtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from time import monotonic
+from typing import Final, NamedTuple
+
+from benchmarks._document import BENCHMARKS_PAGE
+from streaming.advice.model import Advice
+from streaming.advice.rules import advise
+from tests.acceptance.advice.advised_group import LateConnect, Play, history_of
+from tests.acceptance.advice.cases import write_csv
+from tests.acceptance.advice.faults import FOUR
+from tests.acceptance.situations.applications import Connect
+from tests.acceptance.situations.groups import AppliedChange, AppliedChanges
+from tests.acceptance.situations.member_kind import MemberKind
+from tests.acceptance.situations.operations import begin, end, pods
+from tests.acceptance.situations.real_group import RealGroup, Step
+from tests.acceptance.situations.scenarios import EAGER
+from tests.acceptance.situations.stage import LOG, RECORD_MS
+from tests.support.wait import eventually
+
+#: The measured savings of one run, beside the page about the rules.
+TABLE: Final = BENCHMARKS_PAGE.with_name("reference") / "advice-savings.csv"
+#: Kafka's defaults, in place of the short times of other tests.
+PROPERTIES: Final = {
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.session.timeout.ms": "45000",
+}
+_SIX: Final = tuple("abcdef")
+#: Clients with the default heartbeat interval, and a session timeout that is short enough for a test.
+_USUAL: Final = replace(EAGER, heartbeat_ms=3000, session_ms=10_000, poll_ms=300_000)
+_COOPERATIVE: Final = replace(_USUAL, protocol="cooperative")
+_CONSUMER: Final = replace(_USUAL, protocol="consumer")
+_STATIC: Final = replace(_USUAL, static=True)
+#: Seconds for which a member is down in a deploy: more than a heartbeat interval, less than a session.
+_DOWN_S: Final = 4.0
+#: Seconds between the kill of a pod and the start of its successor.
+_START_S: Final = 1.0
+#: Seconds for which a static member is away, more than its session timeout.
+_AWAY_S: Final = 9.0
+_Range = tuple[int, int]
+
+
+class Measured(NamedTuple):
+    """Measured downtime of a deploy, summed over all partitions, as bounds (ms), and the number of its rebalances."""
+
+    downtime_ms: _Range
+    rebalances: int
+
+
+class Outcome(NamedTuple):
+    """The advice for a group before the change, and the measured deploys before and after the change.
+
+    ``applied``: the advice afterwards that compares the deploys before and after the change, if there is one.
+    """
+
+    advice: Advice
+    before: Measured
+    after: Measured
+    applied: Advice | None = None
+
+    @property
+    def saved_ms(self) -> _Range:
+        """Bounds of the measured saving."""
+        return _difference(self.before.downtime_ms, self.after.downtime_ms)
+
+    @property
+    def stated_ms(self) -> _Range | None:
+        """Bounds of the saving that the advice states; None if it states none."""
+        saving = self.advice.saving
+        if saving is None or saving.downtime_range_ms is None:
+            return None
+        return _difference(*saving.downtime_range_ms)
+
+
+def _difference(before: _Range, after: _Range) -> _Range:
+    return before[0] - after[1], before[1] - after[0]
+
+
+def overlaps(first: _Range, second: _Range) -> bool:
+    """Return true if two ranges have a value in common."""
+    return first[0] <= second[1] and second[0] <= first[1]
+
+
+def measure(group: RealGroup, *steps: Step) -> Measured:
+    """Return the downtime and the rebalances of a group of Java consumers in these steps.
+
+    A gap between the records of two holders of a partition begins up to a record interval after the last record.
+    """
+    _await_consumption(group)
+    gaps = []
+    for step in steps:
+        later = [each.at for each in group.steps if each.at > step.at]
+        until = min(later, default=time.time_ns() // 1_000_000)
+        played = AppliedChanges(group.group_id, group.marks, [AppliedChange(step.kind, step.at)])
+        gaps += [gap for gap in played.gaps() if step.at - RECORD_MS < gap.start and gap.end < until]
+    total = sum(gap.end - gap.start for gap in gaps)
+    rebalances = sum(episode.rebalances for step in steps for episode in step.episodes[LOG])
+    return Measured((max(total - len(gaps) * RECORD_MS, 0), total), rebalances)
+
+
+def _await_consumption(group: RealGroup) -> None:
+    """Wait until all partitions have been consumed since this call, so that no gap is open."""
+    now = time.time_ns() // 1_000_000
+    played = AppliedChanges(group.group_id, group.marks)
+
+    def is_consumed() -> bool:
+        return len({mark.partition for mark in played.marks() if mark.at >= now}) == sum(group.topics.values())
+
+    eventually(is_consumed, every=0.2)
+
+
+def _pause(seconds: float) -> None:
+    due = monotonic() + seconds
+    eventually(lambda: monotonic() >= due)
+
+
+def restart_each(group: RealGroup, parallel: int = 1, names: tuple[str, ...] = _SIX) -> None:
+    """Restart the members one after the other, or ``parallel`` members at once."""
+    with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=names):
+        for first in range(0, len(names), parallel):
+            batch = names[first : first + parallel]
+            group.stop(*batch)
+            _pause(_DOWN_S)
+            group.start(*batch)
+            group.whole()
+
+
+def replace_pods(group: RealGroup, *, is_killed: bool) -> None:
+    """Replace the pods of a Deployment one after the other."""
+    rollout = next(number for number in range(9) if pods(number)[0] in group.subscribed)
+    with group.step("crash" if is_killed else "rolling-restart", rejoined=pods(rollout + 1)):
+        for old, new in zip(pods(rollout), pods(rollout + 1), strict=True):
+            (group.crash if is_killed else group.leave)(old)
+            _pause(_START_S)
+            group.start(new)
+            group.whole()
+
+
+def restart_slowly(group: RealGroup) -> None:
+    """Restart a static member that is away for longer than its session timeout was at first."""
+    with group.step("crash", rejoined=("b",)):
+        group.stop("b")
+        _pause(_AWAY_S)
+        group.start("b")
+
+
+def _scale_in(group: RealGroup, *, leaves: bool) -> None:
+    with group.step("scale-in", left=("c",)):
+        (group.leave if leaves else group.stop)("c")
+
+
+def _start_again(group: RealGroup, name: str) -> None:
+    with group.step("scale-out", joined=(name,)):
+        group.start(name)
+
+
+def _first_start(group: RealGroup, *, is_staggered: bool) -> None:
+    with group.step("first-start", joined=FOUR):
+        for name in FOUR:
+            group.start(name)
+            if is_staggered:
+                group.whole()
+
+
+def _grow(group: RealGroup, *sizes: int) -> None:
+    for partitions in sizes:
+        with group.step("partition-growth"):
+            group.grow(partitions)
+
+
+def switch(group: RealGroup, member_kind: MemberKind) -> None:
+    """Restart all members with other settings; the restart itself is not measured."""
+    names = tuple(group.subscribed)
+    with group.step("assignor-change", rejoined=names):
+        group.leave(*names)
+        group.member_kind = member_kind
+        group.start(*names)
+
+
+def migrate(group: RealGroup) -> None:
+    """Migrate to KIP-848, one member after the other; the restarts are not measured."""
+    names = tuple(group.subscribed)
+    with group.step("protocol-migration", rejoined=names):
+        group.restart_one_by_one(*names, member_kind=_CONSUMER)
+    group.member_kind = _CONSUMER
+
+
+def _with_session(group: RealGroup, advice: Advice) -> None:
+    switch(group, replace(group.member_kind, session_ms=int(advice.settings["session.timeout.ms"])))
+
+
+def _change_nothing(group: RealGroup, advice: Advice) -> None:
+    """The change is in the next deploy."""
+    del group, advice
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial: deploys of a group, the change that the advice recommends, and the same deploy afterwards.
+
+    ``deploys``: number of deploys before the change, whose mean is compared.
+    """
+
+    rule: str
+    member_kind: MemberKind
+    names: tuple[str, ...]
+    before: Callable[[RealGroup], None]
+    follow: Callable[[RealGroup, Advice], None] = _change_nothing
+    after: Callable[[RealGroup], None] | None = None
+    partitions: int = 6
+    deploys: int = 1
+
+    def run(self, group: RealGroup) -> Outcome:
+        """Deploy, ask for advice, follow it, deploy again."""
+        if self.names:
+            begin(group, *self.names)
+        start = len(group.steps)
+        self.before(group)
+        faulty = [step for step in group.steps[start:] if step.kind != "shutdown"]
+        advice = _advice(group, self.rule)
+        assert advice is not None, [(item.rule, item.evidence) for item in advise(history_of(group))]
+        (least, most), rebalances = measure(group, *faulty)
+        before = Measured((least // self.deploys, most // self.deploys), rebalances // self.deploys)
+        self.follow(group, advice)
+        start = len(group.steps)
+        (self.after or self.before)(group)
+        return Outcome(advice, before, measure(group, *group.steps[start:]), _advice(group, f"{self.rule}/applied"))
+
+
+def _advice(group: RealGroup, rule: str) -> Advice | None:
+    return next((advice for advice in advise(history_of(group)) if advice.rule == rule), None)
+
+
+def restart_worker(group: RealGroup) -> Outcome:
+    """Restart a Connect worker before and after its cluster has the scheduled delay that the advice recommends."""
+    assert isinstance(group, Connect)
+    begin(group, "w1", "w2")
+    with group.step("connector-change"):
+        group.set_task_count("one", 3)
+    before = _restarted(group)
+    advice = _advice(group, "scheduled-delay")
+    assert advice is not None
+    group.delay_ms = int(advice.settings["scheduled.rebalance.max.delay.ms"])
+    with group.step("restart", rejoined=("w1", "w2")):
+        group.leave("w1", "w2")
+        group.start("w1", "w2")
+    return Outcome(advice, before, _restarted(group))
+
+
+def _restarted(group: Connect) -> Measured:
+    """Restart the worker w2, and return how long its connectors and tasks did not run."""
+    lost = sum(map(len, group.owned().get("w2", {}).values()))
+    with group.step("restart", rejoined=("w2",)):
+        left = monotonic()
+        group.leave("w2")
+        stopped = monotonic()
+        group.start("w2")
+        group.whole()
+        running = monotonic()
+    rebalances = sum(episode.rebalances for episode in group.steps[-1].episodes[LOG])
+    return Measured((round((running - stopped) * 1000) * lost, round((running - left) * 1000) * lost), rebalances)
+
+
+def _staggered_starts(group: RealGroup) -> None:
+    _first_start(group, is_staggered=True)
+    end(group)
+    _first_start(group, is_staggered=True)
+
+
+_ONE_BY_ONE: Final = partial(Trial, member_kind=_USUAL, names=_SIX, before=restart_each, partitions=24)
+TRIALS: Final = (
+    _ONE_BY_ONE("cooperative-assignor", follow=lambda group, _: switch(group, _COOPERATIVE)),
+    _ONE_BY_ONE("consumer-protocol", follow=lambda group, _: migrate(group)),
+    _ONE_BY_ONE("static-membership", follow=lambda group, _: switch(group, _STATIC)),
+    _ONE_BY_ONE("rolling-batches", after=partial(restart_each, parallel=2)),
+    Trial(
+        "missing-leave",
+        _USUAL,
+        pods(0),
+        partial(replace_pods, is_killed=True),
+        after=partial(replace_pods, is_killed=False),
+    ),
+    Trial("session-timeout-short", replace(_STATIC, session_ms=6000), ("a", "b", "c"), restart_slowly, _with_session),
+    Trial(
+        "static-slot-held",
+        _STATIC,
+        ("a", "b", "c"),
+        partial(_scale_in, leaves=False),
+        lambda group, _: _start_again(group, "c"),
+        partial(_scale_in, leaves=True),
+    ),
+    Trial(
+        "initial-delay",
+        _USUAL,
+        (),
+        _staggered_starts,
+        lambda group, _: end(group),
+        partial(_first_start, is_staggered=False),
+        deploys=2,
+    ),
+    Trial(
+        "metadata-rebalances",
+        _USUAL,
+        ("a", "b"),
+        lambda group: _grow(group, 8, 10, 12),
+        after=lambda group: _grow(group, 18),
+    ),
+)
+PLAYS: Final[Mapping[str, Play[Outcome]]] = {
+    "scheduled-delay": Play(MemberKind("connect", "sessioned"), restart_worker, group_type=LateConnect),
+    **{trial.rule: Play(trial.member_kind, trial.run, trial.partitions) for trial in TRIALS},
+}
+
+
+def write_table(outcomes: Mapping[str, Outcome]) -> None:
+    """Write a line for each trial: forecast and measured downtime (ms) before and after, and the verdict."""
+    forecast = ("forecast", "forecast_lower", "forecast_upper")
+    header = (
+        "rule",
+        *(f"{name}_{when}" for when in ("before", "after") for name in (*forecast, "measured", "rebalances")),
+        "stated_saving",
+        "measured_saving",
+        "inside",
+    )
+    lines = []
+    for rule, outcome in outcomes.items():
+        saving, row = outcome.advice.saving, [rule]
+        for place, deploy in enumerate((outcome.before, outcome.after)):
+            usual = str(saving.downtime_ms[place]) if saving and saving.downtime_ms else ""
+            limits = saving.downtime_range_ms[place] if saving and saving.downtime_range_ms else ("", "")
+            row += [usual, *map(str, limits), _text(deploy.downtime_ms), str(deploy.rebalances)]
+        stated = outcome.stated_ms
+        inside = "" if stated is None else "yes" if overlaps(stated, outcome.saved_ms) else "no"
+        lines.append([*row, "" if stated is None else _text(stated), _text(outcome.saved_ms), inside])
+    write_csv(TABLE, header, lines, key=1)
+
+
+def _text(limits: _Range) -> str:
+    return f"{limits[0]} to {limits[1]}"

@@ -1,0 +1,68 @@
+"""Advice for real groups: each rule fires for a group that has its fault, and is silent for a twin that has not.
+
+``make test-advice`` plays all groups and writes the table beside docs/reference/advice.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from streaming.advice.rules import RULES, advise, fails
+from tests.acceptance.advice.advised_group import Advised, advised, playing
+from tests.acceptance.advice.cases import CASES, Case, advice_of, write_table, wrong_evidence
+from tests.acceptance.advice.faults import GROUPS, HEALTHY
+
+# Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
+pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(2400)]
+
+#: Rules without a case: aiokafka, the client with the known fault, is none of the clients of the tests.
+NOT_PLAYED = {"known-fault"}
+
+
+@pytest.fixture(scope="module")
+def played(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Advised]]]:
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    cases = [item.callspec.params["case"] for item in items if "case" in item.callspec.params]
+    wanted = {name for case in cases for name in (case.faulty, case.twin)}
+    wanted |= {item.callspec.params["name"] for item in items if "name" in item.callspec.params}
+    plays = {name: advised(scenario) for name, scenario in GROUPS.items() if name in wanted}
+    with playing(plays, tmp_path_factory.mktemp("advice")) as groups:
+        yield groups
+        if os.environ.get("WRITE_ADVICE"):
+            ends = {name: future.result() for name, future in groups.items() if future.exception() is None}
+            write_table(
+                (
+                    case,
+                    advice_of(ends[case.faulty], case.rule, case.later_ms),
+                    advice_of(ends[case.twin], case.rule, case.later_ms),
+                )
+                for case in CASES
+                if {case.faulty, case.twin} <= ends.keys()
+            )
+
+
+def test_each_rule_of_a_history_has_a_group() -> None:
+    assert {case.rule for case in CASES} == RULES.keys() - NOT_PLAYED
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_rule_fires_for_the_fault_alone(played: dict[str, Future[Advised]], case: Case) -> None:
+    faulty, twin = played[case.faulty].result(), played[case.twin].result()
+    advice = advice_of(faulty, case.rule, case.later_ms)
+    assert advice is not None, [(item.rule, item.evidence) for item in advise(faulty.history)]
+    wrong = wrong_evidence(case, faulty, advice)
+    assert not wrong, (wrong, advice.evidence)
+    of_twin = advice_of(twin, case.rule, case.later_ms)
+    assert of_twin is None, of_twin.evidence
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_groups_get_no_warning(played: dict[str, Future[Advised]], name: str) -> None:
+    advice = advise(played[name].result().history)
+    assert not fails(advice, "warning"), [(item.rule, item.severity, item.evidence) for item in advice]
