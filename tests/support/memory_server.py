@@ -94,7 +94,7 @@ class StoryTable:
         self._offset = 0
 
     def add(self, diff: Diff) -> list[TopicRecord]:
-        """Return the records that result from one more diff."""
+        """Return the records that change when this diff is added."""
         builder = self._story_builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
         return self._records(builder.add(diff))
 
