@@ -1,7 +1,7 @@
 """Measures ``advise --all`` over 1,000 groups with 30 days of episodes: ``make bench-advice``.
 
-The measurement goes from topic records to advice: decoding, the choice of rounds, rules and replays. It does not
-include reading from brokers. ``ARGS=--write`` puts the figures into the docs.
+The measurement goes from topic records to advice: decoding, the choice of rounds, rules and replays. Reading from
+brokers is not measured. ``ARGS=--write`` puts the figures into the docs.
 """
 
 from __future__ import annotations

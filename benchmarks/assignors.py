@@ -327,8 +327,8 @@ def write_growth(how: str, rows: list[list[str]], *, is_stored: bool) -> None:
 def keep_memory() -> None:
     """Keep freed memory in the process, as the JVM's heap does; otherwise each run allocates its pages again.
 
-    Whether glibc returns memory depends on what is at the end of the heap; without this setting, equal rows differed by
-    half.
+    Whether glibc returns memory depends on what is at the end of the heap; without this setting, times of equal rows
+    differ by half.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

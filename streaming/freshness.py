@@ -124,7 +124,7 @@ class Limits(NamedTuple):
 
     A component is silent after ``silent`` without a heartbeat (later if its interval is long), and behind with more
     than ``behind`` between an event and its processing. After ``forget`` a silent component is forgotten if another
-    one of its kind is alive.
+    component of its kind is alive.
     """
 
     silent: float = 20.0

@@ -143,7 +143,7 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
                 raise BadInput(f"placement: partition {key} is listed twice")
             placed[key] = replicas
     if not placed:
-        raise BadInput("placement: no partitions")
+        raise BadInput("placement: contains no partition")
     result = check_placement(parse_brokers(line.brokers), placed)
     return {
         "ok": result.is_even,

@@ -80,7 +80,7 @@ class DemoView:
         self._clock, self._start = clock, clock()
 
     def stage(self, text: str) -> None:
-        """Print a stage of the start or the end, with the time since the start."""
+        """Print a stage of the demo's start or end, with the time since the start."""
         self._print(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
 

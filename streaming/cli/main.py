@@ -146,7 +146,7 @@ def _discard_output() -> None:
 def _prepare_standard_streams() -> None:
     """Open /dev/null in place of closed standard streams; open streams escape characters that the locale can't encode.
 
-    Otherwise the next file or socket would get the number of a closed stream, and child processes would write into it.
+    Without this, the next file or socket gets the number of a closed stream, and child processes write into this file.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a closed stream is None

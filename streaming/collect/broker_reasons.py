@@ -104,7 +104,7 @@ def add_reasons(event: Event, reasons: GroupReasons, previous: GroupObserved | N
 
 
 def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | None = None) -> Event | None:
-    """Return an event with the times at which classic members stopped consuming; None if the log lacks the times."""
+    """Return an event with the times at which classic members stopped consuming; None if the log has no such times."""
     data = event.data
     if not isinstance(data, GroupObserved) or data.generation is None or data.kind is not UNSET:
         return None

@@ -1,6 +1,6 @@
 """Requests the rebalancing groups every second, with one ListGroups request per broker.
 
-It uses kafka-python, because librdkafka lists only consumer groups and has no names for the states of KIP-848.
+The requests use kafka-python, because librdkafka lists only consumer groups and lacks the states of KIP-848.
 """
 
 import logging

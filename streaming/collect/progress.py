@@ -118,7 +118,7 @@ class SampleSchedule:
             self._resting[group_id] = now + self._rest - (now - self._offset(topic)) % self._rest
 
     def _offset(self, name: str) -> float:
-        """Return a number of seconds below the time between two samples, which depends on the name alone."""
+        """Return a delay (s) below the sampling interval, which depends only on the name."""
         return crc32(name.encode()) % 1000 / 1000 * self._rest
 
 

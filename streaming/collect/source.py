@@ -87,7 +87,7 @@ class _Partition:
 
     @property
     def place(self) -> int:
-        """The offset to commit; it never decreases, even while old records are read again."""
+        """The offset to commit, which never decreases, even while old records are read again."""
         unsettled = self.fold.open_offset
         return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
 

@@ -87,7 +87,7 @@ class HeartbeatWriter:
         self._producer.send(self._topic, self._on_delivery, key=key, value=value, headers=headers)
 
     def _topic_exists(self, now: float) -> bool:
-        """True if the topic existed at the last answer, without waiting for an answer; create a missing topic."""
+        """True if the topic exists, by the cluster's last answer; create a missing topic. Waits for no answer."""
         topics = self._watch.look(now)
         if topics is None:
             return self._exists
@@ -241,7 +241,7 @@ _CHECK_BATCH: Final = 500
 
 
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
-    """Return once it is certain that no collector with this id is running; raise OutsideFailure if one is.
+    """Wait until it is certain that no collector with this id runs; raise OutsideFailure if a collector with it runs.
 
     A crashed collector's last heartbeat also has the state "running". So a collector counts as running only if another
     heartbeat follows; no clocks of different hosts are compared.

@@ -120,7 +120,7 @@ class EventProducer:
                 return
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Return once all sent records are in the log, or raise NotDelivered after ``timeout`` seconds."""
+        """Wait until all sent records are in the log; raise NotDelivered after ``timeout`` seconds."""
         undelivered = self.client.flush(timeout)
         self._raise_failure()
         if undelivered:

@@ -1,7 +1,7 @@
 """Security properties of the clients, detection of changed credential files, and causes of refused connections.
 
 librdkafka's error codes don't distinguish a wrong password from an unknown mechanism, nor an untrusted certificate
-from the wrong kind of listener. Its error texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``).
+from the wrong kind of listener. The error texts do (``rdkafka_transport.c``, ``rdkafka_ssl.c``, ``rdkafka_sasl.c``).
 None of librdkafka's texts contains a secret, and neither do this module's messages.
 """
 

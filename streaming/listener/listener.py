@@ -176,12 +176,12 @@ class Reporter:
 
     @_logging_errors()
     def assigned(self, partitions: Iterable[Any]) -> None:
-        """Report assigned partitions."""
+        """Report partitions that the consumer has been assigned."""
         self._outbox.put(self.membership.assigned(_places(partitions), *self._read_member(), read_clocks()))
 
     @_logging_errors()
     def revoked(self, partitions: Iterable[Any]) -> None:
-        """Report revoked partitions."""
+        """Report partitions that the consumer has revoked."""
         self._outbox.put(self.membership.revoked(_places(partitions), self._read_member()[1], read_clocks()))
 
     @_logging_errors()

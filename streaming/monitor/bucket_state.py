@@ -44,7 +44,7 @@ class TrackedGroup(Struct, array_like=True):
     """State of one group, changed in place by the function that unpacked the group from its bucket.
 
     ``forget_at``: when an empty group is forgotten. ``quiet_at``: when the open episode ends if no event comes. Both
-    are in ms by the job's clock; 0: never. ``state``, ``episode`` and ``incidents`` are None if the group has none.
+    times: ms by the job's clock; 0: never. ``state``, ``episode`` and ``incidents`` are None if the group has none.
     """
 
     state: GroupState | None = None

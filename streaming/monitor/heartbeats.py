@@ -1,8 +1,8 @@
 """Session timeouts of members that send heartbeat events: an expired session becomes a ``member.fenced`` event.
 
 A member with a known session timeout is tracked from its first heartbeat. Each heartbeat moves its deadline to
-*batch time + session timeout*; no client's clock is read. The timer does not change a group. It writes a
-``member.fenced`` to the membership log, which is applied when it is read back. So a replay of the log needs no timer.
+*batch time + session timeout*; no client's clock is read. The timer does not change a group, but writes a
+``member.fenced`` to the membership log, which the stream then applies. So a replay of the log needs no timer.
 
 Two guards keep a late job or wrong clocks from removing members that are alive:
 

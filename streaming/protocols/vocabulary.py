@@ -180,7 +180,7 @@ class Subscribe(MemberEvent, frozen=True):
 
 
 class TopicsChanged(MachineEvent, frozen=True):
-    """These topics have new partition counts; other topics do not change."""
+    """The partition counts of these topics changed."""
 
     topics: Mapping[str, Topic]
 

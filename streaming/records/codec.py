@@ -103,7 +103,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     """
     # Each level takes two brackets, so a short value can't be nested too deep. Almost all events are short.
     if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise msgspec.DecodeError(f"nested more than {MAX_DEPTH} deep, the limit")
+        raise msgspec.DecodeError(f"nested deeper than the limit, {MAX_DEPTH}")
     decoded = decoder.decode(value)
     if isinstance(decoded, GroupObserved) and len({m.member_id for m in decoded.members}) < len(decoded.members):
         raise msgspec.ValidationError("a member is listed twice - at `$.members`")

@@ -61,10 +61,10 @@ class Replaced(Wire, frozen=True):
 class EpisodeMembers(Wire, frozen=True):
     """Members that joined and departed, by member id.
 
-    ``left``: they left; ``lost``: their session expired; ``gone``: they departed for an unknown reason. Members that
-    returned or were replaced are only in ``replaced``. Members that joined and departed within the episode are in
-    ``joined`` and one of these three. ``before`` and ``after``: number of members. ``names``: names of these members
-    and of awaited ones. ``omitted``: how many members are not listed, as there were too many.
+    ``left``: left; ``lost``: session expired; ``gone``: departed for an unknown reason. Members that returned or were
+    replaced are only in ``replaced``. Members that joined and departed within the episode are in ``joined`` and one of
+    these three. ``before`` and ``after``: number of members. ``names``: names of these members and of awaited ones.
+    ``omitted``: how many members are not listed, as there were too many.
     """
 
     joined: list[str] = field(default_factory=list)

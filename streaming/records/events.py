@@ -71,7 +71,7 @@ class EventData(Wire, frozen=True):
 
 
 class MemberEventData(EventData, frozen=True):
-    """An event of one member."""
+    """Base of the events about one member."""
 
     member_id: Id
 
@@ -104,7 +104,7 @@ class MemberHeartbeat(MemberEventData, frozen=True):
 
 
 class MemberLeft(MemberEventData, frozen=True):
-    """A member left by itself (LeaveGroup). ``acknowledges``: the member reported this, see :class:`MemberJoined`."""
+    """A member left by itself (LeaveGroup). ``acknowledges``: the member sent this event, see :class:`MemberJoined`."""
 
     reason: str | None = None
     group_instance_id: Id | None = None

@@ -213,7 +213,7 @@ class Board:
         """Return the current state of all groups, or of one group; clients share the state of all groups.
 
         While events keep coming, a large snapshot is shared for some seconds; clients then read the later events from
-        its cursor. Otherwise each slow client would keep its own copy in memory.
+        its cursor. Without sharing, each slow client would keep a copy in memory.
         """
         shared, now = self._snapshot, time.monotonic()
         if group is None and shared is not None:

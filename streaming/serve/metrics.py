@@ -192,7 +192,7 @@ class Exposition:
         self._fresh_until = 0.0
 
     async def response(self, request: Request) -> Response:
-        """Return the response of ``/metrics``; its text is computed again if the time for sharing it is over."""
+        """Return the response of ``/metrics``; its text is shared for a short time, and then computed again."""
         views = {cluster.name: copy(cluster.board) for cluster in self._clusters}
         for view in views.values():
             view.groups = dict(view.groups)  # copied, as the groups may change while the thread reads them

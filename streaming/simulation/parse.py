@@ -264,7 +264,7 @@ def _whole_number(text: str) -> int:
 
 
 def _too_deep() -> InvalidScenario:
-    return InvalidScenario(f"scenario: nested more than {MAX_DEPTH} deep, the limit")
+    return InvalidScenario(f"scenario: nested deeper than the limit, {MAX_DEPTH}")
 
 
 def _check(value: Any, levels: int) -> None:

@@ -259,7 +259,7 @@ def recreated_message(checkpoint: str, topic: str) -> str:
 
 
 def staged(folder: Path) -> Path:
-    """Return the folder in which a new checkpoint is prepared; it is complete once it contains the metadata file."""
+    """Return the folder in which a new checkpoint is prepared; its metadata file shows that the folder is complete."""
     return folder.with_name(f".{folder.name}.resizing")
 
 

@@ -85,7 +85,7 @@ class PartitionGrowth:
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
-        """Store the ends of the old partitions, once, after all producers had time to learn of the new partitions."""
+        """Store the old partitions' ends, once, when all producers must have received the metadata of the new ones."""
         if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 

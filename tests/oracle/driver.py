@@ -103,7 +103,7 @@ def jvm(
 
 
 def compile_java(name: str, sources: Sequence[Path], jars: str) -> Path:
-    """Return the folder of the compiled classes; they are compiled if the sources or jars have changed."""
+    """Return the folder of the compiled classes; compile the classes if the sources or jars have changed."""
     key = hashlib.sha256(jars.encode())
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes())

@@ -78,7 +78,7 @@ class FeedClient:
 
 
 class _Client:
-    """One of the load test's clients, with the ids that the client received."""
+    """A client of the load test, with the ids that the client received."""
 
     def __init__(self, port: int, wanted: int) -> None:
         self.ids: Counter[bytes] = Counter()

@@ -10,7 +10,7 @@ clients' reasons are part of them from 3.2 on (KIP-800). Where two templates mat
 - ``GroupMetadataManager.java`` (org.apache.kafka.coordinator.group): all groups from 4.0 on; from 3.6 to 3.9 where
   KIP-848 was enabled.
 
-scripts/reference.py writes docs/reference/broker-log.md from these tables. They leave out messages without a group.
+From these tables, which omit messages without a group, scripts/reference.py writes docs/reference/broker-log.md.
 
 A template is literal text with fields in braces. ``{group}`` is greedy, as a group id may contain a message's words.
 ``{member}`` ends at a UUID if there is one. ``^`` marks the beginning of the reason that is shown to users. ``<…>`` is

@@ -26,7 +26,7 @@ _CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChan
 
 
 def classic_machine(setup: vocabulary.Setup) -> Classic:
-    """Return the machine of a group of classic members; it uses their assignor lists or, without any, ``range``."""
+    """Return the machine of a group of classic members, with their assignor lists or, without lists, ``range``."""
     by_list = replace(setup, assignor="range")
     return Classic("cooperative", by_list, Cooperative(by_list))
 

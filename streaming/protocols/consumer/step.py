@@ -149,7 +149,7 @@ class Goodbye(MemberCalls, frozen=True):
 
 
 class Expired(MemberCalls, frozen=True):
-    """Members' sessions expired, or the time in which the members had to revoke partitions."""
+    """Members' session timeouts, or their timeouts for revoking partitions, have passed."""
 
 
 class MetadataChanged(vocabulary.MachineEvent, frozen=True):

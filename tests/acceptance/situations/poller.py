@@ -1,4 +1,4 @@
-"""A confluent-kafka consumer in a thread; it can stop polling while librdkafka continues to send heartbeats."""
+"""A confluent-kafka consumer in a thread, which can stop polling while librdkafka continues to send heartbeats."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class RealGroup:
         self.stage.java.subscribe(self.java[name], list(topics))
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """Create one more topic for members that are going to subscribe to it."""
+        """Create one more topic, to which members will subscribe."""
         name = self.stage.topic(partitions, prefix)
         self.topics[name] = partitions
         return name

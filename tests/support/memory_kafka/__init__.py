@@ -1,6 +1,6 @@
 """A Kafka cluster in memory behind the client classes of confluent-kafka, for fast tests.
 
-It implements the behaviour that our code relies on: offset gaps at transaction markers, ends of partitions as
+The fake implements the behaviour that this project relies on: offset gaps at transaction markers, ends of partitions as
 events, ids of topics, delivery reports in ``poll``, atomic transactions. A test causes what a broker decides by itself
 (elections, ACLs, timeouts): :attr:`MemoryKafka.away`, :meth:`MemoryKafka.deny`, :meth:`MemoryKafka.fail`. The
 integration tests check the same behaviour with real brokers.

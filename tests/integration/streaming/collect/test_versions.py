@@ -1,4 +1,4 @@
-"""Both collectors and the coordinator log reader on older Kafka releases; all other tests use the newest release."""
+"""Tests of both collectors and the log reader with older Kafka releases; other tests use the newest release."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_violated_placement_lists_moves_to_a_valid_one() -> None:
 @pytest.mark.parametrize(
     ("data", "error", "message"),
     [
-        (placement({}), BadInput, "placement: no partitions"),
+        (placement({}), BadInput, "placement: contains no partition"),
         (placement({"x": [0]}), BadInput, "placement: 'x' is not a partition number"),
         (placement({"0": ["a"]}), BadInput, "placement.0[0]: expected `int`, got `str`"),
         (placement({"t": {"0": [1.5]}}), BadInput, "placement.t.0[0]: expected `int`, got `float`"),

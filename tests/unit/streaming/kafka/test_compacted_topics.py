@@ -1,4 +1,4 @@
-"""Readers of compacted topics, over a cluster in memory: they read the newest record of each key, up to the end."""
+"""Tests that readers of compacted topics read the newest record of each key, up to the topic's end."""
 
 from __future__ import annotations
 

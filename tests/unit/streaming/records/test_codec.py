@@ -139,7 +139,7 @@ def decode_at_depth(frames: int, value: bytes) -> object:
 
 
 HEADERS = [("ce_id", b"1"), ("ce_source", b"s")]
-NESTING_ERROR = "value of member.heartbeat: nested more than 100 deep, the limit"
+NESTING_ERROR = "value of member.heartbeat: nested deeper than the limit, 100"
 
 
 @pytest.mark.parametrize("frames", [0, 500])

@@ -52,7 +52,7 @@ def run_async(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 class FeedUnderTest:
-    """A feed over a history that only the test changes."""
+    """A feed over a history into which only the test writes."""
 
     def __init__(self, history: History) -> None:
         self.history = history
