@@ -21,7 +21,7 @@ from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
 from streaming.collect.rebalances import Rebalances
 from streaming.collect.source import OffsetsBatch, OffsetsTopic
-from streaming.records.events import ClusterObserved, Event, GroupObserved, GroupProgress, GroupRebalancing
+from streaming.records.events import ClusterObserved, Event, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
@@ -117,8 +117,10 @@ class Collector(BaseCollector):
                 self._last_listing = listing.number
                 self._rebalances.listed(listing.groups, now, complete=listing.complete)
             changed: list[GroupRebalancing | GroupProgress] = [*self._rebalances.events(self._source.group, now)]
-            moment, rounds = time.monotonic(), (data for data in collected if isinstance(data, GroupObserved))
-            self._progress.touch((*(data.group_id for data in rounds), *self._rebalances.groups()), moment)
+            moment = time.monotonic()
+            self._progress.schedule.touch(self._rebalances.groups(), moment, changed=False)
+            # The sooner samples follow a round or the proof of an outage's end, the closer are the bounds of the cost.
+            self._progress.schedule.touch((data.group_id for data in collected), moment, changed=True)
             changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)

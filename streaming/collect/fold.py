@@ -52,7 +52,7 @@ class Fold:
         start: the first offset whose outcomes an earlier collector has not published.
         was_pending: True if a snapshot still waited to be published when the earlier collector stopped.
         open_offset: offset of the first record whose outcome was not returned; None if all outcomes were returned.
-        committed: the committed offsets of each group, by topic and partition.
+        committed: the first commit of each committed offset, by group, topic and partition.
         held: the last record of each group with a snapshot that waits to be published.
     """
 
@@ -71,7 +71,7 @@ class Fold:
         self._has_begun = False
         self._leader_epoch, self._leader_since = -1, 0
         self.groups: dict[str, FollowedGroup] = {}
-        self.committed: dict[str, dict[tuple[str, int], int]] = {}
+        self.committed: dict[str, dict[tuple[str, int], OffsetCommit]] = {}
         self._activity = CoordinatorActivity()
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
@@ -170,13 +170,14 @@ class Fold:
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
         """Store a group's committed offset; after compaction it may precede the records of the group's members."""
-        offsets = self.committed.get(commit.group_id, {})
+        offsets, place = self.committed.get(commit.group_id, {}), (commit.topic, commit.partition)
         if commit.offset is None or commit.offset < 0:
-            offsets.pop((commit.topic, commit.partition), None)
+            offsets.pop(place, None)
             if not offsets:
                 self.committed.pop(commit.group_id, None)
         elif offsets or self._is_wanted(commit.group_id):
-            offsets[commit.topic, commit.partition] = commit.offset
+            if place not in offsets or offsets[place].offset != commit.offset:
+                offsets[place] = commit
             self.committed[commit.group_id] = offsets
 
     def _commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:

@@ -17,12 +17,14 @@ from msgspec import UNSET
 from streaming.collect.cluster_view import subscribed
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka.metadata import OffsetRequest, Place
-from streaming.records.events import GroupProgress
+from streaming.records.events import MAX_TIMESTAMP, GroupProgress
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 #: Seconds between two samples of a group in flux, and the longest pause until it has caught up.
 _EVERY_SECONDS: Final = 1.0
+#: The least number of seconds between two batches of samples.
+_LEAST_SECONDS: Final = 0.25
 _LONGEST_SECONDS: Final = 30.0
 #: A group stays in flux for this long after a round.
 _FLUX_AFTER_ROUND_SECONDS: Final = 10.0
@@ -73,16 +75,23 @@ class SampleSchedule:
         #: When each group at rest is due.
         self._resting: dict[str, float] = {}
         self._next_batch = float("-inf")
+        self._last_batch = float("-inf")
 
-    def touch(self, group_id: str, now: float) -> None:
-        """Sample a group often from ``now`` on, because it rebalances."""
-        pace = self._active.setdefault(group_id, _Pace(now))
-        pace.frequent_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
-        self._resting.pop(group_id, None)
+    def touch(self, group_ids: Iterable[str], now: float, *, changed: bool) -> None:
+        """Sample these groups often from ``now`` on, because they rebalance; at once if they just ``changed``."""
+        for group_id in group_ids:
+            pace = self._active.setdefault(group_id, _Pace(now))
+            if changed or pace.pause > _EVERY_SECONDS:
+                pace.due = now
+            pace.frequent_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
+            self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
         """Return the groups whose offsets to sample now, recently rebalanced ones first; ``group_ids``: all groups."""
+        if now < self._last_batch + _LEAST_SECONDS:
+            return []
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
+        self._last_batch = now if due else self._last_batch
         if not self._rest or now < self._next_batch:
             return due
         self._next_batch = now + _BATCH_SECONDS
@@ -94,6 +103,10 @@ class SampleSchedule:
             for group_id in existing - self._active.keys()
         }
         return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
+
+    def is_in_flux(self, group_id: str) -> bool:
+        """Return true if the group rebalances, has just rebalanced, or has not caught up."""
+        return group_id in self._active
 
     def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
         """Schedule the group's next sample; ``ends``: the end offsets of its partitions."""
@@ -109,7 +122,8 @@ class SampleSchedule:
                 self._rest_until_next_sample(group_id, ends, now)
                 return
             pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
-        pace.due = now + pace.pause
+        if pace.due <= self._last_batch:  # else something has changed since the request
+            pace.due = now + pace.pause
 
     def _rest_until_next_sample(self, group_id: str, ends: Offsets, now: float) -> None:
         """Schedule a group at rest, together with groups that consume the same topic, whose ends are requested once."""
@@ -123,27 +137,36 @@ class SampleSchedule:
 
 
 def progress_event(
-    group_id: str, committed: Offsets, ends: Offsets, starts: Offsets, now: int, *, requested_at: int
+    group: KnownGroup, ends: Offsets, starts: Offsets, now: int, requested_at: int, *, in_flux: bool
 ) -> GroupProgress:
     """Return the progress event at ``now`` (ms) for a group's partitions, which are the keys of ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
     passed: dict[str, dict[str, int]] = {}
+    committed_at: dict[str, dict[str, int]] = {}
     for (topic, number), end in ends.items():
-        offset = committed.get((topic, number))
+        commit = group.committed.get((topic, number))
+        offset, at = (None, None) if commit is None else (commit.offset, commit.timestamp)
+        if in_flux and at is not None and 0 <= at <= MAX_TIMESTAMP:
+            committed_at.setdefault(topic, {})[str(number)] = at
         start = starts.get((topic, number), 0)
         partitions.setdefault(topic, {})[str(number)] = (offset, max(end, offset or 0))
         if offset is not None and start > offset:
             passed.setdefault(topic, {})[str(number)] = start
     return GroupProgress(
-        group_id=group_id, timestamp=now, partitions=partitions, starts=passed or UNSET, requested_at=requested_at
+        group_id=group.snapshot.group_id,
+        timestamp=now,
+        partitions=partitions,
+        starts=passed or UNSET,
+        requested_at=requested_at,
+        committed_at=committed_at or UNSET,
     )
 
 
 class ProgressSampler:
-    """Samples the end offsets of groups' partitions; never waits for an answer."""
+    """Samples the end offsets of groups' partitions; never waits for an answer. ``schedule``: when it samples them."""
 
     def __init__(self, kafka: KafkaSettings, rest_seconds: float) -> None:
-        self._schedule = SampleSchedule(rest_seconds)
+        self.schedule = SampleSchedule(rest_seconds)
         self._end_request, self._start_request = OffsetRequest(kafka), OffsetRequest(kafka)
         #: The end and start offsets of the batch; None while the request is pending.
         self._ends: dict[Place, int] | None = {}
@@ -153,11 +176,6 @@ class ProgressSampler:
         #: Partitions with lag in their last samples: retention may delete their uncommitted records.
         self._behind: set[Place] = set()
         self._refused: frozenset[str] = frozenset()
-
-    def touch(self, group_ids: Iterable[str], now: float) -> None:
-        """Sample these groups often from ``now`` on, because they rebalance."""
-        for group_id in group_ids:
-            self._schedule.touch(group_id, now)
 
     def sample(
         self,
@@ -177,20 +195,18 @@ class ProgressSampler:
                 _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
             self._refused |= self._end_request.refused
             for group_id, partitions in self._batch.items():
-                group = group_of(group_id)
-                committed: Offsets = {} if group is None else group.committed
+                group, in_flux = group_of(group_id), self.schedule.is_in_flux(group_id)
+                commits = {} if group is None else group.committed
+                committed = {place: commit.offset or 0 for place, commit in commits.items()}
                 ends = {place: self._ends[place] for place in partitions if place in self._ends}
-                self._schedule.sampled(group_id, committed, ends, now)
+                self.schedule.sampled(group_id, committed, ends, now)
                 late = {place for place, end in ends.items() if committed.get(place, end) < end}
                 self._behind = self._behind.difference(partitions) | late
                 if ends and group is not None:
-                    events.append(
-                        progress_event(
-                            group_id, committed, ends, self._starts, timestamp, requested_at=self._requested_at
-                        )
-                    )
+                    requested_at = self._requested_at
+                    events.append(progress_event(group, ends, self._starts, timestamp, requested_at, in_flux=in_flux))
         self._batch, places, self._requested_at = {}, set[Place](), timestamp
-        for group_id in self._schedule.due(group_ids, now):
+        for group_id in self.schedule.due(group_ids, now):
             group = group_of(group_id)
             self._batch[group_id] = [] if group is None else consumed_partitions(group)
             places.update(self._batch[group_id])

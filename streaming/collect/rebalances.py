@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, UnsetType, structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, MessageKind, ReasonKind
+from streaming.collect.coordinator.records import OffsetCommit
 from streaming.collect.partition_owners import CommitIntervals
 from streaming.records.events import MAX_TIMESTAMP, GroupDeleted, GroupObserved, GroupRebalancing, ObservedMember
 
@@ -43,11 +44,11 @@ class ListedGroup(NamedTuple):
 
 
 class KnownGroup(NamedTuple):
-    """A group as the collector last read it: snapshot, commit times (ms), committed offsets and commit intervals."""
+    """A group as the collector last read it: snapshot, commit times (ms), committed offsets, commit intervals."""
 
     snapshot: GroupObserved
     last_commit: Callable[[ObservedMember], int | None] = lambda _: None
-    committed: Mapping[tuple[str, int], int] = {}
+    committed: Mapping[tuple[str, int], OffsetCommit] = {}
     commits: CommitIntervals = CommitIntervals()
 
 

@@ -1,24 +1,8 @@
 """Cost of an episode in messages: how many messages were delayed, for how long, and when the group had caught up.
 
-Samples of ``group.progress`` have committed and end offsets at some moments; offsets only grow between samples. The
-bounds of an outage (:mod:`streaming.episodes.downtime`) say when the partition stopped (``S``) and resumed (``R``):
-
-================  ==============================================  ===============================================
-of a partition    at least                                        at most
-================  ==============================================  ===============================================
-delayed messages  end at the last sample before R's lower bound   end at the first sample after R's upper bound
-                  − end at the first sample after S's upper       − committed offset at the last sample before R's
-                  bound                                           lower bound, or when the partition stopped
-worst delay       R's lower bound − the first sample with a       the first sample with a delayed message committed
-                  message surely produced after S                 − the last sample before it was produced
-================  ==============================================  ===============================================
-
-A consumer's position is never below its committed offset, and uncommitted messages may have been consumed. A
-partition that never had a commit has no upper bounds. Samples are compared with brokers' records, so the clocks of
-the collector and the brokers should agree. An end offset may be older than its sample, but not than its request.
-
-A group has caught up when each partition has committed its delayed messages, or its lag is as before the episode.
-The time to catch up begins when the last partition resumed. Lag is end offset − committed offset, as in Kafka's tools.
+docs/explanation/episodes.md#bounds-of-the-cost defines each bound. The bounds of an outage
+(:mod:`streaming.episodes.downtime`) say when the partition stopped and resumed. Samples of ``group.progress`` have
+committed and end offsets at some moments; offsets only grow between samples.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,13 +31,14 @@ _UNKNOWN_BOUNDS: Final[Bounds] = (0, None)
 class Sample(Struct, frozen=True, array_like=True, gc=False):
     """Offsets of a partition at one moment (ms); ``committed`` is None if the partition never had a commit.
 
-    ``since``: when the end offset was requested, ms.
+    ``since``: when the end offset was requested, ms. ``committed_at``: the offset had been committed by then, ms.
     """
 
     at: int
     committed: int | None
     end: int
     since: int = 0
+    committed_at: int | None = None
 
 
 class OffsetSamples(Struct, array_like=True, gc=False):
@@ -106,7 +91,8 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
             if not series and followed >= MOST_PARTITIONS:
                 continue
             followed += not series
-            by_partition[int(name)] = _add_sample(series, Sample(at, committed, end, since))
+            committed_at = None if data.committed_at is UNSET else data.committed_at.get(topic, {}).get(name)
+            by_partition[int(name)] = _add_sample(series, Sample(at, committed, end, since, committed_at))
             if committed is None:
                 is_unknown = True
                 continue
@@ -204,12 +190,11 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
         else:  # no commits, or no member owns it
             is_known = False
         resumed = max(resumed, outage.resumed_after or 0)
+    past = [bounds for counts in progress.past.values() for bounds in counts.values()]
     for topic, number, outage in progress.unsettled:
-        outage_cost = outage_cost_bounds(progress.samples[topic][number], outage, opened_at)
-        delayed, worst = add_bounds(delayed, outage_cost.delayed), max_bounds(worst, outage_cost.worst)
-    for counts in progress.past.values():
-        for past_delayed, past_worst in counts.values():
-            delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
+        past.append(outage_cost_bounds(progress.samples[topic][number], outage, opened_at)[:2])
+    for past_delayed, past_worst in past:
+        delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
     at = caught_up if is_known and not catching_up and caught_up else None
     return (
         Cost(
@@ -263,9 +248,10 @@ def _worst_delay(samples: Sequence[Sample], start: int, end: int, resumed: int) 
         last = min(after.end, end) - 1
         if last < max(before.end, start):
             continue
-        commits = (sample.at for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
-        if (consumed := next(commits, None)) is None:
+        commits = (sample for sample in samples if sample.at >= resumed and (sample.committed or 0) > last)
+        if (commit := next(commits, None)) is None:
             return None
+        consumed = commit.at if commit.committed_at is None else min(commit.at, commit.committed_at)
         worst = max(worst, consumed - before.since)
     return worst
 

@@ -6,19 +6,12 @@ same one) resumed. Evidence gives four moments, which bound the stop and the res
 - it was consumed until ``stopped_after`` at least, and no longer from ``stopped_before`` on;
 - it was not consumed before ``resumed_after``, and was consumed again by ``resumed_before``.
 
-So the outage lasted at least ``resumed_after − stopped_before`` and at most ``resumed_before − stopped_after``.
-Each piece of evidence narrows the bounds. A moment without evidence stays unknown, and contradictory evidence proves
-nothing.
+docs/explanation/downtime.md has the evidence of each; contradictory evidence proves nothing. Times of brokers are only
+compared with times of brokers, and times of members with times of members, as their clocks may differ.
 
 If a round takes a partition away again and nothing proves that it was consumed in between, the outage continues. For
 lower bounds its parts count as separate stops: the longest part bounds the longest stop, the sum of all parts the
 total. For upper bounds the whole outage may have been one stop, or one stop per round.
-
-The start of a group is no downtime, as nobody consumed its partitions before. A partition can only be down once a
-commit proves that the group has consumed it.
-
-Times of brokers are only compared with times of brokers, and times of members with times of members, as their clocks
-may differ.
 """
 
 from collections.abc import Iterator

@@ -322,12 +322,13 @@ class GroupProgress(EventData, frozen=True):
 
     ``partitions``: ``{topic: {"0": [committed, end]}}``. ``starts``: log start offsets above the committed offset:
     retention deleted records before the group consumed them. ``requestedAt``: when the end offsets were requested, so
-    that none is older; left out: half a second before.
+    that none is older; left out: half a second before. ``committedAt``: when a group in flux committed these offsets.
     """
 
     partitions: dict[str, dict[PartitionName, tuple[Offset | None, Offset]]]
     starts: dict[str, dict[PartitionName, Offset]] | UnsetType = UNSET
     requested_at: Timestamp | UnsetType = UNSET
+    committed_at: dict[str, dict[PartitionName, Timestamp]] | UnsetType = UNSET
 
 
 class IncidentAcknowledged(EventData, frozen=True):

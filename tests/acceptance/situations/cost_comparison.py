@@ -10,6 +10,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from streaming.episodes import cost
+from streaming.episodes.downtime import Outage
 from streaming.episodes.fold import cost_of_episode
 from streaming.episodes.state import EpisodeState
 from streaming.monitor.bucket import process
@@ -19,6 +20,7 @@ from streaming.records.codec import Record
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
+from tests.acceptance.situations.best_costs import best_cost, commits_of
 from tests.acceptance.situations.cost_groups import QUIET_MS, is_steady
 from tests.acceptance.situations.groups import AppliedChanges, Place
 from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
@@ -55,6 +57,7 @@ class ComparedCost:
         late_ms: how long after the last delayed record was consumed the group had caught up, according to the report;
             None: unknown.
         partitions: delayed records and worst delay of each partition.
+        best_delayed, best_worst_delay: the closest bounds that the commits allow, whatever is sampled.
     """
 
     group: str
@@ -65,6 +68,8 @@ class ComparedCost:
     catch_up: MeasuredFigure
     consumption_delay_ms: int | None
     partitions: dict[Place, tuple[MeasuredFigure, MeasuredFigure]]
+    best_delayed: Bounds
+    best_worst_delay: Bounds
 
     @property
     def figures(self) -> dict[str, MeasuredFigure]:
@@ -88,9 +93,13 @@ class ComparedCost:
 
 @dataclass
 class _ReportedCost:
-    """The reported cost of the episodes that began after one change, by episode number."""
+    """The reported cost of the episodes that began after one change, by episode number.
+
+    ``outages``: the last known state and reported cost of each outage, by episode number, partition and first round.
+    """
 
     costs: dict[int, Cost] = field(default_factory=dict)
+    outages: dict[tuple[int, Place, int], tuple[Outage, cost.PartitionCost]] = field(default_factory=dict)
     partitions: dict[int, dict[Place, tuple[Bounds, Bounds]]] = field(default_factory=dict)
 
     def combined_bounds(self, combine: Callable[[Bounds, Bounds], Bounds], figure: str) -> Bounds:
@@ -115,7 +124,9 @@ def compared(
     name: str, protocol: str, played: AppliedChanges, events: Iterable[Event], sent: SentTimes
 ) -> list[ComparedCost]:
     """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
+    events = [*events]
     true_value, reported = true_costs(played.read_marks(), sent, played.changes), _reported_costs(played, events)
+    commits = commits_of(events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group
         by_place, report = true_value.get(number, {}), reported.get(number, _ReportedCost())
@@ -123,6 +134,10 @@ def compared(
         if sum_of_partitions.unconsumed_records or not (by_place or report.costs):
             continue
         at = report.caught_up_at
+        best_delayed = best_worst_delay = _NO_COST
+        for (_, place, _), (outage, outage_cost) in report.outages.items():
+            best = best_cost(outage, outage_cost, sent.get(place, ()), commits.get(place, ()))
+            best_delayed, best_worst_delay = add_bounds(best_delayed, best[0]), max_bounds(best_worst_delay, best[1])
         places = {*by_place, *(place for episode_costs in report.partitions.values() for place in episode_costs)}
         comparisons.append(
             ComparedCost(
@@ -140,6 +155,8 @@ def compared(
                 if at is None or not sum_of_partitions.done_at
                 else at - sum_of_partitions.done_at,
                 partitions={place: _figures(by_place.get(place, TrueCost()), report.place(place)) for place in places},
+                best_delayed=best_delayed,
+                best_worst_delay=best_worst_delay,
             )
         )
     return comparisons
@@ -169,6 +186,7 @@ def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int
         if number >= 0 and (episode_cost := cost_of_episode(state)[0]) is not None:
             reported[number].costs[state.number] = episode_cost
             reported[number].partitions[state.number] = _partition_costs(state)
+            reported[number].outages |= _outages(state)
     return reported
 
 
@@ -193,6 +211,21 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
     return costs
 
 
+def _outages(state: EpisodeState) -> dict[tuple[int, Place, int], tuple[Outage, cost.PartitionCost]]:
+    """Return each outage of an episode that is tracked now, and its reported cost."""
+    if state.progress is None or state.outages is None:
+        return {}
+    samples = state.progress.samples
+    return {
+        (state.number, (topic, number), outage.first): (
+            outage,
+            cost.outage_cost_bounds(samples.get(topic, {}).get(number, ()), outage, state.opened_at),
+        )
+        for topic, number, outage in state.outages.tracked()
+        if outage.rounds and outage.started_at is None
+    }
+
+
 class Summary(NamedTuple):
     """Summary of the measured and reported costs of several changes; medians are None without a value.
 
@@ -207,6 +240,7 @@ class Summary(NamedTuple):
         steady_ratio: ``ratio`` over the single partitions with steady traffic.
         steady_excess_ms: median of upper bound − true worst delay over these partitions, ms.
         late: median of ``consumption_delay_ms``.
+        best_ratio, best_width: ``ratio`` and ``width`` of the closest bounds that the commits allow.
     """
 
     changes: int
@@ -221,6 +255,8 @@ class Summary(NamedTuple):
     steady_ratio: float | None
     steady_excess_ms: float | None
     late: float | None
+    best_ratio: float | None
+    best_width: float | None
 
 
 def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
@@ -247,6 +283,16 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
         steady_ratio=_median(m.bounds[1] / m.true_value for m, _ in stopped if m.bounds[1] is not None),
         steady_excess_ms=_median(d.bounds[1] - d.true_value for _, d in stopped if d.bounds[1] is not None),
         late=_median(item.consumption_delay_ms for item in costs_with_delay if item.consumption_delay_ms is not None),
+        best_ratio=_median(
+            upper / item.delayed.true_value
+            for item in costs_with_delay
+            if (upper := item.best_delayed[1]) is not None and item.delayed.width is not None
+        ),
+        best_width=_median(
+            upper - item.best_worst_delay[0]
+            for item in costs_with_delay
+            if (upper := item.best_worst_delay[1]) is not None and item.worst_delay.width is not None
+        ),
     )
 
 

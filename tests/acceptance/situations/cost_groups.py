@@ -57,7 +57,8 @@ class WrittenTopics:
     def create(self, name: str) -> None:
         """Create a topic and add it to the topics with steady traffic."""
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(TIMEOUT_SECONDS)
+        config = {"message.timestamp.type": "LogAppendTime"}
+        admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(TIMEOUT_SECONDS)
         self.topics[name] = PARTITIONS
 
     def grow(self, name: str) -> None:

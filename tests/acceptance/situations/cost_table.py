@@ -38,7 +38,8 @@ def rows(costs: Iterable[ComparedCost]) -> str:
     costs_by_protocol["all"] = [item for protocol_costs in costs_by_protocol.values() for item in protocol_costs]
     header = (
         *("protocol", "rebalances", "messages inside", "delay inside", "catch-up inside", "each partition inside"),
-        *("with upper bounds", "messages", "upper bound / messages", "worst delay", "width of its bounds"),
+        *("with upper bounds", "messages", "upper bound / messages", "closest possible", "worst delay"),
+        *("width of its bounds", "closest possible"),
         *("upper bound / messages, steady partition", "upper bound − worst delay, steady partition"),
     )
     return table(
@@ -55,8 +56,10 @@ def _table_row(name: str, numbers: Summary) -> list[str]:
         str(numbers.bounded_changes),
         "–" if numbers.messages is None else f"{numbers.messages:.0f}",
         _format_ratio(numbers.ratio),
+        _format_ratio(numbers.best_ratio),
         _seconds(numbers.delay),
         _seconds(numbers.width),
+        _seconds(numbers.best_width),
         _format_ratio(numbers.steady_ratio),
         _seconds(numbers.steady_excess_ms),
     ]
@@ -76,6 +79,7 @@ def complete(costs_by_interval: Mapping[int, Iterable[ComparedCost]], path: Path
     header += [
         f"{name}_{part}" for name in ("messages", "delay_ms", "catch_up_ms") for part in ("true", "lower", "upper")
     ]
+    header += [f"{name}_closest_{part}" for name in ("messages", "delay_ms") for part in ("lower", "upper")]
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file, lineterminator="\n")
         lines.writerow(header)
@@ -90,7 +94,8 @@ def complete(costs_by_interval: Mapping[int, Iterable[ComparedCost]], path: Path
                     item.consumption_delay_ms,
                 )
                 figures = (cell for figure in item.figures.values() for cell in _cells(figure))
-                lines.writerow([commit_ms, *("" if cell is None else cell for cell in (*own, *figures))])
+                cells = (*own, *figures, *item.best_delayed, *item.best_worst_delay)
+                lines.writerow([commit_ms, *("" if cell is None else cell for cell in cells)])
 
 
 def _cells(figure: MeasuredFigure) -> tuple[int | None, ...]:

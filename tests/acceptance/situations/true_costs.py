@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.acceptance.situations.groups import AppliedChange, ConsumptionMark, Place
 from tests.support.kafka import read
 
-#: Partition → when each of its records was sent (ms), by offset.
+#: Partition → when the broker appended each of its records (ms), by offset.
 SentTimes = Mapping[Place, Sequence[int]]
 
 
@@ -39,10 +39,13 @@ class TrueCost:
 
 
 def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
-    """Return the time at which each record of a topic was sent, from the record's key."""
+    """Return the time at which the broker appended each record of a topic to its log.
+
+    A record's key has the time of the producer's call; a busy producer sends up to half a second later.
+    """
     sent: dict[Place, list[int]] = defaultdict(list)
     for message in sorted(read(servers, topic), key=lambda message: message.offset()):
-        sent[topic, message.partition()].append(int(message.key()))
+        sent[topic, message.partition()].append(message.timestamp()[1])
     return dict(sent)
 
 

@@ -24,6 +24,17 @@ def add_sample(progress: OffsetSamples | None, at: int, committed: int | None, e
     return updated_samples
 
 
+def test_a_commit_before_its_sample_bounds_the_delay() -> None:
+    # A message a second; the partition stopped at 2 s, and a commit at 4.2 s covers all messages until then.
+    samples = [Sample(1000 * at, 2 if at < 5 else 4, at, 1000 * at - 10) for at in range(1, 7)]
+    outage = Outage(1, 1, is_owned=True, stopped_after=2000, resumed_after=3500, resumed_before=4200, committed=2)
+    assert outage_cost_bounds(samples, outage, 2000).worst[1] is None  # the messages until 5 s are not committed
+    later = [*samples, Sample(7000, 5, 7, 6990)]
+    assert outage_cost_bounds(later, outage, 2000).worst == (0, 7000 - 3990)
+    exact = [sample if sample.at < 7000 else structs.replace(sample, committed_at=6100) for sample in later]
+    assert outage_cost_bounds(exact, outage, 2000).worst == (0, max(5000 - 1990, 6100 - 3990))
+
+
 def test_messages_between_two_outages_may_be_delayed_or_not() -> None:
     # Nobody consumed from 1 s to 2 s and from 6 s to 7 s. The 80 messages in between may have been consumed at once.
     samples = [Sample(1000 * at, 0 if at < 4 else 80, 20 * at, 1000 * at - 10) for at in range(1, 10)]
