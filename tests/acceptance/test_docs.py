@@ -42,7 +42,7 @@ def test_the_tutorial_works_as_printed(tmp_path: Path) -> None:
     assert "Traceback" not in answer.stderr
 
 
-def test_the_readme_names_targets_that_exist() -> None:
+def test_readme_names_only_existing_make_targets() -> None:
     for command in script(ROOT / "README.md").splitlines():
         program, target = command.split()
         assert program == "make"

@@ -37,7 +37,7 @@ class RecordingReporter:
         self.calls.append("lost")
 
 
-def test_importing_it_loads_no_client_and_no_spark() -> None:
+def test_importing_the_listener_loads_no_client_and_no_spark() -> None:
     modules = "{'confluent_kafka', 'kafka', 'pydantic', 'pyspark', 'pandas', 'numpy'}"
     code = f"import sys; from streaming.listener import Listener; print(sorted({modules} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
