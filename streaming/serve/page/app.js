@@ -105,6 +105,8 @@ async function boot() {
   if (cluster) {
     const names = await listed;
     if (!names.includes(cluster)) {
+      for (const id of ["live", "search"]) document.getElementById(id).hidden = true; // there is nothing to follow or to find
+      clusters.prepend(h("option", { value: "", disabled: true, selected: true }, "Choose a cluster"));
       nowhere(view, "No such cluster", `No cluster is called ${visible(cluster)}. The server has ${names.map(visible).join(", ")}.`, "/");
       return;
     }

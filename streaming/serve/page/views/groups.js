@@ -26,6 +26,9 @@ function counted(key) {
   };
 }
 
+// The programs that a cluster without any heartbeat needs.
+const START = [h("code", {}, "rebalance-monitor run"), ", or ", h("code", {}, "rebalance-monitor collect"), " and ", h("code", {}, "rebalance-monitor stream"), "."];
+
 const timeOf = (name) => Number(query().get(name)) || null;
 const asOf = () => timeOf("at"); // the moment that is shown; null: now
 const since = () => (timeOf("from") < (asOf() ?? Infinity) ? timeOf("from") : null); // the begin of the time range; null: none
@@ -176,12 +179,13 @@ class GroupsView {
   // What to do where no row is shown.
   missing(all, shown) {
     this.nothing.hidden = shown > 0 || (this.from ? !this.inRange : this.at ? !this.then : store.state === "connecting");
+    this.table.element.hidden = !this.nothing.hidden;
     if (this.nothing.hidden) return;
     if (this.from && !all) return setText(this.nothing, "No group rebalanced in that time, as far as the history reaches.");
     if (this.at && !all) return setText(this.nothing, "No group existed at that moment, as far as the history reaches.");
     if (all) setText(this.nothing, "No group matches the filters.");
     else if (store.parts.length) setText(this.nothing, "No consumer group yet. A group appears here with its first rebalance.");
-    else setText(this.nothing, "No consumer group yet, and no heartbeat of a collector or the stream: start `rebalance-monitor collect` and `rebalance-monitor stream`, or `rebalance-monitor run`.");
+    else if (!this.nothing.querySelector("code")) this.nothing.replaceChildren("No consumer group yet, and no heartbeat of a collector or the stream: start ", ...START);
   }
 
   shown() {
@@ -324,8 +328,9 @@ class GroupsView {
   stories() {
     this.attention.element.hidden = this.at !== null || this.from !== null || (!store.episodes.size && !store.incidents.size);
     this.attention.show(attention(store));
-    if (this.table.element.toggleAttribute("data-episodes", store.episodes.size > 0) !== this.hasEpisodes) {
-      this.hasEpisodes = store.episodes.size > 0;
+    const hasEpisodes = this.at === null && store.episodes.size > 0;
+    if (this.table.element.toggleAttribute("data-episodes", hasEpisodes) !== this.hasEpisodes) {
+      this.hasEpisodes = hasEpisodes;
       this.table.measure();
     }
   }
