@@ -116,6 +116,7 @@ def test_an_unknown_cluster_is_reported(page: Page, feed: RunningServer) -> None
     page.goto(f"{feed.server.address}/groups/us-mail?cluster=africa")
     expect(page.locator("h1")).to_have_text("No such cluster")
     expect(page.locator("#view")).to_contain_text("The server has eu, us, asia.")
+    expect(page.locator("#live, #search").filter(visible=True)).to_have_count(0)
     page.get_by_role("link", name="All groups").click()
     expect(page.locator(".count")).to_have_text("1 group")
     assert page.url == f"{feed.server.address}/"

@@ -147,6 +147,8 @@ def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) ->
         watched = open_page(browser, feed.server.address)
         nothing = watched.page.locator(".nothing")
         expect(nothing).to_contain_text("No consumer group yet, and no heartbeat of a collector")
+        expect(nothing.locator("code").first).to_have_text("rebalance-monitor run")
+        expect(watched.page.locator(".grid")).to_be_hidden()
         source.put(*records(Group("orders", {"t": 6}, 1).diffs(1)))
         expect(nothing).to_be_hidden()
         name = watched.page.get_by_label("Filter groups by name or member")
@@ -156,6 +158,8 @@ def test_empty_tables_explain_the_next_step(browser: Browser, tmp_path: Path) ->
         watched.page.keyboard.type("none/")
         expect(name).to_have_value("none/")
         expect(nothing).to_have_text("No group matches the filters.")
+        watched.page.goto(f"{feed.server.address}/?cluster={source.cluster_id}")
+        expect(watched.page.locator(".count")).to_have_text("1 group")
         assert watched.errors == []
         watched.page.context.close()
 
