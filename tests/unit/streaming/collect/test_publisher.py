@@ -287,7 +287,7 @@ def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> 
 def test_stopping_does_not_wait_for_the_cluster(kafka: MemoryKafka, error: KafkaError) -> None:
     publisher_under_test = Publisher(SETTINGS, "group", lambda: True)
     kafka.fail("commit", error)
-    with pytest.raises(OutsideFailure, match=r"the cluster does not answer|it is read again at the next start"):
+    with pytest.raises(OutsideFailure, match=r"the cluster does not answer|the next start reads it again"):
         publisher_under_test.publish([event(1)], place(10))
     assert (ids(kafka), kept(kafka)) == ([], {})
 

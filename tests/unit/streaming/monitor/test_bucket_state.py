@@ -41,7 +41,7 @@ def test_invalid_bucket_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("header", [b"KRMB\x02", b"KRBS\x01", b"KRBS\x09"])
 def test_state_of_another_release_is_refused(header: bytes) -> None:
-    with pytest.raises(CorruptState, match=r"not a state of this release.*start with a new checkpoint$"):
+    with pytest.raises(CorruptState, match=r"not this release's state format.*start with a new checkpoint$"):
         Bucket(header + packed()[1][5:])
 
 

@@ -90,7 +90,7 @@ def test_missing_archive_or_archive_for_local_mode_is_refused(tmp_path: Path) ->
         StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
     with tarfile.open(file, "w:gz"):
         pass
-    with pytest.raises(BadInput, match=r"for a cluster's executors, and --master is local\[2,4\]"):
+    with pytest.raises(BadInput, match=r"only for executors of a cluster, not for --master local\[2,4\]"):
         StreamOptions("c", session=SessionOptions(archive=file))
     StreamOptions("c", session=SessionOptions(master="spark://m:7077", archive=file))
 
