@@ -133,7 +133,7 @@ class ProbingStreams(Streams):
 class LateConnect(Connect):
     """Connect workers whose tasks wait for much longer than a worker needs to restart, even on a busy machine."""
 
-    delay_ms = 120_000
+    delay_ms = 80_000
 
 
 class PromptConnect(Connect):

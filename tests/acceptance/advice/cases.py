@@ -51,7 +51,7 @@ CASES: Final = (
     Case("cooperative-assignor", "eager", "cooperative", _RESTARTS),
     Case("consumer-protocol", "eager", "kip-848", _RESTARTS),
     Case("consumer-protocol", "cooperative", "kip-848", _RESTARTS),
-    Case("half-migration", "half migrated", "migrated", ("protocol-migration",), later_ms=2 * DAY_MS),
+    Case("half-migration", "half migrated", "migrated", later_ms=2 * DAY_MS),
     Case("static-membership", "eager", "static", _RESTARTS, {"restarts": 16, "sessionTimeoutMs": 6000}),
     Case("static-membership", "kip-848", "static kip-848", _RESTARTS, {"restarts": 16}),
     Case(

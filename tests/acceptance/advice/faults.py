@@ -7,8 +7,7 @@ from functools import partial
 
 from streaming.records.events import PROBING
 from tests.acceptance.advice.advised_group import CrowdedGroup, LateConnect, ProbingStreams, PromptConnect
-from tests.acceptance.situations import operations
-from tests.acceptance.situations.applications import Streams
+from tests.acceptance.situations.applications import Connect, Streams
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.operations import begin, end, pods
 from tests.acceptance.situations.real_group import RealGroup
@@ -163,6 +162,24 @@ def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
                     group.whole()
 
 
+def start_workers(group: RealGroup) -> None:
+    """Start two Connect workers, first the leader, which knows what a departed worker had."""
+    begin(group, "w1")
+    with group.step("scale-out", joined=("w2",)):
+        group.start("w2")
+
+
+def restart_worker(group: RealGroup) -> None:
+    """Restart the Connect worker that is not the leader."""
+    assert isinstance(group, Connect)
+    start_workers(group)
+    with group.step("connector-change"):
+        group.set_task_count("one", 3)
+    with group.step("restart", rejoined=("w2",)):
+        group.leave("w2")
+        group.start("w2")
+
+
 def streams(group: RealGroup) -> None:
     """Restart the two instances of a Kafka Streams application, which send no LeaveGroup under the classic protocol."""
     names = (Streams.thread("a"), Streams.thread("b"))
@@ -197,12 +214,8 @@ GROUPS: dict[str, Scenario] = {
     "streams within its lag": Scenario(
         MemberKind("streams", "classic"), partial(warming_streams, probes=0), group_type=Streams
     ),
-    "connect, long delay": Scenario(
-        MemberKind("connect", "sessioned"), operations.restart_worker, group_type=LateConnect
-    ),
-    "connect, short delay": Scenario(
-        MemberKind("connect", "sessioned"), operations.restart_worker, group_type=PromptConnect
-    ),
+    "connect, long delay": Scenario(MemberKind("connect", "sessioned"), restart_worker, group_type=LateConnect),
+    "connect, short delay": Scenario(MemberKind("connect", "sessioned"), restart_worker, group_type=PromptConnect),
     "streams classic": Scenario(MemberKind("streams", "classic"), streams, group_type=Streams),
     "streams kip-1071": Scenario(MemberKind("streams", "streams"), streams, group_type=Streams),
     "eager": Scenario(EAGER, deploys, partitions=48),

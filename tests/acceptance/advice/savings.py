@@ -14,7 +14,7 @@ from streaming.advice.model import Advice
 from streaming.advice.rules import advise
 from tests.acceptance.advice.advised_group import LateConnect, Play, history_of
 from tests.acceptance.advice.cases import write_csv
-from tests.acceptance.advice.faults import FOUR
+from tests.acceptance.advice.faults import FOUR, start_workers
 from tests.acceptance.situations.applications import Connect
 from tests.acceptance.situations.groups import AppliedChange, AppliedChanges
 from tests.acceptance.situations.member_kind import MemberKind
@@ -241,7 +241,7 @@ def _advice(group: RealGroup, rule: str) -> Advice | None:
 def restart_worker(group: RealGroup) -> Outcome:
     """Restart a Connect worker before and after its cluster has the scheduled delay that the advice recommends."""
     assert isinstance(group, Connect)
-    begin(group, "w1", "w2")
+    start_workers(group)
     with group.step("connector-change"):
         group.set_task_count("one", 3)
     before = _restarted(group)
@@ -250,7 +250,9 @@ def restart_worker(group: RealGroup) -> Outcome:
     group.delay_ms = int(advice.settings["scheduled.rebalance.max.delay.ms"])
     with group.step("restart", rejoined=("w1", "w2")):
         group.leave("w1", "w2")
-        group.start("w1", "w2")
+        group.start("w1")
+        group.whole()
+        group.start("w2")
     return Outcome(advice, before, _restarted(group))
 
 
