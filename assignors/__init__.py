@@ -8,7 +8,7 @@ first use, so that ``import assignors`` is fast.
     find("classic", "sticky").assign({"t0": Topic("t0", 6)}, [Member("c1", ("t0",)), Member("c2", ("t0",))])
 """
 
-from assignors.lazy import lazy
+from assignors.lazy import lazy_names
 
 TYPE_CHECKING = False  # type checkers assume True; importing typing would be slower than this module
 if TYPE_CHECKING:
@@ -51,4 +51,4 @@ _NAMES_BY_MODULE = {
     "assignors.placement.replicas": ("Broker", "assign_replicas", "place_striped"),
     "assignors.registry": ("find", "names", "protocols"),
 }
-__getattr__, __dir__ = lazy(globals(), _NAMES_BY_MODULE)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES_BY_MODULE)

@@ -19,39 +19,39 @@ LastOwners = dict[str, dict[int, str]]
 
 def even_ranges(count: int, members: int) -> list[range]:
     """Divide ``count`` partitions into one contiguous range per member; return non-empty ranges, larger ones first."""
-    base, extra = divmod(count, members)
-    large = extra * (base + 1)
+    base, larger_count = divmod(count, members)
+    large = larger_count * (base + 1)
     bounds = [*range(0, large, base + 1), *(range(large, count, base) if base else ()), count]
     return [range(start, end) for start, end in pairwise(bounds)]
 
 
-def minus(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
-    """Return the partitions in ``left`` that are not in ``right``."""
-    if not left or not right:
-        return left
+def minus(owned: TopicPartitions, excluded: TopicPartitions) -> TopicPartitions:
+    """Return the partitions in ``owned`` that are not in ``excluded``."""
+    if not owned or not excluded:
+        return owned
     difference = {}
-    for topic, partitions in left.items():
-        removed = right.get(topic)
-        if not removed:
+    for topic, partitions in owned.items():
+        excluded_of_topic = excluded.get(topic)
+        if not excluded_of_topic:
             difference[topic] = partitions
-        elif partitions != removed:
-            gone = set(removed)
-            if stay := [p for p in partitions if p not in gone]:
-                difference[topic] = stay
+        elif partitions != excluded_of_topic:
+            excluded_partitions = set(excluded_of_topic)
+            if remaining := [p for p in partitions if p not in excluded_partitions]:
+                difference[topic] = remaining
     return difference
 
 
-def common(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
-    """Return the partitions that are in both ``left`` and ``right``."""
-    both = {}
-    for topic, partitions in left.items():
-        if partitions == right.get(topic):
-            both[topic] = partitions
-        elif topic in right:
-            owned_right = set(right[topic])
-            if stay := [p for p in partitions if p in owned_right]:
-                both[topic] = stay
-    return both
+def common(first: TopicPartitions, second: TopicPartitions) -> TopicPartitions:
+    """Return the partitions that are in both ``first`` and ``second``."""
+    shared = {}
+    for topic, partitions in first.items():
+        if partitions == second.get(topic):
+            shared[topic] = partitions
+        elif topic in second:
+            in_second = set(second[topic])
+            if in_both := [p for p in partitions if p in in_second]:
+                shared[topic] = in_both
+    return shared
 
 
 def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
@@ -100,7 +100,7 @@ def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
     return lists
 
 
-def minus_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
+def subtract_others(claim: TopicPartitions, member: str, assignment: Mapping[str, TopicPartitions]) -> Lists:
     """Return the claimed partitions that no other member owns, ascending; ``claim`` may list a partition twice."""
     taken = collect_sets({owner: owned for owner, owned in assignment.items() if owner != member})
     free = {topic: sorted({*partitions}.difference(taken.get(topic, ()))) for topic, partitions in claim.items()}
@@ -111,10 +111,10 @@ def unassigned(topics: Iterable[str], counts: Mapping[str, int], owned: TopicPar
     """Return the partitions of ``topics`` that are not in ``owned``; topics missing from ``counts`` have none."""
     free: Lists = {}
     for topic in sorted(topics):
-        every = range(counts.get(topic, 0))
-        taken = set(owned.get(topic, ()))
-        if not taken.issuperset(every):
-            free[topic] = [p for p in every if p not in taken]
+        all_partitions = range(counts.get(topic, 0))
+        owned_partitions = set(owned.get(topic, ()))
+        if not owned_partitions.issuperset(all_partitions):
+            free[topic] = [p for p in all_partitions if p not in owned_partitions]
     return free
 
 
@@ -150,9 +150,9 @@ def diff_members(
     before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]
 ) -> dict[str, AssignmentDiff]:
     """Return the change of each member of both assignments; a missing member counts as one without partitions."""
-    nothing: TopicPartitions = {}
+    no_partitions: TopicPartitions = {}
     members = dict.fromkeys([*before, *after])
-    return {member: diff(before.get(member, nothing), after.get(member, nothing)) for member in members}
+    return {member: diff(before.get(member, no_partitions), after.get(member, no_partitions)) for member in members}
 
 
 def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str]]:
@@ -166,9 +166,9 @@ def owners(assignment: Mapping[str, TopicPartitions]) -> dict[str, dict[int, str
 
 def count_moved(before: Mapping[str, TopicPartitions], after: Mapping[str, TopicPartitions]) -> int:
     """Return the number of partitions whose owner differs between the two assignments."""
-    last = owners(before)
-    now = ((topic, p, member) for member, owned in after.items() for topic, ps in owned.items() for p in ps)
-    return sum(last.get(topic, {}).get(p, member) != member for topic, p, member in now)
+    owners_before = owners(before)
+    now = ((topic, p, member) for member, owned in after.items() for topic, share in owned.items() for p in share)
+    return sum(owners_before.get(topic, {}).get(p, member) != member for topic, p, member in now)
 
 
 def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[str, Any]) -> tuple[LastOwners, Lists]:
@@ -183,8 +183,8 @@ def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[
     moved: Lists = {}
     for member_id, change in members.items():
         for topic, partitions in change.assigned.items():
-            free = freed.get(topic, {})
+            freed_of_topic = freed.get(topic, {})
             # Only `members` can contain a partition with two owners, which is reported as a violation.
-            if received := [p for p in partitions if free.pop(p, member_id) != member_id]:
+            if received := [p for p in partitions if freed_of_topic.pop(p, member_id) != member_id]:
                 moved.setdefault(topic, []).extend(received)
     return {topic: owners for topic, owners in freed.items() if owners}, moved

@@ -75,55 +75,55 @@ class _Reasons:
             order = in_string_order(member.member_id for member in group.members)
         else:
             order = [member.member_id for member in sorted_members(group.members)]
-        self._place = {member: place for place, member in enumerate(order)}
-        self._position: dict[str, dict[str, int]] = {}
+        self._turn_by_member = {member: place for place, member in enumerate(order)}
+        self._positions: dict[str, dict[str, int]] = {}
         for member in order:
             for name in group.subscriptions[member]:
-                positions = self._position.setdefault(name, {})
+                positions = self._positions.setdefault(name, {})
                 positions[member] = len(positions)
-        self._holders: dict[tuple[str, int], list[str]] = {}
+        self._owners: dict[tuple[str, int], list[str]] = {}
         for member, share in assignment.items():
             for name, partitions in share.items():
                 for partition in partitions:
-                    self._holders.setdefault((name, partition), []).append(member)
+                    self._owners.setdefault((name, partition), []).append(member)
 
     def assigned(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
         count = self.group.count(topic)
         if partition >= count:  # only ``sticky``, after a topic has shrunk
             return "no-such-partition", f"{topic} has {count} partitions; this assignor keeps what was owned"
-        holders = ", ".join(holder for holder in self._holders[topic, partition] if holder != member.member_id)
-        if holders:
+        other_owners = ", ".join(owner for owner in self._owners[topic, partition] if owner != member.member_id)
+        if other_owners:
             reason = "this assignor loses count behind an owned partition that does not exist"
-            return "given-twice", f"{holders} has it as well: {reason}"
+            return "given-twice", f"{other_owners} has it as well: {reason}"
         if self._assignor == "range":
             return self._range(member, topic, partition)
         if self._assignor == "roundrobin":
-            skipping = "" if self.group.equal_subscriptions else f", members without {topic} skipped"
-            place = f"turn of member {self._place[member.member_id] + 1} of {len(self._place)}"
-            return "circle", f"{place}, partitions in {self._partition_order}{skipping}"
+            skipped_text = "" if self.group.equal_subscriptions else f", members without {topic} skipped"
+            place = f"turn of member {self._turn_by_member[member.member_id] + 1} of {len(self._turn_by_member)}"
+            return "circle", f"{place}, partitions in {self._partition_order}{skipped_text}"
         return self._sticky(member, topic, partition, kept=kept)
 
     def _sticky(self, member: Member, topic: str, partition: int, *, kept: bool) -> tuple[str, str]:
-        rivals = self.group.claims.get(topic, {}).get(partition, [])
-        if kept and member.member_id in rivals:
+        claimants = self.group.claims.get(topic, {}).get(partition, [])
+        if kept and member.member_id in claimants:
             return "kept", "owned before, within the member's share"
         rack = self._rack_reason(member, topic, partition)
         rack_text = f"; {rack}" if rack else ""
-        before = [rival for rival in rivals if rival != member.member_id]
+        before = [claimant for claimant in claimants if claimant != member.member_id]
         if before:
             return "moved", f"from {', '.join(before)} to balance the group{rack_text}"
         return "filled", f"had no owner, went to a subscriber with the least{rack_text}"
 
     def _range(self, member: Member, topic: str, partition: int) -> tuple[str, str]:
-        positions = self._position.get(topic, {})
+        positions = self._positions.get(topic, {})
         at = positions.get(member.member_id)
         if at is None:
             return "unexplained", f"the member doesn't subscribe to {topic}"
         base, extra = divmod(self.group.count(topic), len(positions))
         start = at * base + min(at, extra)
         if start <= partition < start + base + (at < extra):
-            more = f", the first {extra} one more" if extra else ""
-            return "range", f"subscriber {at + 1} of {len(positions)}: {base} each{more}"
+            extra_text = f", the first {extra} one more" if extra else ""
+            return "range", f"subscriber {at + 1} of {len(positions)}: {base} each{extra_text}"
         rack = self._rack_reason(member, topic, partition)
         if rack:
             return "range-rack", f"{rack}; up to {base + (extra > 0)} partitions a subscriber"
@@ -145,13 +145,13 @@ class _Reasons:
         after = group.owners.get(topic, {}).get(partition, "nobody")
         if self._assignor in ("range", "roundrobin"):
             return "recomputed", f"given to {after}: this assignor doesn't look at what was owned"
-        rivals = group.claims.get(topic, {}).get(partition, [])
-        if member.member_id not in rivals:
-            return "stale-claim", f"{', '.join(rivals)} claims it with a higher generation; given to {after}"
-        if len(rivals) > 1:
-            return "double-claim", f"claimed by {', '.join(rivals)} in one generation; given to {after}"
+        claimants = group.claims.get(topic, {}).get(partition, [])
+        if member.member_id not in claimants:
+            return "stale-claim", f"{', '.join(claimants)} claims it with a higher generation; given to {after}"
+        if len(claimants) > 1:
+            return "double-claim", f"claimed by {', '.join(claimants)} in one generation; given to {after}"
         racks = group.topics[topic].racks
-        if group.racks_matter and racks and racks[partition] and member.rack_id not in racks[partition]:
+        if group.needs_racks and racks and racks[partition] and member.rack_id not in racks[partition]:
             return "rack-mismatch", f"no replica in rack {member.rack_id}; given to {after}"
         if group.withholds and after == "nobody":
             return "withheld", "over the member's share: its new owner gets it in the next round, once revoked"
@@ -159,6 +159,6 @@ class _Reasons:
 
     def _rack_reason(self, member: Member, topic: str, partition: int) -> str | None:
         racks = self.group.topics[topic].racks
-        if self.group.racks_matter and racks and member.rack_id in racks[partition]:
+        if self.group.needs_racks and racks and member.rack_id in racks[partition]:
             return f"rack {member.rack_id} holds a replica"
         return None

@@ -14,11 +14,11 @@ from assignors.model import Member, Topic, TopicPartitions
 #: ``{member id (zookeeper: thread id): share}``.
 Observed = Mapping[str, TopicPartitions]
 #: The largest number of partitions that a message lists; further partitions are only counted.
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 VALID = "valid"
-BALANCED = "balanced"
-STICKY = "sticky"
-COOPERATIVE_SAFE = "cooperative-safe"
+BALANCED_RULE = "balanced"
+STICKY_RULE = "sticky"
+COOPERATIVE_RULE = "cooperative-safe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class Group:
             for name, partitions in member.owned.items():
                 by_partition = claims.setdefault(name, {})
                 for partition in partitions:
-                    rivals = by_partition.setdefault(partition, [])
-                    if rivals and generations[rivals[0]] < member.generation:
-                        rivals.clear()
-                    if not rivals or generations[rivals[0]] == member.generation:
-                        rivals.append(member.member_id)
+                    claimants = by_partition.setdefault(partition, [])
+                    if claimants and generations[claimants[0]] < member.generation:
+                        claimants.clear()
+                    if not claimants or generations[claimants[0]] == member.generation:
+                        claimants.append(member.member_id)
         return claims
 
     @cached_property
@@ -92,7 +92,7 @@ class Group:
         return len(set(self.subscriptions.values())) <= 1
 
     @cached_property
-    def racks_matter(self) -> bool:
+    def needs_racks(self) -> bool:
         """True if a member and a partition have racks."""
         has_racks = any(any(topic.racks or ()) for topic in self.topics.values())
         return has_racks and any(member.rack_id for member in self.members)
@@ -121,9 +121,9 @@ def make_group(
     return Group(topics, members, assignment, assignor == "cooperative-sticky", assignor == "range")
 
 
-def valid(group: Group) -> list[Violation]:
+def check_valid(group: Group) -> list[Violation]:
     """Check that exactly the partitions of subscribed topics are assigned, each to one subscriber."""
-    problems = sound(group)
+    problems = check_assigned(group)
     for name in group.subscribers:
         assigned = group.owners.get(name, {})
         before = group.claims.get(name, {}) if group.withholds else {}
@@ -133,7 +133,7 @@ def valid(group: Group) -> list[Violation]:
     return problems
 
 
-def sound(group: Group) -> list[Violation]:
+def check_assigned(group: Group) -> list[Violation]:
     """Check that assigned partitions exist and have one owner, a subscriber; this must hold at any moment."""
     unknown_workers = [
         Violation(VALID, f"{member} holds partitions but is not a member", (member,))
@@ -159,19 +159,19 @@ def single(assignment: Observed, group: Group | None = None) -> list[Violation]:
 
 def _second_owners(owners: Mapping[int, str], member: str, name: str, partitions: Sequence[int]) -> list[Violation]:
     problems = []
-    once = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
-    if len(once) != len(partitions):
-        again = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
-        message = f"{member} is given {_partition_text(name, again)} twice"
-        problems.append(Violation(VALID, message, (member,), name, again))
+    distinct_partitions = partitions if isinstance(partitions, range) else dict.fromkeys(partitions)
+    if len(distinct_partitions) != len(partitions):
+        repeated = tuple(sorted({p for p in partitions if list(partitions).count(p) > 1}))
+        message = f"{member} is given {_partition_text(name, repeated)} twice"
+        problems.append(Violation(VALID, message, (member,), name, repeated))
     shared: dict[str, list[int]] = {}
-    for partition in once:
+    for partition in distinct_partitions:
         if (owner := owners.get(partition, member)) != member:
             shared.setdefault(owner, []).append(partition)
-    for owner, several in shared.items():
-        both = tuple(sorted(several))
-        message = f"{_partition_text(name, both)} given to {owner} and to {member}"
-        problems.append(Violation(VALID, message, (owner, member), name, both))
+    for owner, shared_partitions in shared.items():
+        doubly_assigned = tuple(sorted(shared_partitions))
+        message = f"{_partition_text(name, doubly_assigned)} given to {owner} and to {member}"
+        problems.append(Violation(VALID, message, (owner, member), name, doubly_assigned))
     return problems
 
 
@@ -187,7 +187,7 @@ def _misplaced_partitions(group: Group, member: str, name: str, assigned: tuple[
     return problems
 
 
-def balanced(group: Group) -> list[Violation]:
+def check_balanced(group: Group) -> list[Violation]:
     """Check that loads are balanced: no partition can move to a subscriber with at least two partitions fewer.
 
     For ``range``, only partitions of the same topic are counted.
@@ -198,37 +198,37 @@ def balanced(group: Group) -> list[Violation]:
     problems: dict[tuple[str, str], Violation] = {}  # By pair of members: one topic is enough to show the imbalance.
     for name, subscribers in group.subscribers.items():
         sizes = {member: len(group.share(member).get(name, ())) for member in subscribers}
-        loads, of = (sizes, f" of {name}") if group.by_topic else (group.sizes, "")
+        loads, scope_text = (sizes, f" of {name}") if group.by_topic else (group.sizes, "")
         holders = [member for member in subscribers if sizes[member]]
         if not holders:
             continue
         most = max(holders, key=loads.__getitem__)
         least = min(subscribers, key=loads.__getitem__)
         if loads[most] - loads[least] > 1:
-            loaded = f"{most} owns {loads[most]} partitions{of}, {least} {loads[least]}"
-            message = f"{loaded}; a partition of {name} could move"
-            problems.setdefault((most, least), Violation(BALANCED, message, (most, least), name))
+            load_text = f"{most} owns {loads[most]} partitions{scope_text}, {least} {loads[least]}"
+            message = f"{load_text}; a partition of {name} could move"
+            problems.setdefault((most, least), Violation(BALANCED_RULE, message, (most, least), name))
     return list(problems.values())
 
 
-def sticky(group: Group) -> list[Violation]:
+def check_sticky(group: Group) -> list[Violation]:
     """Check that no partition left a member that still subscribes to its topic for a member with more partitions."""
     problems = []
     for name, by_partition in group.claims.items():
-        for partition, rivals in by_partition.items():
-            if len(rivals) != 1 or partition >= group.count(name):
+        for partition, claimants in by_partition.items():
+            if len(claimants) != 1 or partition >= group.count(name):
                 continue
-            before, after = rivals[0], group.owners.get(name, {}).get(partition)
+            before, after = claimants[0], group.owners.get(name, {}).get(partition)
             if after is None or after == before or name not in group.subscriptions.get(before, ()):
                 continue
             old, new = group.sizes[before], group.sizes.get(after, 0)
             if new > old:
                 message = f"{name}-{partition} moved from {before}, which owns {old}, to {after}, which owns {new}"
-                problems.append(Violation(STICKY, message, (before, after), name, (partition,)))
+                problems.append(Violation(STICKY_RULE, message, (before, after), name, (partition,)))
     return problems
 
 
-def cooperative_safe(group: Group) -> list[Violation]:
+def check_cooperative(group: Group) -> list[Violation]:
     """Check that no member is assigned a partition that another member still owns and must revoke first.
 
     As in the client (``validateCooperativeAssignment``), a partition that a member already claims does not count as
@@ -237,41 +237,41 @@ def cooperative_safe(group: Group) -> list[Violation]:
     problems = []
     owned = {member.member_id: member.owned for member in group.members}
     for name, by_partition in group.claims.items():
-        early: dict[tuple[str, str], list[int]] = {}
-        for partition, rivals in by_partition.items():
+        unrevoked: dict[tuple[str, str], list[int]] = {}
+        for partition, claimants in by_partition.items():
             after = group.owners.get(name, {}).get(partition)
             if after is None or partition >= group.count(name):
                 continue
             if partition not in owned.get(after, {}).get(name, ()):
-                early.setdefault((rivals[0], after), []).append(partition)
-        for (before, after), partitions in early.items():
+                unrevoked.setdefault((claimants[0], after), []).append(partition)
+        for (before, after), partitions in unrevoked.items():
             message = f"{_partition_text(name, partitions)} given to {after} while {before} still owns it"
-            problems.append(Violation(COOPERATIVE_SAFE, message, (before, after), name, tuple(sorted(partitions))))
+            problems.append(Violation(COOPERATIVE_RULE, message, (before, after), name, tuple(sorted(partitions))))
     return problems
 
 
 RULES: dict[str, Callable[[Group], list[Violation]]] = {
-    VALID: valid,
-    BALANCED: balanced,
-    STICKY: sticky,
-    COOPERATIVE_SAFE: cooperative_safe,
+    VALID: check_valid,
+    BALANCED_RULE: check_balanced,
+    STICKY_RULE: check_sticky,
+    COOPERATIVE_RULE: check_cooperative,
 }
 
 
 def rules_for(protocol: str, assignor: str, group: Group) -> list[str]:
     """Return the rules that an assignor promises for this group; an unknown assignor promises ``valid``."""
     rules = [VALID]
-    if assignor == "range" and not group.racks_matter:
-        rules.append(BALANCED)
+    if assignor == "range" and not group.needs_racks:
+        rules.append(BALANCED_RULE)
     elif protocol == "zookeeper" or assignor in {"roundrobin", "uniform"}:
         if group.equal_subscriptions:
-            rules.append(BALANCED)
+            rules.append(BALANCED_RULE)
     elif assignor in {"sticky", "cooperative-sticky"}:
-        rules.append(BALANCED)
-        if group.equal_subscriptions and not group.racks_matter:
-            rules.append(STICKY)
+        rules.append(BALANCED_RULE)
+        if group.equal_subscriptions and not group.needs_racks:
+            rules.append(STICKY_RULE)
     if group.withholds:
-        rules.append(COOPERATIVE_SAFE)
+        rules.append(COOPERATIVE_RULE)
     return rules
 
 
@@ -292,5 +292,5 @@ def check(
 
 def _partition_text(topic: str, partitions: Sequence[int]) -> str:
     """Return a topic's partitions as text: ``t0-3``, ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
-    shown, more = ",".join(map(str, partitions[:_MOST_SHOWN])), len(partitions) > _MOST_SHOWN
+    shown, more = ",".join(map(str, partitions[:_MAX_SHOWN])), len(partitions) > _MAX_SHOWN
     return f"{topic}-{shown}" + (f"… ({len(partitions)})" if more else "")

@@ -56,14 +56,14 @@ def uuid_bits(text: str) -> tuple[int, int]:
     """Return the most and least significant 64 bits (signed) of a Uuid in Kafka's format; pairs sort as Uuids do."""
     try:
         # "+" and "/" belong to standard base64: b64decode would accept them.
-        plain = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
-        raw = base64.b64decode(plain, altchars=b"-_", validate=True)
+        padded = text.translate(_NOT_URL_SAFE) + "=" * (-len(text) % 4)
+        uuid_bytes = base64.b64decode(padded, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadInput(f"topicId: {text!r} is not url-safe base64") from error
-    if len(raw) != 16:  # noqa: PLR2004 - a UUID has 16 bytes
-        raise BadInput(f"topicId: {text!r} has {len(raw)} bytes, not 16")
-    most, least = struct.unpack(">qq", raw)
-    return most, least
+    if len(uuid_bytes) != 16:  # noqa: PLR2004 - a UUID has 16 bytes
+        raise BadInput(f"topicId: {text!r} has {len(uuid_bytes)} bytes, not 16")
+    most_strings, least = struct.unpack(">qq", uuid_bytes)
+    return most_strings, least
 
 
 @lru_cache(maxsize=1 << 16)
@@ -73,10 +73,10 @@ def uuid_of(name: str) -> str:
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def uuid_hash(bits: tuple[int, int]) -> int:
+def uuid_hash(table_bits: tuple[int, int]) -> int:
     """Return ``Uuid.hashCode``: both halves combined into one int."""
-    folded = bits[0] ^ bits[1]
-    return signed((folded >> 32) ^ folded)
+    hash_bits = table_bits[0] ^ table_bits[1]
+    return signed((hash_bits >> 32) ^ hash_bits)
 
 
 def hash_set_copy_capacity(size: int) -> int:
@@ -94,14 +94,14 @@ def hash_order(
     ``compareTo``; without ``keys`` such strings keep the order of insertion.
     """
     count = len(hashes)
-    final = capacity
-    while count > threshold(final):
-        final <<= 1
-    mask = final - 1
+    capacity_at_end = capacity
+    while count > threshold(capacity_at_end):
+        capacity_at_end <<= 1
+    mask = capacity_at_end - 1
     bins = [(code ^ (code >> 16 & 0xFFFF)) & mask for code in hashes]
-    if count > TREEIFY_ABOVE and _overflows(bins, capacity, final):
-        compared = [string_key(key) for key in keys] if keys is not None else None
-        table = HashTable(capacity, compared)
+    if count > TREEIFY_ABOVE and _overflows(bins, capacity, capacity_at_end):
+        sort_keys = [string_key(key) for key in keys] if keys is not None else None
+        table = HashTable(capacity, sort_keys)
         for position, code in enumerate(hashes):
             table.add(position, code)
         return list(table)
@@ -117,31 +117,31 @@ def in_hash_order(texts: Sequence[str], *, capacity: int = DEFAULT_CAPACITY) -> 
 _FIBONACCI = 0x9E3779B97F4A7C15
 
 
-def in_timeline_order(texts: Sequence[str], *, most: int = 0) -> list[str]:
+def in_timeline_order(texts: Sequence[str], *, most_strings: int = 0) -> list[str]:
     """Return distinct strings in the iteration order of a ``TimelineHashMap``, after insertion in this order.
 
-    ``most``: the largest number of strings that the map has ever held, as its table never shrinks.
+    ``most_strings``: the largest number of strings that the map has ever held, as its table never shrinks.
     """
-    bits = 1
-    while max(most, len(texts)) * 3 > 4 << bits:
-        bits += 1
-    slots = [(string_hash(text) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (64 - bits) for text in texts]
+    table_bits = 1
+    while max(most_strings, len(texts)) * 3 > 4 << table_bits:
+        table_bits += 1
+    table_slots = [(string_hash(text) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (64 - table_bits) for text in texts]
     # An iterator returns the newest entry of a slot first.
-    return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (slots[at], -at))]
+    return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (table_slots[at], -at))]
 
 
-def _overflows(bins: Sequence[int], capacity: int, final: int) -> bool:
+def _overflows(bins: Sequence[int], capacity: int, capacity_at_end: int) -> bool:
     """Return True if a bin ever had more than eight keys, so that the table grew early or the bin became a tree.
 
     ``bins``: the bin of each key in the final table; the last bits of this number are the bin in a smaller table.
     """
-    while capacity <= final:
+    while capacity <= capacity_at_end:
         mask = capacity - 1
-        held = [key_bin & mask for key_bin in bins[: threshold(capacity) + 1]]
+        bins_in_use = [key_bin & mask for key_bin in bins[: threshold(capacity) + 1]]
         # If the keys beyond one per used bin are too few to overflow a bin, the bins need not be counted.
-        if len(held) - len(set(held)) >= TREEIFY_ABOVE:
-            held.sort()
-            if any(map(eq, held, held[TREEIFY_ABOVE:])):
+        if len(bins_in_use) - len(set(bins_in_use)) >= TREEIFY_ABOVE:
+            bins_in_use.sort()
+            if any(map(eq, bins_in_use, bins_in_use[TREEIFY_ABOVE:])):
                 return True
         capacity <<= 1
     return False
@@ -159,18 +159,18 @@ class JavaRandom:
     def __init__(self, seed: int) -> None:
         self._state = (seed ^ _MULTIPLIER) & _SEED_MASK
 
-    def _next(self, bits: int) -> int:
+    def _next(self, table_bits: int) -> int:
         self._state = (self._state * _MULTIPLIER + 0xB) & _SEED_MASK
-        return self._state >> (48 - bits)
+        return self._state >> (48 - table_bits)
 
     def next_int(self, bound: int) -> int:
         """Return ``nextInt(bound)``: uniform in [0, bound)."""
         if bound & -bound == bound:
             return (bound * self._next(31)) >> 31
         while True:
-            bits = self._next(31)
-            value = bits % bound
-            if bits - value + (bound - 1) < 1 << 31:  # The last, incomplete run of values would not be uniform.
+            table_bits = self._next(31)
+            value = table_bits % bound
+            if table_bits - value + (bound - 1) < 1 << 31:  # The last, incomplete run of values would not be uniform.
                 return value
 
     def next_signed(self) -> int:
@@ -182,5 +182,5 @@ class JavaRandom:
 def shuffle(items: MutableSequence[Any], random: JavaRandom) -> None:
     """Shuffle in place as ``Collections.shuffle(items, random)`` does."""
     for size in range(len(items), 1, -1):
-        drawn = random.next_int(size)
-        items[size - 1], items[drawn] = items[drawn], items[size - 1]
+        random_index = random.next_int(size)
+        items[size - 1], items[random_index] = items[random_index], items[size - 1]

@@ -29,11 +29,11 @@ class HashTable:
     orders such keys by their value, where Java would use an unpredictable identity hash.
     """
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY, compared: Sequence[bytes] | None = None) -> None:
+    def __init__(self, capacity: int = DEFAULT_CAPACITY, sort_keys: Sequence[bytes] | None = None) -> None:
         self._bins: list[list[int]] = [[] for _ in range(capacity)]
         self._trees: dict[int, _Tree] = {}
         self._hashes: dict[int, int] = {}
-        self._compared = compared
+        self._sort_keys = sort_keys
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -46,8 +46,8 @@ class HashTable:
         """Add a key with this (signed) hash code (``HashMap.putVal``); an existing key keeps its place."""
         if key in self._hashes:
             return
-        spread = self._hashes[key] = code ^ (code >> 16 & 0xFFFF)
-        index = spread & (len(self._bins) - 1)
+        hash_code = self._hashes[key] = code ^ (code >> 16 & 0xFFFF)
+        index = hash_code & (len(self._bins) - 1)
         keys, tree = self._bins[index], self._trees.get(index)
         if tree is not None:  # In the list, the new key follows its parent in the tree.
             keys.insert(keys.index(tree.insert(key, self._rank(key))) + 1, key)
@@ -77,15 +77,15 @@ class HashTable:
             self._move_root_to_front(index)
 
     def _rank(self, key: int) -> tuple[int, Any]:
-        return self._hashes[key], key if self._compared is None else self._compared[key]
+        return self._hashes[key], key if self._sort_keys is None else self._sort_keys[key]
 
     def _resize(self) -> None:
-        bit, hashes, trees = len(self._bins), self._hashes, self._trees
-        low = [[key for key in keys if not hashes[key] & bit] for keys in self._bins]
-        self._bins = low + [[key for key in keys if hashes[key] & bit] for keys in self._bins]
+        moved_bit, hashes, trees = len(self._bins), self._hashes, self._trees
+        low = [[key for key in keys if not hashes[key] & moved_bit] for keys in self._bins]
+        self._bins = low + [[key for key in keys if hashes[key] & moved_bit] for keys in self._bins]
         self._trees = {}
         for index, tree in trees.items():
-            for place, sibling in ((index, index + bit), (index + bit, index)):
+            for place, sibling in ((index, index + moved_bit), (index + moved_bit, index)):
                 if len(self._bins[place]) > UNTREEIFY_AT:
                     if self._bins[sibling]:
                         self._build_tree(place)
@@ -126,17 +126,17 @@ class _Tree:
 
     def insert(self, key: int, rank: tuple[int, Any]) -> int:
         """Insert a key (``putTreeVal``); return the key of its parent, or the key itself if it became the root."""
-        above, at, side = None, self.root, 0
+        upper_parent, at, child_index = None, self.root, 0
         while at is not None:
-            above, side = at, int(rank > at.rank)
-            at = at.children[side]
-        node = self._nodes[key] = _Node(key, rank, above)
-        if above is None:
+            upper_parent, child_index = at, int(rank > at.rank)
+            at = at.children[child_index]
+        node = self._nodes[key] = _Node(key, rank, upper_parent)
+        if upper_parent is None:
             self.root = node
         else:
-            above.children[side] = node
+            upper_parent.children[child_index] = node
         self._balance_insertion(node)
-        return key if above is None else int(above.key)
+        return key if upper_parent is None else int(upper_parent.key)
 
     def delete(self, key: int) -> None:
         """Delete a key (``removeTreeNode``)."""
@@ -158,59 +158,59 @@ class _Tree:
             node.parent.children[node.parent.children[1] is node] = None
 
     def _replace(self, node: _Node, replaced: _Node) -> None:
-        above = node.parent = replaced.parent
-        if above is None:
+        upper_parent = node.parent = replaced.parent
+        if upper_parent is None:
             self.root = node
         else:
-            above.children[above.children[1] is replaced] = node
+            upper_parent.children[upper_parent.children[1] is replaced] = node
 
-    def _rotate(self, node: _Node, side: int) -> None:
+    def _rotate(self, node: _Node, child_index: int) -> None:
         """Rotate ``node`` down to the left (side 0, ``rotateLeft``) or right (side 1, ``rotateRight``)."""
-        child = node.children[1 - side]
-        inner = node.children[1 - side] = child.children[side]
-        if inner is not None:
-            inner.parent = node
+        child = node.children[1 - child_index]
+        inner_child = node.children[1 - child_index] = child.children[child_index]
+        if inner_child is not None:
+            inner_child.parent = node
         self._replace(child, node)
-        child.children[side] = node
+        child.children[child_index] = node
         node.parent = child
 
     def _balance_insertion(self, node: _Node) -> None:
         while _is_red(parent := node.parent):
             grandparent = parent.parent
-            side = int(parent is grandparent.children[1])
-            uncle = grandparent.children[1 - side]
+            child_index = int(parent is grandparent.children[1])
+            uncle = grandparent.children[1 - child_index]
             grandparent.is_red = True
             if _is_red(uncle):
                 uncle.is_red = parent.is_red = False
                 node = grandparent
                 continue
-            if node is parent.children[1 - side]:
-                self._rotate(parent, side)
+            if node is parent.children[1 - child_index]:
+                self._rotate(parent, child_index)
                 node, parent = parent, node
             parent.is_red = False
-            self._rotate(grandparent, 1 - side)
+            self._rotate(grandparent, 1 - child_index)
         self.root.is_red = False
 
     def _balance_deletion(self, node: _Node) -> None:
         while node is not self.root and not node.is_red:
-            above = node.parent
-            side = int(node is above.children[1])
-            sibling = above.children[1 - side]
+            upper_parent = node.parent
+            child_index = int(node is upper_parent.children[1])
+            sibling = upper_parent.children[1 - child_index]
             if sibling.is_red:
-                sibling.is_red, above.is_red = False, True
-                self._rotate(above, side)
-                sibling = above.children[1 - side]
+                sibling.is_red, upper_parent.is_red = False, True
+                self._rotate(upper_parent, child_index)
+                sibling = upper_parent.children[1 - child_index]
             if not any(map(_is_red, sibling.children)):
                 sibling.is_red = True
-                node = above
+                node = upper_parent
                 continue
-            if not _is_red(sibling.children[1 - side]):
-                sibling.children[side].is_red = False
+            if not _is_red(sibling.children[1 - child_index]):
+                sibling.children[child_index].is_red = False
                 sibling.is_red = True
-                self._rotate(sibling, 1 - side)
-                sibling = above.children[1 - side]
-            sibling.is_red = above.is_red
-            sibling.children[1 - side].is_red = above.is_red = False
-            self._rotate(above, side)
+                self._rotate(sibling, 1 - child_index)
+                sibling = upper_parent.children[1 - child_index]
+            sibling.is_red = upper_parent.is_red
+            sibling.children[1 - child_index].is_red = upper_parent.is_red = False
+            self._rotate(upper_parent, child_index)
             node = self.root
         node.is_red = False

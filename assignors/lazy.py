@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def lazy(
+def lazy_names(
     namespace: dict[str, Any], names_by_module: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return a package's ``__getattr__`` and ``__dir__`` for lazy imports, from the public names by module."""
-    home = {name: module for module, names in names_by_module.items() for name in names}
+    module_by_name = {name: module for module, names in names_by_module.items() for name in names}
 
     def load(name: str) -> Any:
-        if name not in home:
+        if name not in module_by_name:
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
-        value = namespace[name] = getattr(import_module(home[name]), name)
+        value = namespace[name] = getattr(import_module(module_by_name[name]), name)
         return value
 
-    def listed() -> list[str]:
-        return sorted({*namespace, *home})
+    def list_names() -> list[str]:
+        return sorted({*namespace, *module_by_name})
 
-    return load, listed
+    return load, list_names

@@ -76,7 +76,7 @@ def check_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> None:
             raise InvalidGroup(f"members[{position}].memberId: {reason}")
 
 
-def static_first(member: Member) -> tuple[bool, bytes]:
+def static_members_first(member: Member) -> tuple[bool, bytes]:
     """Return the sort key of Kafka's range assignors: static members by instance id, then dynamic ones by member id."""
     instance = member.instance_id
     return instance is None, string_key(member.member_id if instance is None else instance)

@@ -14,10 +14,10 @@ from struct import iter_unpack
 from assignors.errors import BadInput
 
 _SEED = 0x9747B28C
-_M = 0x5BD1E995
+_MURMUR_MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 #: A mask, not an absolute value: ``abs(Integer.MIN_VALUE)`` is negative in Java.
-_POSITIVE = 0x7FFFFFFF
+_SIGN_MASK = 0x7FFFFFFF
 
 
 class InvalidPartition(BadInput):
@@ -26,22 +26,22 @@ class InvalidPartition(BadInput):
 
 def murmur2(key: bytes) -> int:
     """Return the signed 32-bit hash of ``key``, as ``Utils.murmur2(byte[])`` does."""
-    whole = len(key) & ~3
+    whole_words_end = len(key) & ~3
     h = _SEED ^ len(key)
-    for (word,) in iter_unpack("<I", key[:whole]):
-        k = word * _M & _MASK
-        h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
-    if whole < len(key):
+    for (word,) in iter_unpack("<I", key[:whole_words_end]):
+        k = word * _MURMUR_MULTIPLIER & _MASK
+        h = (h * _MURMUR_MULTIPLIER ^ (k ^ k >> 24) * _MURMUR_MULTIPLIER) & _MASK
+    if whole_words_end < len(key):
         # The switch in Java's murmur2 falls through, so it reads the tail as one short word.
-        h = (h ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
-    h = (h ^ h >> 13) * _M & _MASK
+        h = (h ^ int.from_bytes(key[whole_words_end:], "little")) * _MURMUR_MULTIPLIER & _MASK
+    h = (h ^ h >> 13) * _MURMUR_MULTIPLIER & _MASK
     h ^= h >> 15
-    return h - (1 << 32) if h > _POSITIVE else h
+    return h - (1 << 32) if h > _SIGN_MASK else h
 
 
 def to_positive(number: int) -> int:
     """Return the number without its sign bit, as ``Utils.toPositive`` does (−1 → 2147483647)."""
-    return number & _POSITIVE
+    return number & _SIGN_MASK
 
 
 @lru_cache(maxsize=1 << 14)  # Most keys of the monitor's records are group ids.
@@ -66,18 +66,18 @@ def round_robin(partitions: int, start: int = 0) -> Iterator[int]:
 class BuiltInPartitioner:
     """Sticky partitioner: sends ``batch_size`` bytes to one partition, then switches to another random partition."""
 
-    def __init__(self, partitions: int, batch_size: int, draw: Callable[[], int]) -> None:
+    def __init__(self, partitions: int, batch_size: int, random_number: Callable[[], int]) -> None:
         if batch_size < 1:
             raise BadInput(f"batch_size: {batch_size}; must be at least 1 byte")
-        self._partitions, self._batch_size, self._draw = partitions, batch_size, draw
-        self._produced = 0
-        self._current = to_positive(draw()) % partitions
+        self._partitions, self._batch_size, self._random_number = partitions, batch_size, random_number
+        self._batch_bytes = 0
+        self._current = to_positive(random_number()) % partitions
 
     def append(self, size: int) -> int:
         """Add a record of ``size`` bytes to the batch, and return the record's partition."""
         partition = self._current
-        self._produced += size
-        if self._produced >= self._batch_size:
-            self._produced = 0
-            self._current = to_positive(self._draw()) % self._partitions
+        self._batch_bytes += size
+        if self._batch_bytes >= self._batch_size:
+            self._batch_bytes = 0
+            self._current = to_positive(self._random_number()) % self._partitions
         return partition

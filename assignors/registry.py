@@ -65,28 +65,28 @@ def find(protocol: str, name: str) -> Assignor:
     """Return the assignor ``name`` of ``protocol``; raise UnknownAssignor, which lists all names, if unknown."""
     entry = _ENTRIES.get((protocol, name))
     if entry is None:
-        available = names(protocol)
-        if not available:
+        assignor_names = names(protocol)
+        if not assignor_names:
             raise UnknownAssignor(f"protocol: {protocol!r} is not one of {', '.join(protocols())}")
-        raise UnknownAssignor(f"assignor: {name!r} is not one of {', '.join(available)} (protocol {protocol})")
+        raise UnknownAssignor(f"assignor: {name!r} is not one of {', '.join(assignor_names)} (protocol {protocol})")
     path, native, supported_protocols = entry
-    module, _, function = path.rpartition(".")
-    python = getattr(import_module(f"assignors.{module}"), function)
-    return Assignor(_native_first(native, python), python, supported_protocols)
+    module, _, native_function = path.rpartition(".")
+    python = getattr(import_module(f"assignors.{module}"), native_function)
+    return Assignor(_prefer_native(native, python), python, supported_protocols)
 
 
-def _native_first(native: tuple[str, ...], python: Assign) -> Assign:
+def _prefer_native(native: tuple[str, ...], python: Assign) -> Assign:
     try:
         import rebalance_kernel
     except ImportError:
         return python
-    function = getattr(rebalance_kernel, native[0], None) if native else None
-    if function is None:
+    native_function = getattr(rebalance_kernel, native[0], None) if native else None
+    if native_function is None:
         return python
-    compute = partial(function, *native[1:])
+    native_assign = partial(native_function, *native[1:])
 
     def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-        assignment = compute(topics, members)
+        assignment = native_assign(topics, members)
         return python(topics, members) if assignment is None else assignment
 
     return assign

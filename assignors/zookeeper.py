@@ -16,17 +16,17 @@ from assignors.model import Assignment, Member, Topic, check_group
 
 DEFAULT_KAFKA_VERSION = "0.11"
 #: KAFKA-2434: before this version round robin needs the same threads for every topic.
-_UNION_SINCE = (0, 10, 2)
+_UNION_SINCE_VERSION = (0, 10, 2)
 #: Since this version a partition's text, and so its hash code, is "topic-partition", not "[topic,partition]".
-_DASH_SINCE = (1, 0)
-_OLDEST, _AFTER_LAST = (0, 8, 2), (2, 0)
+_DASH_SINCE_VERSION = (1, 0)
+_OLDEST_VERSION, _REMOVED_IN_VERSION = (0, 8, 2), (2, 0)
 
 
 def _parse_version(kafka_version: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", kafka_version, re.ASCII):
         raise BadInput(f"kafkaVersion: {kafka_version!r} is not a version such as 0.8.2, 0.11 or 1.1")
     numbers = tuple(map(int, kafka_version.split(".")))
-    if not _OLDEST <= numbers < _AFTER_LAST:
+    if not _OLDEST_VERSION <= numbers < _REMOVED_IN_VERSION:
         raise BadInput(f"kafkaVersion: {kafka_version!r} is outside 0.8.2 to 1.1, which had these assignors")
     return numbers
 
@@ -92,7 +92,7 @@ def assign_round_robin(
     """
     version = _parse_version(kafka_version)
     threads = threads_by_topic(topics, members)
-    if version < _UNION_SINCE:  # conditions (a) and (b) of the class: equal topics and numbers of streams
+    if version < _UNION_SINCE_VERSION:  # conditions (a) and (b) of the class: equal topics and numbers of streams
         first, *more = threads or [""]
         for name in more:
             if threads[name] != threads[first]:
@@ -102,26 +102,26 @@ def assign_round_robin(
                     f"Topic {name} has the consumer streams {{{', '.join(threads[name])}}}, "
                     f"topic {first} has {{{', '.join(threads[first])}}}"
                 )
-    circle = in_string_order(set(chain.from_iterable(threads.values())))
-    place = {thread: at for at, thread in enumerate(circle)}
+    thread_order = in_string_order(set(chain.from_iterable(threads.values())))
+    place = {thread: at for at, thread in enumerate(thread_order)}
     places = {name: [place[thread] for thread in ids] for name, ids in threads.items()}
     sizes = {name: topics[name].partitions for name in in_string_order(threads) if name in topics}
-    assigned: list[dict[str, list[int]]] = [{} for _ in circle]
+    assigned: list[dict[str, list[int]]] = [{} for _ in thread_order]
     at = 0
-    for name, partition in hash_ordered(sizes, dashed=version >= _DASH_SINCE):
+    for name, partition in partitions_in_hash_order(sizes, has_dash=version >= _DASH_SINCE_VERSION):
         subscribed = places[name]
-        following = bisect_left(subscribed, at)
-        at = subscribed[following] if following < len(subscribed) else subscribed[0]
+        next_subscriber = bisect_left(subscribed, at)
+        at = subscribed[next_subscriber] if next_subscriber < len(subscribed) else subscribed[0]
         assigned[at].setdefault(name, []).append(partition)
         at += 1
     return {
         thread: {name: sorted(partitions) for name, partitions in by_topic.items()}
-        for thread, by_topic in zip(circle, assigned, strict=True)
+        for thread, by_topic in zip(thread_order, assigned, strict=True)
     }
 
 
-def hash_ordered(sizes: Mapping[str, int], *, dashed: bool) -> list[tuple[str, int]]:
-    """Return all partitions by the signed hash code of "topic-partition" (``dashed``) or "[topic,partition]"."""
-    text = "{}-{}" if dashed else "[{},{}]"
+def partitions_in_hash_order(sizes: Mapping[str, int], *, has_dash: bool) -> list[tuple[str, int]]:
+    """Return all partitions by the signed hash code of "topic-partition" (``has_dash``) or "[topic,partition]"."""
+    text = "{}-{}" if has_dash else "[{},{}]"
     partitions = [(name, partition) for name, size in sizes.items() for partition in range(size)]
     return sorted(partitions, key=lambda pair: string_hash(text.format(*pair)))

@@ -43,8 +43,8 @@ class GroupShape:
 
 
 #: Members, partitions per member, topics.
-_SIZES = [(100, 10, 10), (1000, 10, 100)]
-_LARGE_SIZES = [
+_GROUP_SIZES = [(100, 10, 10), (1000, 10, 100)]
+_LARGE_GROUP_SIZES = [
     (100, 50, 100),
     (1000, 50, 100),
     (1000, 10, 1000),
@@ -56,7 +56,7 @@ _LARGE_SIZES = [
 
 def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
     """Yield the kinds of groups to measure (assignor, members, topics, racks, …), the smallest first."""
-    sizes = _SIZES if quick else [*_SIZES, *_LARGE_SIZES]
+    sizes = _GROUP_SIZES if quick else [*_GROUP_SIZES, *_LARGE_GROUP_SIZES]
     if protocol == "consumer":
         yield from _coordinator_shapes(sizes if quick else [*sizes, (5000, 50, 100)])
         return

@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes
 from benchmarks._document import BENCHMARKS_PAGE, describe_machine, table
 
-BUDGET_SECONDS = 1.0
+CALL_BUDGET_SECONDS = 1.0
 JVM_LIMIT_SECONDS = 30
 PEER_LIMIT_SECONDS = 10
-PEER_LARGEST = 1000  # members: kafka-python takes minutes a row beyond this
+PEER_MAX_MEMBERS = 1000  # members: kafka-python takes minutes a row beyond this
 
 #: By protocol: the section of the document, and its title.
 SECTIONS = {
@@ -42,7 +42,7 @@ def method_text(seed: int, protocol: str, *, processor: bool) -> str:
     """Return the text of the benchmarks page that describes how the assignors were measured."""
     spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
-        f"{describe_machine()}, seed {seed}; fastest of as many runs as fit into {BUDGET_SECONDS:g} s, in ms{spent}; "
+        f"{describe_machine()}, seed {seed}; fastest of the runs in {CALL_BUDGET_SECONDS:g} s, in ms{spent}; "
         f"JVM: the classes of Kafka {'1.1.1' if protocol == 'zookeeper' else '4.3.1'}, warmed up in the same budget, "
         "serial collector. Unequal: five disjoint buckets of topics. "
     )
@@ -50,7 +50,7 @@ def method_text(seed: int, protocol: str, *, processor: bool) -> str:
         how += (
             "Ours: native code where all subscribe alike (range: where nobody has a rack), else Python. "
             f"The JVM is stopped after {JVM_LIMIT_SECONDS} s. kafka-python: no answer within "
-            f"{PEER_LIMIT_SECONDS} s, or an exception: –; it is asked up to {PEER_LARGEST} members, without "
+            f"{PEER_LIMIT_SECONDS} s, or an exception: –; it is asked up to {PEER_MAX_MEMBERS} members, without "
             "racks. +1 first: the newcomer subscribes to the first bucket, the JVM's slowest case."
         )
     elif protocol == "consumer":
@@ -69,7 +69,7 @@ def method_text(seed: int, protocol: str, *, processor: bool) -> str:
     return how
 
 
-def printed_heading(protocol: str) -> str:
+def markdown_heading(protocol: str) -> str:
     """Return the header of the printed table."""
     columns = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
@@ -83,18 +83,18 @@ def summary_text(rows: dict[str, Row]) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _summary(title: str, rows: dict[str, Row], whose: str) -> str:
-    ratios = {name: row[whose] / row["jvm"] for name, row in rows.items() if row["jvm"] is not None}
+def _summary(title: str, rows: dict[str, Row], implementation: str) -> str:
+    ratios = {name: row[implementation] / row["jvm"] for name, row in rows.items() if row["jvm"] is not None}
     if not ratios:
         return ""
-    worst = max(ratios, key=ratios.__getitem__)
-    slower = sum(ratio > 1 for ratio in ratios.values())
+    worst_shape = max(ratios, key=ratios.__getitem__)
+    slower_count = sum(ratio > 1 for ratio in ratios.values())
     missing = len(rows) - len(ratios)
     median = sorted(ratios.values())[len(ratios) // 2]
     without = f" The JVM had no result in time in {missing}." if missing else ""
     return (
-        f"{title} in {len(ratios)} rows: median {median:.2f}, worst {ratios[worst]:.2f} "
-        f"({worst.replace(' | ', ', ')}), slower than the JVM in {slower}.{without}"
+        f"{title} in {len(ratios)} rows: median {median:.2f}, worst {ratios[worst_shape]:.2f} "
+        f"({worst_shape.replace(' | ', ', ')}), slower than the JVM in {slower_count}.{without}"
     )
 
 
@@ -107,12 +107,12 @@ def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
     previous: tuple[GroupShape, float] | None = None
     for shape in doubled_group_shapes():
         ours = rows[str(shape)]["ours"]
-        times = allowed = ""
+        times = allowed_growth = ""
         if previous is not None and previous[0].members * 2 == shape.members:
             times = f"{ours / previous[1]:.2f}"
-            allowed = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
+            allowed_growth = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
         kind = "equal" if shape.buckets == 1 else "unequal"
-        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", time_cell(ours), times, allowed])
+        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", time_cell(ours), times, allowed_growth])
         previous = shape, ours
     return cells
 
@@ -123,9 +123,9 @@ def growth_table(rows: list[list[str]]) -> str:
     for cells in rows:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
     lines = []
-    for kind, cells_of_kind in kinds.items():
-        worst = max(cells_of_kind, key=lambda cells: float(cells[4] or 0))
-        lines.append([*kind, cells_of_kind[-1][3], worst[4], worst[5]])
+    for kind, kind_cells in kinds.items():
+        worst_row = max(kind_cells, key=lambda cells: float(cells[4] or 0))
+        lines.append([*kind, kind_cells[-1][3], worst_row[4], worst_row[5]])
     return table(["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines)
 
 
@@ -172,13 +172,13 @@ def overview_table(rows: dict[str, list[str]], protocol: str) -> str:
     for cells in rows.values():
         kinds.setdefault((cells[0], cells[3]), []).append(cells)
     lines = []
-    for kind, cells_of_kind in kinds.items():
-        times = [parse_times(cells, protocol) for cells in cells_of_kind]
+    for kind, kind_cells in kinds.items():
+        times = [parse_times(cells, protocol) for cells in kind_cells]
         ratios = sorted(row["ours"] / row["jvm"] for row in times if row["jvm"] is not None)
         slowest = max(times, key=lambda row: float(row["ours"]))
-        largest = cells_of_kind[times.index(slowest)][1]
+        largest_shape = kind_cells[times.index(slowest)][1]
         shown = [f"{ratio:.2f}" for ratio in (ratios[len(ratios) // 2], ratios[-1])] if ratios else ["–", "–"]
-        lines.append([*kind, str(len(cells_of_kind)), *shown, f"{time_cell(slowest['ours'])} ({largest})"])
+        lines.append([*kind, str(len(kind_cells)), *shown, f"{time_cell(slowest['ours'])} ({largest_shape})"])
     title = ["assignor", "subscriptions", "rows", "ours/JVM, median", "ours/JVM, worst", "our slowest, ms"]
     return table(title, lines)
 
@@ -190,12 +190,12 @@ def csv_cells(name: str, row: Row, protocol: str) -> list[str]:
         python = row["python"]
         times = [time_cell(ours), time_cell(python), time_cell(jvm), ratio(ours, jvm), ratio(python, jvm)]
         return [*name.split(" | "), *times, time_cell(peer), ratio(ours, peer)]
-    over = row.get("over")  # the JVM was stopped after this many ms
+    jvm_stopped_after_ms = row.get("over")  # the JVM was stopped after this many ms
     theirs = [time_cell(jvm), ratio(ours, jvm)]
-    if over is not None:
-        theirs = [f">{over}", f"<{math.ceil(100 * ours / over) / 100:.2f}"]
-    peers = [time_cell(peer), ratio(ours, peer)] if protocol == "classic" else []
-    return [*name.split(" | "), time_cell(ours), *theirs, *peers]
+    if jvm_stopped_after_ms is not None:
+        theirs = [f">{jvm_stopped_after_ms}", f"<{math.ceil(100 * ours / jvm_stopped_after_ms) / 100:.2f}"]
+    peer_cells = [time_cell(peer), ratio(ours, peer)] if protocol == "classic" else []
+    return [*name.split(" | "), time_cell(ours), *theirs, *peer_cells]
 
 
 def table_line(name: str, row: Row, protocol: str) -> str:

@@ -24,8 +24,8 @@ def write_section(name: str, text: str, document: Path = BENCHMARKS_PAGE) -> Non
     start, end = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
     section = f"{start}\n{text.strip()}\n{end}"
     old = document.read_text(encoding="utf-8") if document.exists() else _HEADING
-    between = re.compile(re.escape(start) + r".*?" + re.escape(end), re.DOTALL)
-    new, replaced = between.subn(lambda _: section, old)
+    between_markers = re.compile(re.escape(start) + r".*?" + re.escape(end), re.DOTALL)
+    new, replaced = between_markers.subn(lambda _: section, old)
     document.parent.mkdir(exist_ok=True)
     document.write_text(new if replaced else f"{old.rstrip()}\n\n{section}\n", encoding="utf-8")
 

@@ -13,9 +13,9 @@ _COMPONENTS = ("collect", "stream", "serve")
 
 def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """Return the table for one group of each size."""
-    head = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
-    head += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
-    rows = [_group_row(result) for result in results]
+    heading = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
+    heading += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
+    rows = [_large_group_row(result) for result in results]
     description = (
         f"One group of each size, 10 partitions a member, {options.topics} topics, {options.longest} MiB the "
         f"longest record of the topics: one member restarts. Of the coordinator's writes the first "
@@ -23,10 +23,10 @@ def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> s
         f"go to the new epoch, "
         f"{options.others} do in each of the two. CPU and memory: collect / stream / serve."
     )
-    return f"### One group\n\n{description}\n\n{table(head, rows)}"
+    return f"### One group\n\n{description}\n\n{table(heading, rows)}"
 
 
-def _group_row(result: dict[str, Any]) -> list[str]:
+def _large_group_row(result: dict[str, Any]) -> list[str]:
     if result["first"] is None:
         return [f"{result['members']:,}", result["why"], *["–"] * 10]
     membership, rounds = _topic(result["bytes"], "membership"), _topic(result["bytes"], "diffs")
@@ -49,14 +49,14 @@ def _group_row(result: dict[str, Any]) -> list[str]:
 
 def rolling_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """Return the benchmark's Markdown table for many groups in which one member restarts at the same time."""
-    head = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
-    head += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
+    heading = ["groups", "events", "diffs", "until on the page", "CPU, s", "events per CPU second", "memory, MB"]
+    heading += ["history", "feed", "slowest client behind", "until it has all", "came back", "cut off"]
     rows = [_rolling_row(result) for result in results]
     description = (
         f"In each group of 20 one member restarts, all at once, while {options.clients} clients follow the feed. "
         "CPU and memory: collect / stream / serve; events per CPU second of collect and of stream."
     )
-    return f"### Many groups at once\n\n{description}\n\n{table(head, rows)}"
+    return f"### Many groups at once\n\n{description}\n\n{table(heading, rows)}"
 
 
 def _rolling_row(result: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from benchmarks._large_watch import ComponentCost, sampled_components
+from benchmarks._large_watch import ComponentCost, sample_components
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
@@ -23,7 +23,7 @@ from tests.support.monitor import Monitor, running_monitor
 from tests.support.wait import eventually
 
 #: The only client id that a broker lets write to internal topics.
-_ADMIN = "__admin_client"
+_ADMIN_CLIENT_ID = "__admin_client"
 #: Timeout in seconds for expected events.
 EVENT_TIMEOUT_SECONDS = 300.0
 
@@ -35,7 +35,7 @@ class OffsetsTopicWriter:
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
-                "client.id": _ADMIN,
+                "client.id": _ADMIN_CLIENT_ID,
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 1_000_000,
                 "queue.buffering.max.kbytes": 1_000_000,
@@ -73,7 +73,7 @@ class RoundArrivals(threading.Thread):
         super().__init__(daemon=True)
         self.delays: list[float] = []
         self._client = FeedClient(port, self._record_arrival)
-        self._ending = False
+        self._is_stopping = False
         self.start()
 
     def _record_arrival(self, _: bytes, timestamp: int, now: float) -> None:
@@ -81,7 +81,7 @@ class RoundArrivals(threading.Thread):
 
     def run(self) -> None:
         """Follow the feed until :meth:`end` is called."""
-        asyncio.run(self._client.follow(lambda: self._ending))
+        asyncio.run(self._client.follow(lambda: self._is_stopping))
 
     def await_rounds(self, count: int) -> None:
         """Wait until this many rounds have arrived."""
@@ -89,23 +89,27 @@ class RoundArrivals(threading.Thread):
 
     def end(self) -> None:
         """Let the client read once more and then disconnect."""
-        self._ending = True
+        self._is_stopping = True
 
 
 @contextmanager
-def measured_monitor(longest: int, buckets: int) -> Iterator[tuple[Monitor, list[ComponentCost], OffsetsTopicWriter]]:
+def measured_monitor(
+    max_record_bytes: int, buckets: int
+) -> Iterator[tuple[Monitor, list[ComponentCost], OffsetsTopicWriter]]:
     """Run a broker with a monitor; yield the monitor, its components' costs, and a writer of the offsets topic."""
     with (
         EmbeddedBroker(heap="1g", properties={"offsets.topic.num.partitions": "8"}) as broker,
         TemporaryDirectory(prefix="bench-large-") as folder,
     ):
         log = OffsetsTopicWriter(broker.bootstrap_servers)
-        _create_monitor_topics(load(bootstrap_servers=broker.bootstrap_servers, topic_prefix="large."), longest)
+        _create_monitor_topics(
+            load(bootstrap_servers=broker.bootstrap_servers, topic_prefix="large."), max_record_bytes
+        )
         with running_monitor(broker, Path(folder), "large.", buckets=buckets) as monitor:
             monitor.serve.start().await_status("/ready", 200, seconds=EVENT_TIMEOUT_SECONDS)
             running = {"collect": monitor.collect, "stream": monitor.stream, "serve": monitor.serve}
             parts = [ComponentCost(name, part.pid) for name, part in running.items()]
-            with sampled_components(parts):
+            with sample_components(parts):
                 try:
                     yield monitor, parts, log
                 finally:
@@ -114,14 +118,14 @@ def measured_monitor(longest: int, buckets: int) -> Iterator[tuple[Monitor, list
                         print(f"  {name} said: {len(problems)} warnings; the last: {problems[-3:]}", flush=True)
 
 
-def _create_monitor_topics(settings: Settings, longest: int) -> None:
+def _create_monitor_topics(settings: Settings, max_record_bytes: int) -> None:
     """Create the monitor's topics; their record size limits are raised if this many MiB exceed the default."""
     ensure_topics(settings)
     admin = AdminClient({"bootstrap.servers": settings.kafka.bootstrap_servers})
     names = settings.topics.membership, settings.topics.diffs, settings.topics.assignments
-    taken = ConfigEntry("max.message.bytes", str(longest << 20), incremental_operation=AlterConfigOpType.SET)
+    taken = ConfigEntry("max.message.bytes", str(max_record_bytes << 20), incremental_operation=AlterConfigOpType.SET)
     resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=[taken]) for name in names]
-    for answer in admin.incremental_alter_configs(resources).values() if longest > 10 else ():
+    for answer in admin.incremental_alter_configs(resources).values() if max_record_bytes > 10 else ():
         answer.result(20)
 
 
@@ -130,11 +134,11 @@ def create_consumed_topic(servers: str) -> str:
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic("orders", 40, 1)])["orders"].result(20)
 
-    def described() -> str | None:
+    def created_topics() -> str | None:
         try:
             answer = admin.describe_topics(TopicCollection(["orders"]))["orders"].result(10)
         except Exception:  # noqa: BLE001 - not there yet
             return None
         return str(answer.topic_id).rstrip("=").replace("+", "-").replace("/", "_")
 
-    return str(eventually(described))
+    return str(eventually(created_topics))

@@ -38,7 +38,7 @@ class ComponentCost:
     pid: int
     memory: float = 0.0
     _cpu_seconds: dict[int, float] = field(default_factory=dict)
-    _before: float = 0.0
+    _last_total: float = 0.0
 
     def sample(self) -> None:
         """Record the processor time and memory of each process of the component."""
@@ -51,30 +51,30 @@ class ComponentCost:
                 continue
         self.memory = max(self.memory, memory)
 
-    def next_lap(self) -> float:
+    def usage_since_last_call(self) -> float:
         """Return the CPU seconds that the component has used since the previous call."""
         self.sample()
         total = sum(self._cpu_seconds.values())
-        spent, self._before = total - self._before, total
-        return spent
+        used_seconds, self._last_total = total - self._last_total, total
+        return used_seconds
 
 
 @contextmanager
-def sampled_components(parts: list[ComponentCost]) -> Iterator[None]:
+def sample_components(components: list[ComponentCost]) -> Iterator[None]:
     """Sample the memory of components repeatedly while the block runs."""
-    ending = threading.Event()
+    is_stopping = threading.Event()
 
     def sample() -> None:
-        while not ending.wait(0.5):
-            for part in parts:
-                part.sample()
+        while not is_stopping.wait(0.5):
+            for component in components:
+                component.sample()
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        ending.set()
+        is_stopping.set()
         thread.join()
 
 
@@ -92,7 +92,7 @@ class TopicCounts:
                 "fetch.wait.max.ms": 20,
             }
         )
-        self._all: dict[str, tuple[int, int, int]] = {}
+        self._totals: dict[str, tuple[int, int, int]] = {}
         self._next = {
             (name, number): 0
             for name in names
@@ -101,28 +101,28 @@ class TopicCounts:
 
     def total(self) -> dict[str, tuple[int, int, int]]:
         """Return, by topic, the number of all records so far, the bytes of their values, and the longest value."""
-        self.next_lap()
-        return dict(self._all)
+        self.usage_since_last_call()
+        return dict(self._totals)
 
-    def next_lap(self) -> dict[str, tuple[int, int, int]]:
+    def usage_since_last_call(self) -> dict[str, tuple[int, int, int]]:
         """Return, by topic, the number of records since the last call, their values' bytes, and the longest value."""
-        reading: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
+        counts: dict[str, tuple[int, int, int]] = {name: (0, 0, 0) for name, _ in self._next}
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
         waiting = set(self._next)
         while waiting:
             for message in self._consumer.consume(500, 0.2):
                 place, error = (message.topic() or "", message.partition() or 0), message.error()
                 if error is None:
-                    records, total, longest = reading[place[0]]
+                    records, total, longest = counts[place[0]]
                     size = len(message.value() or b"")
-                    reading[place[0]] = records + 1, total + size, max(longest, size)
+                    counts[place[0]] = records + 1, total + size, max(longest, size)
                     self._next[place] = (message.offset() or 0) + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
                     waiting.discard(place)
-        for name, (records, size, longest) in reading.items():
-            before = self._all.get(name, (0, 0, 0))
-            self._all[name] = before[0] + records, before[1] + size, max(before[2], longest)
-        return reading
+        for name, (records, size, longest) in counts.items():
+            before = self._totals.get(name, (0, 0, 0))
+            self._totals[name] = before[0] + records, before[1] + size, max(before[2], longest)
+        return counts
 
     def close(self) -> None:
         """Close the consumer that reads the topics."""
@@ -150,14 +150,14 @@ class Client:
         last = b"Last-Event-ID: %b\r\n" % self.last if self.last else b""
         writer.write(b"GET /api/v1/stream HTTP/1.0\r\nHost: localhost\r\n%b\r\n" % last)
         self.connections += 1
-        rest = b""
+        incomplete_line = b""
         try:
             while data := await reader.read(1 << 18):
                 self.bytes += len(data)
-                whole = rest + data[: data.rfind(b"\n") + 1]
-                rest = data[len(whole) - len(rest) :] if whole else rest + data
+                whole = incomplete_line + data[: data.rfind(b"\n") + 1]
+                incomplete_line = data[len(whole) - len(incomplete_line) :] if whole else incomplete_line + data
                 self._take(whole)
-                rest = rest[-200_000:]
+                incomplete_line = incomplete_line[-200_000:]
         finally:
             writer.close()
 
@@ -189,32 +189,32 @@ async def _run_clients(port: int, count: int) -> None:
 
 
 @dataclass
-class Crowd:
+class FeedClients:
     """Reports of the process that runs the feed clients, which it prints once per second."""
 
     reports: list[dict[str, Any]] = field(default_factory=list)
 
-    def behind(self, newest: Callable[[float], int]) -> tuple[int, float]:
+    def max_lag(self, newest: Callable[[float], int]) -> tuple[int, float]:
         """Return the maximum lag of the slowest client, in rounds and in seconds.
 
         ``newest``: function that returns the number of the server's newest round at a given time.
         """
         rounds = max((newest(report["at"]) - report["seqs"][0] for report in self.reports), default=0)
-        worst = 0.0
+        max_seconds = 0.0
         for index, report in enumerate(self.reports):
             earlier = (
                 earlier_report["at"]
                 for earlier_report in self.reports[index::-1]
                 if newest(earlier_report["at"]) <= report["seqs"][0]
             )
-            worst = max(worst, report["at"] - next(earlier, self.reports[0]["at"]))
-        return rounds, worst
+            max_seconds = max(max_seconds, report["at"] - next(earlier, self.reports[0]["at"]))
+        return rounds, max_seconds
 
 
 @contextmanager
-def feed_clients(port: int, count: int) -> Iterator[Crowd]:
+def feed_clients(port: int, count: int) -> Iterator[FeedClients]:
     """Run this many clients of a server in a separate process."""
-    feed_clients = Crowd()
+    feed_clients = FeedClients()
     command = [sys.executable, "-m", "benchmarks._large_watch", str(port), str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
 

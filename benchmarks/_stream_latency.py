@@ -18,15 +18,15 @@ from streaming.records.events import Event, MemberJoined, MemberLeft, Partitions
 from tests.support.background import run_in_background
 
 if TYPE_CHECKING:
-    from benchmarks.stream import Bench
+    from benchmarks.stream import StreamBench
 
 EVENTS_PER_SECOND = 10
 #: The JVM compiles the code for small batches late, in all variants alike, but a real job runs for months. Therefore
 #: the variants take turns, and the first turn is not counted.
-TURNS = 5
-FIRST_SECONDS = 60.0
-NEXT_SECONDS = 10.0
-GROWTH_SECONDS = 300.0
+LATENCY_RUNS = 5
+FIRST_RUN_WARM_UP_SECONDS = 60.0
+LATER_RUN_WARM_UP_SECONDS = 10.0
+CHECKPOINT_GROWTH_SECONDS = 300.0
 
 
 class LatencyRuns(NamedTuple):
@@ -41,7 +41,7 @@ class LatencyRuns(NamedTuple):
     phases: dict[str, int]
 
 
-def membership_changes(bench: Bench, topic: str) -> AbstractContextManager[None]:
+def membership_changes(bench: StreamBench, topic: str) -> AbstractContextManager[None]:
     """Run a thread in which one member of a group leaves and rejoins repeatedly."""
 
     def send(stop: threading.Event) -> None:
@@ -71,25 +71,27 @@ def membership_changes(bench: Bench, topic: str) -> AbstractContextManager[None]
     return run_in_background(send)
 
 
-def latency(bench: Bench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
+def latency(bench: StreamBench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
     """Run every variant in turn, each for ``seconds`` s, at 10 events a second."""
     latencies: dict[str, LatencyRuns] = {}
-    for turn in range(TURNS):
+    for run_number in range(LATENCY_RUNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):
-            topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
-            rows, mode = bench.frames(spark, topic, out)[name]
+            topic, output_topic = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
+            rows, mode = bench.measured_queries(spark, topic, output_topic)[name]
             query = bench.start(rows(), mode, available_now=False)
             with membership_changes(bench, topic):
-                waits = _listen(bench, out, NEXT_SECONDS if turn else FIRST_SECONDS, seconds)
+                waits = _measure_latencies(
+                    bench, output_topic, LATER_RUN_WARM_UP_SECONDS if run_number else FIRST_RUN_WARM_UP_SECONDS, seconds
+                )
             phases = _batch_phases(query)
             query.stop()
-            before = latencies[name].runs if turn else []
+            before = latencies[name].runs if run_number else []
             latencies[name] = LatencyRuns([*before, waits], phases)
-            print(f"  turn {turn + 1}: {name}: p50 {statistics.median(waits):.0f} ms, {phases}", flush=True)
+            print(f"  turn {run_number + 1}: {name}: p50 {statistics.median(waits):.0f} ms, {phases}", flush=True)
     return latencies
 
 
-def _listen(bench: Bench, topic: str, warm: float, seconds: float) -> list[float]:
+def _measure_latencies(bench: StreamBench, topic: str, warm_up: float, seconds: float) -> list[float]:
     consumer = Consumer(
         {
             "bootstrap.servers": bench.kafka.bootstrap_servers,
@@ -98,12 +100,12 @@ def _listen(bench: Bench, topic: str, warm: float, seconds: float) -> list[float
             "enable.auto.commit": False,
         }
     )
-    consumer.assign(bench.beginnings(topic))
+    consumer.assign(bench.start_offsets(topic))
     waits: list[float] = []
     start = time.monotonic()
-    while time.monotonic() < start + warm + seconds:
+    while time.monotonic() < start + warm_up + seconds:
         message = consumer.poll(0.2)
-        if message is None or message.error() is not None or time.monotonic() < start + warm:
+        if message is None or message.error() is not None or time.monotonic() < start + warm_up:
             continue
         waits.append(time.time() * 1000 - json.loads(message.value())["timestamp"])
     consumer.close()
@@ -116,22 +118,24 @@ def _batch_phases(query: Any) -> dict[str, int]:
     return {name: round(statistics.median(item.get(name, 0) for item in progress)) for name in names}
 
 
-def checkpoint_growth(bench: Bench, spark: Any) -> list[tuple[int, int]]:
+def checkpoint_growth(bench: StreamBench, spark: Any) -> list[tuple[int, int]]:
     """Return the checkpoint's minimum and maximum bytes in each half of the measurement, under constant load.
 
     Spark deletes old files once a minute. The first minute is skipped, as it has no old files.
     """
-    topic, out = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
-    rows, mode = bench.frames(spark, topic, out)["(b) ours"]
+    topic, output_topic = (bench.topic(f"{end}-{uuid.uuid4().hex[:6]}") for end in ("in", "out"))
+    rows, mode = bench.measured_queries(spark, topic, output_topic)["(b) ours"]
     folder = bench.folder / uuid.uuid4().hex
-    print(f"  the checkpoint for {(FIRST_SECONDS + GROWTH_SECONDS) / 60:.0f} minutes", flush=True)
+    print(
+        f"  the checkpoint for {(FIRST_RUN_WARM_UP_SECONDS + CHECKPOINT_GROWTH_SECONDS) / 60:.0f} minutes", flush=True
+    )
     query = bench.start(rows(), mode, available_now=False, checkpoint=folder)
     parts: list[tuple[int, int]] = []
     with membership_changes(bench, topic):
-        time.sleep(FIRST_SECONDS)
+        time.sleep(FIRST_RUN_WARM_UP_SECONDS)
         for _ in range(2):
             sizes, start = [], time.monotonic()
-            while time.monotonic() < start + GROWTH_SECONDS / 2:
+            while time.monotonic() < start + CHECKPOINT_GROWTH_SECONDS / 2:
                 sizes.append(folder_size(folder))
                 time.sleep(2)
             parts.append((min(sizes), max(sizes)))
@@ -153,29 +157,41 @@ def folder_size(folder: Path) -> int:
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     """Return the Markdown table of latencies, computed from all runs except the first."""
-    settled = {name: [ms for turn in waits.runs[1:] for ms in turn] for name, waits in latencies.items()}
-    base = statistics.median(settled["(d) JVM aggregation"])
+    after_first_run = {
+        name: [ms for run_number in waits.runs[1:] for ms in run_number] for name, waits in latencies.items()
+    }
+    base = statistics.median(after_first_run["(d) JVM aggregation"])
     rows = []
     for name, waits in latencies.items():
-        middle, high = statistics.median(settled[name]), statistics.quantiles(settled[name], n=20)[-1]
-        medians = ", ".join(f"{statistics.median(turn):.0f}" for turn in waits.runs)
+        median_ms, p95_ms = (
+            statistics.median(after_first_run[name]),
+            statistics.quantiles(after_first_run[name], n=20)[-1],
+        )
+        medians = ", ".join(f"{statistics.median(run_number):.0f}" for run_number in waits.runs)
         rows.append(
-            [name, f"{middle:.0f}", f"{high:.0f}", f"{middle / base:.2f}", medians, *map(str, waits.phases.values())]
+            [
+                name,
+                f"{median_ms:.0f}",
+                f"{p95_ms:.0f}",
+                f"{median_ms / base:.2f}",
+                medians,
+                *map(str, waits.phases.values()),
+            ]
         )
     phases = ["batch", "addBatch", "planning", "latestOffset", "WAL", "commit"]
     return (
-        f"From event to readable output at {EVENTS_PER_SECOND} events a second, in turns; the first of {TURNS} is not "
-        "counted. Phases are medians of the last turn's batches.\n\n"
+        f"From event to readable output at {EVENTS_PER_SECOND} events a second, in turns; the first of {LATENCY_RUNS} "
+        "is not counted. Phases are medians of the last turn's batches.\n\n"
         + table(["variant", "p50 ms", "p95 ms", "of (d)", "p50 by turn", *phases], rows)
     )
 
 
-def growth_text(parts: list[tuple[int, int]]) -> str:
+def checkpoint_growth_text(size_ranges: list[tuple[int, int]]) -> str:
     """Return a line about the checkpoint's growth per hour: the maximum sizes in both halves of the run, compared."""
-    (low, high), (later_low, later_high) = parts
-    hour = (later_high - high) / (GROWTH_SECONDS / 2) * 3600
+    (smallest, largest), (later_smallest, later_largest) = size_ranges
+    hour = (later_largest - largest) / (CHECKPOINT_GROWTH_SECONDS / 2) * 3600
     return (
-        f"Checkpoint under that load: {low / 2**20:.1f} to {high / 2**20:.1f} MB in minutes 2 to "
-        f"{1 + GROWTH_SECONDS / 120:.1f}, {later_low / 2**20:.1f} to {later_high / 2**20:.1f} MB in as many after; "
-        f"an hour at that pace adds {hour / 2**20:+.1f} MB. Spark throws old files away once a minute."
+        f"Checkpoint under that load: {smallest / 2**20:.1f} to {largest / 2**20:.1f} MB in minutes 2 to "
+        f"{1 + CHECKPOINT_GROWTH_SECONDS / 120:.1f}, {later_smallest / 2**20:.1f} to {later_largest / 2**20:.1f} MB "
+        f"in as many after; an hour at this pace adds {hour / 2**20:+.1f} MB. Spark deletes old files once a minute."
     )

@@ -26,18 +26,18 @@ from tests.support.built_diffs import DiffBuilder
 from tests.support.compacted import episode_records, latest
 
 GROUPS = 1000
-DAYS = 30
+HISTORY_DAYS = 30
 
 
 def group_templates() -> list[tuple[list[Episode], LatestAssignment, dict[str, Diff]]]:
     """Return one day of episodes of three groups: one with deploys, one with crashes, one that scales out and in."""
     large = deploy(DiffBuilder(60).join(*[f"pay-{number}@h{number}#1" for number in range(10)]))
-    crashing = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
-    crashing.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
+    crash_diffs = DiffBuilder(12).join(*[f"c{number}@h{number}#1" for number in range(4)])
+    crash_diffs.fence("c0@h0#1", after=3600).join("c0@new#2", after=5)
     scaled = DiffBuilder(24).join(*[f"s{number}@h{number}#1" for number in range(6)])
     scaled.join("s6@h6#1", after=3600).leave("s6@h6#1", after=3600)
     measured = []
-    for builder in (large, crashing, scaled):
+    for builder in (large, crash_diffs, scaled):
         episodes = [stopped(record.episode, 8000) for record in episode_records(builder)[1:]]
         measured.append((episodes, latest(builder), dict(builder.diffs)))
     return measured
@@ -49,20 +49,20 @@ def encoded_records(now_ms: int) -> Iterator[tuple[bytes, LatestAssignment, dict
     for group in range(GROUPS):
         episodes, assignment, rounds = kinds[group % len(kinds)]
         name = f"group-{group}"
-        named = structs.replace(assignment, group_id=name)
-        for day in range(DAYS):
+        named_assignment = structs.replace(assignment, group_id=name)
+        for day in range(HISTORY_DAYS):
             for place, episode in enumerate(episodes):
                 number = day * len(episodes) + place + 2
-                late = now_ms - (DAYS - day) * DAY_MS + DAY_MS // 2 - episode.opened_at
+                shift_ms = now_ms - (HISTORY_DAYS - day) * DAY_MS + DAY_MS // 2 - episode.opened_at
                 moved = structs.replace(
                     episode,
                     group_id=name,
                     episode=number,
-                    opened_at=episode.opened_at + late,
-                    closed_at=episode.updated_at + late,
-                    updated_at=episode.updated_at + late,
+                    opened_at=episode.opened_at + shift_ms,
+                    closed_at=episode.updated_at + shift_ms,
+                    updated_at=episode.updated_at + shift_ms,
                 )
-                yield encode(moved), named, rounds
+                yield encode(moved), named_assignment, rounds
 
 
 def main() -> None:
@@ -70,11 +70,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the figures to docs/benchmarks.md")
     arguments = parser.parse_args()
     now_ms = 1_800_000_000_000
-    stored = list(encoded_records(now_ms))
+    encoded = list(encoded_records(now_ms))
     started, cpu = time.perf_counter(), time.process_time()
     episodes: dict[str, list[Episode]] = {}
     assignments_and_rounds: dict[str, tuple[LatestAssignment, dict[str, Diff]]] = {}
-    for value, assignment, rounds in stored:
+    for value, assignment, rounds in encoded:
         episode = decode_episode(value)
         episodes.setdefault(episode.group_id, []).append(episode)
         assignments_and_rounds[episode.group_id] = assignment, rounds
@@ -91,7 +91,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     replayed = sum(item.saving is not None for item in advice)
     row = [
-        f"{GROUPS} groups, {len(stored)} episodes",
+        f"{GROUPS} groups, {len(encoded)} episodes",
         f"{seconds:.1f}",
         f"{cpu:.1f}",
         f"{peak:.0f}",

@@ -33,11 +33,11 @@ from assignors.model import Assignment, Member, Topic
 from assignors.registry import find
 from benchmarks._assignor_shapes import GroupShape, doubled_group_shapes, group_shapes
 from benchmarks._assignor_table import (
-    BUDGET_SECONDS,
+    CALL_BUDGET_SECONDS,
     GROWTH_COLUMNS,
     JVM_LIMIT_SECONDS,
-    PEER_LARGEST,
     PEER_LIMIT_SECONDS,
+    PEER_MAX_MEMBERS,
     SECTIONS,
     SHAPE_COLUMNS,
     TIME_COLUMNS,
@@ -46,10 +46,10 @@ from benchmarks._assignor_table import (
     csv_path,
     growth_factors,
     growth_table,
+    markdown_heading,
     method_text,
     overview_table,
     parse_times,
-    printed_heading,
     read_rows,
     summary_text,
     table_line,
@@ -59,13 +59,13 @@ from benchmarks._document import write_section
 from tests.oracle.driver import Oracle
 from tests.support.zookeeper_cases import colliding
 
-NEWCOMER = "newMember"
+NEW_MEMBER_ID = "newMember"
 #: glibc's numbers of the options, and the largest accepted values.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-MALLOC_KEPT_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
-COLLECT_AFTER_SECONDS = 0.02
+MALLOC_THRESHOLD_BYTES = {M_TRIM_THRESHOLD: 1 << 30, M_MMAP_THRESHOLD: 1 << 25}
+COLLECT_GARBAGE_AFTER_SECONDS = 0.02
 #: Protocol → its name in the oracle.
-FAMILIES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
+JAVA_BENCH_CLASSES = {"classic": "assignorBench", "consumer": "consumerBench", "zookeeper": "zookeeperBench"}
 #: Above this number of subscribed topics, summed over members, the old consumer's JSON parser takes minutes.
 ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
@@ -94,19 +94,19 @@ def group(shape: GroupShape, order: list[int], ids: list[str]) -> tuple[dict[str
     return topics, members
 
 
-def with_joined_member(shape: GroupShape, members: list[Member], assignment: Assignment) -> list[Member]:
+def add_joined_member(shape: GroupShape, members: list[Member], assignment: Assignment) -> list[Member]:
     """Return the group's members with their first assignment, and one more member that joins."""
-    like = f"member{0 if shape.join_first else shape.members - 1}"
-    topics = next(member.topics for member in members if member.member_id == like)
+    template_id = f"member{0 if shape.join_first else shape.members - 1}"
+    topics = next(member.topics for member in members if member.member_id == template_id)
     if shape.protocol == "zookeeper":
-        return [*members, Member(NEWCOMER, topics, streams=dict.fromkeys(topics, 1))]
+        return [*members, Member(NEW_MEMBER_ID, topics, streams=dict.fromkeys(topics, 1))]
     rack = f"rack{shape.members % 3}" if shape.racks else None
     if shape.protocol == "consumer":
         # A coordinator's map keeps the order in which the topics were added, so the topics are sorted by name.
         assignment = {member: dict(sorted(share.items())) for member, share in assignment.items()}
     return [
         *(replace(member, owned=assignment[member.member_id]) for member in members),
-        Member(NEWCOMER, topics, rack_id=rack),
+        Member(NEW_MEMBER_ID, topics, rack_id=rack),
     ]
 
 
@@ -121,7 +121,7 @@ def checksum(assignment: Assignment) -> str:
 
 
 def fastest_run(
-    call: Callable[[], Any], budget: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
+    call: Callable[[], Any], budget: float = CALL_BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, Any]:
     """Return the fastest run within the time budget, in ms of ``clock``, and the assignment.
 
@@ -139,7 +139,7 @@ def fastest_run(
         best = min(best, now - start)
         if now > end:
             return best * 1000, answer
-        if now - start > COLLECT_AFTER_SECONDS:
+        if now - start > COLLECT_GARBAGE_AFTER_SECONDS:
             gc.collect()
 
 
@@ -154,7 +154,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
     ids = topic_ids(shape, seed)
     topics, members = group(shape, order, ids)
     if shape.join:
-        members = with_joined_member(shape, members, assign(topics, members))
+        members = add_joined_member(shape, members, assign(topics, members))
     clock = time.process_time if processor else time.perf_counter
     ours, answer = fastest_run(lambda: assign(topics, members), clock=clock)
     row: Row = {"ours": ours, "jvm": None, "peer": None}
@@ -164,11 +164,11 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
             raise SystemExit(f"{shape}: native code and Python compute different assignments")
     if oracle is not None:
         request: dict[str, Any] = {
-            "family": FAMILIES[shape.protocol],
+            "family": JAVA_BENCH_CLASSES[shape.protocol],
             "processorTime": processor,
             "topicIds": ids,
             "limitMs": JVM_LIMIT_SECONDS * 1000,
-            "budgetMs": int(BUDGET_SECONDS * 1000),
+            "budgetMs": int(CALL_BUDGET_SECONDS * 1000),
             "assignor": shape.assignor,
             "members": shape.members,
             "topics": shape.topics,
@@ -201,7 +201,7 @@ def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, 
 
 def _unordered(request: dict[str, Any]) -> bool:
     """Return true if the old round robin has partitions of equal hash code, whose order Kafka does not define."""
-    old = request["family"] == FAMILIES["zookeeper"] and request["assignor"] == "roundrobin"
+    old = request["family"] == JAVA_BENCH_CLASSES["zookeeper"] and request["assignor"] == "roundrobin"
     return old and bool(colliding(request, "1.1"))
 
 
@@ -233,17 +233,17 @@ def _raise_time_limit(*_: object) -> None:
     raise _TimeLimitError
 
 
-def run(wanted: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure each group in ``wanted`` that has no row in ``rows``; print and store the new rows."""
-    alone = arguments.no_jvm or arguments.doubling
+def run(selected: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
+    """Measure each group in ``selected`` that has no row in ``rows``; print and store the new rows."""
+    has_no_oracle = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
-    processor = arguments.processor_time or alone
-    old = bool(wanted) and wanted[0].protocol == "zookeeper"
+    processor = arguments.processor_time or has_no_oracle
+    old = bool(selected) and selected[0].protocol == "zookeeper"
     options = ["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"]
-    oracle = None if alone else Oracle("zk11" if old else "current", jvm_options=options)
-    for shape in wanted:
+    oracle = None if has_no_oracle else Oracle("zk11" if old else "current", jvm_options=options)
+    for shape in selected:
         if str(shape) not in rows:
-            peer = not (arguments.no_peer or alone or shape.racks) and shape.members <= PEER_LARGEST
+            peer = not (arguments.no_peer or has_no_oracle or shape.racks) and shape.members <= PEER_MAX_MEMBERS
             peer = peer and shape.protocol == "classic"
             rows[str(shape)] = measure(shape, oracle, arguments.seed, peer=peer, processor=processor)
             if arguments.resume:
@@ -255,7 +255,7 @@ def run(wanted: list[GroupShape], arguments: argparse.Namespace, rows: dict[str,
 
 
 def main() -> None:
-    keep_memory()
+    keep_freed_memory()
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="measure two group sizes only")
     parser.add_argument(
@@ -278,17 +278,17 @@ def main() -> None:
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        wanted = chosen_shapes(doubled_group_shapes(), arguments.only)
-        run(wanted, arguments, rows)
+        selected = chosen_shapes(doubled_group_shapes(), arguments.only)
+        run(selected, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
-        write_growth(how, growth_factors(rows), is_stored=arguments.document)
+        write_growth(how, growth_factors(rows), has_stored_rows=arguments.document)
         return
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
         how = method_text(arguments.seed, protocol, processor=arguments.processor_time)
-        print(how, "", printed_heading(protocol), sep="\n", flush=True)
-        wanted = chosen_shapes(group_shapes(protocol, quick=arguments.quick), arguments.only)
-        run(wanted, arguments, rows)
-        results = {str(shape): rows[str(shape)] for shape in wanted}
+        print(how, "", markdown_heading(protocol), sep="\n", flush=True)
+        selected = chosen_shapes(group_shapes(protocol, quick=arguments.quick), arguments.only)
+        run(selected, arguments, rows)
+        results = {str(shape): rows[str(shape)] for shape in selected}
         print(f"\n{summary_text(results)}\n")
         if arguments.document:
             write_rows_and_section(
@@ -296,9 +296,9 @@ def main() -> None:
             )
 
 
-def chosen_shapes(of: Iterable[GroupShape], only: str) -> list[GroupShape]:
-    """Return the groups to measure whose names contain one of the comma-separated texts."""
-    return [shape for shape in of if any(text in str(shape) for text in only.split(","))]
+def chosen_shapes(shapes: Iterable[GroupShape], substring: str) -> list[GroupShape]:
+    """Return the groups to measure whose names contain one shapes the comma-separated texts."""
+    return [shape for shape in shapes if any(text in str(shape) for text in substring.split(","))]
 
 
 def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) -> None:
@@ -313,18 +313,18 @@ def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) 
     write_section(name, "\n\n".join([title, conclusion, overview_table(merged, protocol), link]))
 
 
-def write_growth(how: str, rows: list[list[str]], *, is_stored: bool) -> None:
-    """Print how the assignors' time grows with the group; with ``is_stored``, also write it to the page and a file."""
+def write_growth(how: str, rows: list[list[str]], *, has_stored_rows: bool) -> None:
+    """Print how assignors' times grow with the group; with ``has_stored_rows``, also write it to a page and a file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"
     text = f"{title}\n\n{growth_table(rows)}\n\n{how} [All rows]({path.name})."
     print(f"\n{text}")
-    if is_stored:
+    if has_stored_rows:
         write_rows(path, GROWTH_COLUMNS, rows)
         write_section("assignors-growth", text)
 
 
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """Keep freed memory in the process, as the JVM's heap does; otherwise each run allocates its pages again.
 
     Whether glibc returns memory depends on what is at the end of the heap; without this setting, times of equal rows
@@ -333,7 +333,7 @@ def keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(option, MALLOC_KEPT_BYTES[option])
+            mallopt(option, MALLOC_THRESHOLD_BYTES[option])
 
 
 if __name__ == "__main__":

@@ -40,40 +40,40 @@ class Run(NamedTuple):
     memory: int
 
 
-def fill(servers: str, records: int, groups: int) -> None:
+def write_commits(servers: str, records: int, groups: int) -> None:
     """Write commits of this many groups, one for each partition of a topic, as brokers write commits."""
     from benchmarks._large_stage import OffsetsTopicWriter  # the measured processes must not import what it needs
 
     log = OffsetsTopicWriter(servers)
-    begun = int(time.time() * 1000) - records
+    first_ms = int(time.time() * 1000) - records
     for number in range(records):
         group = b"group-%07d" % (number % groups)
         key = pack(">hh", 1, len(group)) + group + pack(">h", 6) + b"orders" + pack(">i", number // groups)
-        value = pack(">hqihq", 3, number, 1, 0, begun + number)
-        log.write([(key, value)], number % groups % log.partitions, begun + number)
+        value = pack(">hqihq", 3, number, 1, 0, first_ms + number)
+        log.write([(key, value)], number % groups % log.partitions, first_ms + number)
     log.flush()
 
 
-def bare(servers: str) -> int:
+def read_with_bare_consumer(servers: str) -> int:
     """Return the records per second of a consumer that only reads and counts the offsets topic."""
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
-    left, count = set(numbers), 0
-    while left:
+    unread, count = set(numbers), 0
+    while unread:
         for message in consumer.consume(_RECORDS_PER_BATCH, 0.05):
             error = message.error()
             if error is None:
                 count += 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                left.discard(message.partition())
+                unread.discard(message.partition())
             else:
                 raise RuntimeError(error.str())
     consumer.close()
     return count
 
 
-def collector(servers: str) -> int:
+def read_with_collector(servers: str) -> int:
     """Return the number of records that the collector's source reads until the end of every partition."""
     settings = load(bootstrap_servers=servers)
 
@@ -81,32 +81,32 @@ def collector(servers: str) -> int:
         return Fold("bench", partition, {}.__getitem__)
 
     source = OffsetsTopic(settings.kafka, "bench", threading.Event(), fold)
-    count, behind = 0, True
-    while behind:
+    count, is_behind = 0, True
+    while is_behind:
         batch = source.read()
         count += batch.records
-        behind = batch.behind > 0
+        is_behind = batch.behind > 0
     source.close()
     return count
 
 
-WAYS = {"bare": bare, "collector": collector}
+READERS = {"bare": read_with_bare_consumer, "collector": read_with_collector}
 
 
-def measured(way: str, servers: str) -> Run:
+def measure_reader(reader: str, servers: str) -> Run:
     """Measure one reader of the offsets topic in a separate process, and return its figures."""
-    command = [sys.executable, "-m", "benchmarks.collector", "--read", way, "--servers", servers]
+    command = [sys.executable, "-m", "benchmarks.collector", "--read", reader, "--servers", servers]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     records, seconds, cpu, memory = answer.stdout.split()
     return Run(int(records), float(seconds), float(cpu), int(memory))
 
 
-def read(way: str, servers: str) -> None:
+def read(reader: str, servers: str) -> None:
     """Read the offsets topic once; print the number of records, the wall time, the CPU time and the peak memory."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    records = WAYS[way](servers)
+    begin, cpu = time.perf_counter(), time.process_time()
+    records = READERS[reader](servers)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(records, time.perf_counter() - begun, time.process_time() - cpu, peak)
+    print(records, time.perf_counter() - begin, time.process_time() - cpu, peak)
 
 
 def main() -> None:
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--document", action="store_true", help="write the table to docs/benchmarks.md")
-    parser.add_argument("--read", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--read", choices=READERS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -125,26 +125,33 @@ def main() -> None:
     size = f"{options.records:,} commits of {options.groups:,} groups"
     print(f"{_document.describe_machine()}; {size}, {options.runs} runs each")
     with EmbeddedBroker() as broker:
-        fill(broker.bootstrap_servers, options.records, options.groups)
-        runs: dict[str, list[Run]] = {way: [] for way in WAYS}
+        write_commits(broker.bootstrap_servers, options.records, options.groups)
+        runs: dict[str, list[Run]] = {reader: [] for reader in READERS}
         for _ in range(options.runs):
-            for way in WAYS:
-                runs[way].append(measured(way, broker.bootstrap_servers))
-                print(way, runs[way][-1], flush=True)
+            for reader in READERS:
+                runs[reader].append(measure_reader(reader, broker.bootstrap_servers))
+                print(reader, runs[reader][-1], flush=True)
     rows = []
-    rates = {way: statistics.median(run.records / run.seconds for run in of_way) for way, of_way in runs.items()}
-    for way, of_way in runs.items():
-        cpu = statistics.median(run.cpu / run.records * 1e6 for run in of_way)
-        seconds = statistics.median(run.seconds for run in of_way)
-        memory = max(run.memory for run in of_way)
-        share = rates[way] / rates["bare"]
-        rows.append([way, f"{rates[way]:,.0f}", f"{share:.2f}", f"{seconds:.1f}", f"{cpu:.2f}", str(memory)])
+    records_per_second = {
+        reader: statistics.median(run.records / run.seconds for run in reader_runs)
+        for reader, reader_runs in runs.items()
+    }
+    for reader, reader_runs in runs.items():
+        cpu = statistics.median(run.cpu / run.records * 1e6 for run in reader_runs)
+        seconds = statistics.median(run.seconds for run in reader_runs)
+        memory = max(run.memory for run in reader_runs)
+        share = records_per_second[reader] / records_per_second["bare"]
+        rows.append(
+            [reader, f"{records_per_second[reader]:,.0f}", f"{share:.2f}", f"{seconds:.1f}", f"{cpu:.2f}", str(memory)]
+        )
     table = _document.table(["", "records/s", "of bare", "all, s", "CPU, µs a record", "memory, MiB"], rows)
     print(table)
     if options.document:
-        what = f"{size}, median of {options.runs} runs by turns"
-        note = f"{_document.describe_machine()}, embedded broker on the same machine; {what}; one process each."
-        _document.write_section("collector", f"## Reading the offsets topic\n\n{note}\n\n{table}")
+        description = f"{size}, median of {options.runs} runs by turns"
+        method_text = (
+            f"{_document.describe_machine()}, embedded broker on the same machine; {description}; one process each."
+        )
+        _document.write_section("collector", f"## Reading the offsets topic\n\n{method_text}\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from benchmarks._stream_load import ASSIGNORS, MEMBERS, PARTITIONS, START_MS, TOPIC
-from benchmarks.stream import WARM_UP_RUNS, Bench, StreamRun, cpu_seconds
+from benchmarks.stream import WARM_UP_RUNS, StreamBench, StreamRun, cpu_seconds
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -31,54 +31,61 @@ from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
 
 BUCKETS = 16
-_SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4))
+_OUTPUT_TOPICS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4))
 
 
-class Cost(NamedTuple):
+class EpisodeCost(NamedTuple):
     """CPU time per event (µs) without and with episodes, and the relative throughput with episodes.
 
     All values are medians over the batches of all buckets.
     """
 
-    without: float
+    without_episodes: float
     with_episodes: float
     ratio: float
 
 
-def cost(groups: int, per_batch: int) -> Cost:
+def measure_cost(groups: int, per_batch: int) -> EpisodeCost:
     """Measure a rolling restart of every group; each batch has this many events of each group."""
-    log = [_restart_records(group) for group in range(groups)]
-    setup, length = MEMBERS + 1, len(log[0])
-    blobs: dict[tuple[str | None, int], bytes] = {}
-    pairs: list[dict[str | None, float]] = []
-    for start, end in ((0, setup), *((at, at + per_batch) for at in range(setup, length, per_batch))):
-        parts: dict[int, list[Record]] = {}
-        for at in range(start, min(end, length)):
-            for rows in log:
-                parts.setdefault(crc32(rows[at].key or b"") % BUCKETS, []).append(rows[at])
-        for number, records in parts.items():
-            pair: dict[str | None, float] = {}
-            for side in (None, "e") if number % 2 else ("e", None):
+    logs = [_restart_records(group) for group in range(groups)]
+    setup_events, event_count = MEMBERS + 1, len(logs[0])
+    packed_buckets: dict[tuple[str | None, int], bytes] = {}
+    pairs_of_us: list[dict[str | None, float]] = []
+    for start, end in (
+        (0, setup_events),
+        *((at, at + per_batch) for at in range(setup_events, event_count, per_batch)),
+    ):
+        records_by_bucket: dict[int, list[Record]] = {}
+        for at in range(start, min(end, event_count)):
+            for group_records in logs:
+                records_by_bucket.setdefault(crc32(group_records[at].key or b"") % BUCKETS, []).append(
+                    group_records[at]
+                )
+        for number, records in records_by_bucket.items():
+            us_by_side: dict[str | None, float] = {}
+            for sink in (None, "e") if number % 2 else ("e", None):
                 begun = time.process_time()
-                bucket = Bucket(blobs.get((side, number)))
-                process(bucket, records, start, _SINKS._replace(episodes=side))
-                blobs[side, number] = bucket.pack()
-                pair[side] = (time.process_time() - begun) / len(records) * 1e6
+                bucket = Bucket(packed_buckets.get((sink, number)))
+                process(bucket, records, start, _OUTPUT_TOPICS._replace(episodes=sink))
+                packed_buckets[sink, number] = bucket.pack()
+                us_by_side[sink] = (time.process_time() - begun) / len(records) * 1e6
             if start:  # the first batch creates the groups
-                pairs.append(pair)
+                pairs_of_us.append(us_by_side)
     median = statistics.median
-    return Cost(
-        median(pair[None] for pair in pairs),
-        median(pair["e"] for pair in pairs),
-        median(pair[None] / pair["e"] for pair in pairs),
+    return EpisodeCost(
+        median(us_by_side[None] for us_by_side in pairs_of_us),
+        median(us_by_side["e"] for us_by_side in pairs_of_us),
+        median(us_by_side[None] / us_by_side["e"] for us_by_side in pairs_of_us),
     )
 
 
 def _restart_records(group: int) -> list[Record]:
-    return [Record.of(0, offset, *codec.encode_event(event)) for offset, event in enumerate(_restarting(group))]
+    return [
+        Record.of(0, offset, *codec.encode_event(event)) for offset, event in enumerate(_rolling_restart_events(group))
+    ]
 
 
-def _restarting(group: int) -> Iterator[Event]:
+def _rolling_restart_events(group: int) -> Iterator[Event]:
     """Return the events of a group whose members leave, one by one, and rejoin under a new member id."""
     now = START_MS
 
@@ -110,9 +117,9 @@ def measure_job(groups: int, per_batch: int, runs: int) -> dict[str | None, list
     """Run the job over a rolling restart of every group; return the runs without (None) and with episodes."""
     runs_by_side: dict[str | None, list[StreamRun]] = {None: [], "episodes": []}
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-episodes-") as folder:
-        bench = Bench(broker.bootstrap_servers, Path(folder))
+        bench = StreamBench(broker.bootstrap_servers, Path(folder))
         producer, topic = bench.producer(), bench.settings.topics.membership
-        restarts = [_restarting(group) for group in range(groups)]
+        restarts = [_rolling_restart_events(group) for group in range(groups)]
         for events in zip(*restarts, strict=True):
             for event in events:
                 bench.send(producer, topic, event)
@@ -132,14 +139,14 @@ def measure_job(groups: int, per_batch: int, runs: int) -> dict[str | None, list
     return runs_by_side
 
 
-def _run(bench: Bench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> StreamRun:
-    out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
+def _run(bench: StreamBench, spark: Any, jvm: int, episodes: str | None, per_batch: int) -> StreamRun:
+    output_topic = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
     ticks = bench.topic(f"ticks-{uuid.uuid4().hex[:6]}", 1)
-    sinks = bench.sinks_to(out)._replace(episodes=episodes and out)
-    log = bench.source(spark, bench.settings.topics.membership, per_batch)
-    rows = queries.writes(log, bench.source(spark, ticks), BUCKETS, sinks, BucketReports(spark).accumulator)
+    sinks = bench.output_sinks(output_topic)._replace(episodes=episodes and output_topic)
+    logs = bench.source(spark, bench.settings.topics.membership, per_batch)
+    group_records = queries.writes(logs, bench.source(spark, ticks), BUCKETS, sinks, BucketReports(spark).accumulator)
     before, start = cpu_seconds(jvm), time.monotonic()
-    bench.start(rows, "append", available_now=True).awaitTermination()
+    bench.start(group_records, "append", available_now=True).awaitTermination()
     return StreamRun(time.monotonic() - start, cpu_seconds(jvm) - before)
 
 
@@ -153,17 +160,17 @@ def main() -> None:
     if not options.pure:
         runs = measure_job(options.groups, options.per_batch, options.runs)
         seconds, cpu = (
-            {side: statistics.median(getattr(run, what) for run in side_runs) for side, side_runs in runs.items()}
-            for what in ("seconds", "cpu")
+            {sink: statistics.median(getattr(run, measure) for run in side_runs) for sink, side_runs in runs.items()}
+            for measure in ("seconds", "cpu")
         )
         print(
             f"the job, {options.groups} groups, {options.per_batch} events of each a batch, median of {options.runs}: "
             f"{seconds[None] / seconds['episodes']:.2f} of the events a second, "
             f"{cpu[None] / cpu['episodes']:.2f} of the events per CPU second without episodes"
         )
-    without, with_episodes, ratio = cost(options.groups, options.per_batch)
+    without_episodes, with_episodes, ratio = measure_cost(options.groups, options.per_batch)
     print(
-        f"the pure part: {without:.1f} us an event without episodes, {with_episodes:.1f} us with them: "
+        f"the pure part: {without_episodes:.1f} us an event without episodes, {with_episodes:.1f} us with them: "
         f"{ratio:.2f} of the events"
     )
 

@@ -51,7 +51,7 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
         ("and a restart half-way", options.stuck, True),
     ]
     rows = []
-    for index, (name, stuck, restarted) in enumerate(cases):
+    for index, (name, stuck_clients, has_restart) in enumerate(cases):
         with Serve(bootstrap_servers, f"load{index}.", _folder(folder, f"load{index}")) as serve:
             Publisher(serve)
             serve.start().await_status("/ready", 200)
@@ -60,8 +60,8 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
                 clients=options.clients,
                 rate=options.rate,
                 seconds=options.seconds,
-                stuck=stuck,
-                restart=_restart_on_request(serve) if restarted else None,
+                stuck=stuck_clients,
+                restart=_restart_on_request(serve) if has_restart else None,
             )
         complete = result.complete == result.clients and not result.twice
         rows.append(
@@ -73,10 +73,10 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
                 f"{result.cpu_seconds / options.seconds:.0%}",
             ]
         )
-    heads = ["", "every id once", "p50 ms", "p99 ms", "worst ms", "memory MB", "of a core"]
+    headings = ["", "every id once", "p50 ms", "p99 ms", "worst ms", "memory MB", "of a core"]
     sizes = f"{options.clients} clients, {options.rate:g} diffs a second, {options.seconds:g} s"
     note = "Delay from the publisher's send to the client's read; while the server is away it is left out."
-    return f"{sizes}. {note}\n\n{table(heads, rows)}"
+    return f"{sizes}. {note}\n\n{table(headings, rows)}"
 
 
 def _restart_on_request(serve: Serve) -> Callable[[], None]:
@@ -123,7 +123,7 @@ def _request(serve: Serve, path: str) -> float:
 
 
 #: Runs before the page's own code: records when the first row or ownership bar is on the screen.
-_PAINT_WATCHER = """
+_PAINT_TIMES_SCRIPT = """
 window.shown = new Promise((resolve) => {
   const look = () => {
     const row = document.querySelector('.grid-row:not([hidden])');
@@ -144,7 +144,7 @@ def _measure_paint(serve: Serve) -> list[list[str]]:
             for _ in range(5):
                 context = browser.new_context(viewport={"width": 1440, "height": 900})
                 page = context.new_page()
-                page.add_init_script(_PAINT_WATCHER)
+                page.add_init_script(_PAINT_TIMES_SCRIPT)
                 page.goto(serve.url + path)
                 shown.append(page.evaluate("window.shown"))
                 paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))

@@ -23,7 +23,7 @@ from streaming.simulation.live_group import LiveGroup, LiveMember
 
 TOPICS = 10
 #: Members, partitions, and members that restart at once; None: the number that ``forecast`` chooses.
-CASES = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
+MEASURED_GROUPS = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (1000, 10_000, 1))
 
 
 class Measurement(NamedTuple):
@@ -78,26 +78,26 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     rows = []
-    for members, partitions, parallel in CASES:
-        with get_context("spawn").Pool(1) as alone:
-            result = alone.apply(measure_case, (members, partitions, parallel))
-        at_once = parallel or usual_parallel(members)
+    for members, partitions, parallel in MEASURED_GROUPS:
+        with get_context("spawn").Pool(1) as single_process:
+            result = single_process.apply(measure_case, (members, partitions, parallel))
+        restarts_at_once = parallel or usual_parallel(members)
         rows.append(
             [
                 f"{members} x {partitions:,}",
-                str(at_once),
+                str(restarts_at_once),
                 f"{result.rounds:,}",
                 f"{result.seconds:.1f}",
                 f"{result.peak:.0f}",
             ]
         )
         print("  ".join(rows[-1]), flush=True)
-    note = (
+    method_text = (
         f"`make bench-forecast`: `forecast --rolling-restart` of a group of `range` over {TOPICS} topics, all four "
         f"ways one after the other, without reading the monitor's topics; once each. {describe_machine()}."
     )
     heading = ["members x partitions", "restart at once", "rounds", "s", "peak MB"]
-    text = "\n\n".join(["## Forecasts", note, table(heading, rows)])
+    text = "\n\n".join(["## Forecasts", method_text, table(heading, rows)])
     if options.write:
         write_section("forecast", text)
 

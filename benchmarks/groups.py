@@ -28,7 +28,7 @@ from confluent_kafka import Producer
 from assignors.partitioner import partition_for_key
 from benchmarks._document import describe_machine, table, write_section
 from benchmarks._stream_latency import folder_size
-from benchmarks.stream import PARTITIONS, Bench
+from benchmarks.stream import PARTITIONS, StreamBench
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
 from streaming.records import codec
@@ -38,13 +38,13 @@ from streaming.spark.operator import BucketReports
 from streaming.spark.session import SessionOptions, session
 from streaming.spark.start import spans
 
-MEMBERS, OWNED = 4, 8
+MEMBERS, PARTITIONS_PER_GROUP = 4, 8
 #: Events in a loading batch.
 LOADING_BATCH_EVENTS = 250_000
 #: Uncounted first rounds: HotSpot has not yet compiled the code of small batches.
 WARM_UP_ROUNDS = 20
 #: Placeholder for a group's number.
-_DIGITS = b"NNNNNNN"
+_NUMBER_PLACEHOLDER = b"NNNNNNN"
 
 
 class StateCost(NamedTuple):
@@ -62,13 +62,13 @@ class StateCost(NamedTuple):
     """
 
     heap: int
-    load: float
+    measure_load: float
     start: float
     batches: list[int]
-    live: int
-    resident: int
-    loaded: int
-    kept: tuple[int, int]
+    groups_in_memory: int
+    resident_bytes: int
+    loaded_bytes: int
+    checkpoint_range: tuple[int, int]
 
 
 class Groups:
@@ -84,8 +84,8 @@ class Groups:
             self._generations[generation] = value, headers
         value, headers = self._generations[generation]
         digits = f"{group:07}".encode()
-        renamed = [(name, data and data.replace(_DIGITS, digits)) for name, data in headers]
-        return _name(group), value.replace(_DIGITS, digits), renamed
+        renamed_headers = [(name, data and data.replace(_NUMBER_PLACEHOLDER, digits)) for name, data in headers]
+        return _name(group), value.replace(_NUMBER_PLACEHOLDER, digits), renamed_headers
 
     def send(self, producer: Producer, topic: str, groups: Iterable[int], generation: int) -> None:
         """Send one event of each group; wait while the producer's queue is full."""
@@ -114,12 +114,14 @@ def _name(group: int) -> bytes:
 
 def _observed(generation: int) -> Event:
     """Return a snapshot of a group; in each generation the assignment starts with a different member."""
-    each, name = OWNED // MEMBERS, _DIGITS.decode()
+    per_member, name = PARTITIONS_PER_GROUP // MEMBERS, _NUMBER_PLACEHOLDER.decode()
     members = [
         ObservedMember(
             member_id=f"consumer-{name}-{member}-8f4e2b7a-11d2-4c3e-9a55-0c6d1e2f3a4b",
             topics=["orders"],
-            assigned={"orders": [(member + generation) % MEMBERS * each + offset for offset in range(each)]},
+            assigned={
+                "orders": [(member + generation) % MEMBERS * per_member + offset for offset in range(per_member)]
+            },
             client_id=f"orders-{member}",
             client_host="/10.0.0.1",
             session_timeout_ms=45_000,
@@ -151,7 +153,7 @@ class StateRun(NamedTuple):
     bootstrap: str
     topics: tuple[str, str, str, str]
     buckets: int
-    changing: int
+    changing_groups: int
     rounds: int
 
     @property
@@ -160,9 +162,9 @@ class StateRun(NamedTuple):
         return self.folder / "checkpoint"
 
 
-def load(run: StateRun) -> tuple[float, int]:
+def measure_load(run: StateRun) -> tuple[float, int]:
     """Read every group's first generation; return the seconds and the bytes of the checkpoint."""
-    bench = Bench(run.bootstrap, run.folder)
+    bench = StreamBench(run.bootstrap, run.folder)
     with _session(run) as spark:
         begin = time.monotonic()
         rows = _rows(bench, spark, run).writeStream.format("noop")
@@ -173,32 +175,32 @@ def load(run: StateRun) -> tuple[float, int]:
         return time.monotonic() - begin, folder_size(run.checkpoint)
 
 
-def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
+def measure_changes(run: StateRun, load_result: tuple[float, int]) -> StateCost:
     """Start the stream with the loaded checkpoint, and change some groups repeatedly."""
-    bench, groups = Bench(run.bootstrap, run.folder), Groups()
+    bench, groups = StreamBench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
         begin = time.monotonic()
         query = bench.start(_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
         producer, start, kept = bench.producer(), 0.0, []
         for number in range(WARM_UP_ROUNDS + run.rounds):
-            first = number * run.changing
-            groups.send(producer, run.topics[1], range(first, first + run.changing), 2)
-            _wait_until_processed(query, run, first + run.changing)
+            first = number * run.changing_groups
+            groups.send(producer, run.topics[1], range(first, first + run.changing_groups), 2)
+            _wait_until_processed(query, run, first + run.changing_groups)
             start = start or time.monotonic() - begin
             kept.append(folder_size(run.checkpoint))
             if number % 10 == 0:
                 print(f"    round {number}: {time.monotonic() - begin:.1f} s", flush=True)
         progress = [json.loads(item.json) for item in query.recentProgress]
         # If the source polled while a round was being sent, the round is two smaller batches.
-        whole = [item for item in progress if item["numInputRows"] == run.changing][WARM_UP_ROUNDS:]
+        whole = [item for item in progress if item["numInputRows"] == run.changing_groups][WARM_UP_ROUNDS:]
         cost = StateCost(
             run.heap,
-            loaded[0],
+            load_result[0],
             start,
             [item["durationMs"]["triggerExecution"] for item in whole],
             _used_heap_bytes(spark),
             _max_resident_bytes(spark.sparkContext._gateway.proc.pid),  # noqa: SLF001 - no public way to the JVM's pid
-            loaded[1],
+            load_result[1],
             (min(kept[WARM_UP_ROUNDS:]), max(kept[WARM_UP_ROUNDS:])),
         )
         query.stop()
@@ -208,10 +210,10 @@ def change(run: StateRun, loaded: tuple[float, int]) -> StateCost:
 def measure(run: StateRun) -> StateCost:
     """Measure the first start and the resumed start in separate processes, as PySpark has one JVM per process."""
     with get_context("spawn").Pool(1) as pool:
-        loaded = pool.apply(load, (run,))
-    print(f"  loaded in {loaded[0]:.0f} s, {loaded[1] / 1e6:.0f} MB", flush=True)
+        load_result = pool.apply(measure_load, (run,))
+    print(f"  loaded in {load_result[0]:.0f} s, {load_result[1] / 1e6:.0f} MB", flush=True)
     with get_context("spawn").Pool(1) as pool:
-        cost = pool.apply(change, (run, loaded))
+        cost = pool.apply(measure_changes, (run, load_result))
     print(f"  {cost}", flush=True)
     return cost
 
@@ -226,7 +228,7 @@ def _session(run: StateRun) -> Iterator[Any]:
         yield spark
 
 
-def _rows(bench: Bench, spark: Any, run: StateRun) -> Any:
+def _rows(bench: StreamBench, spark: Any, run: StateRun) -> Any:
     """Return the rows that the streaming job would write, in batches of bounded size."""
     groups, changes, ticks, out = run.topics
     options = {
@@ -278,26 +280,28 @@ def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
         statistics.quantiles(cost.batches, n=20, method="inclusive")[-1],
         max(cost.batches),
     )
-    low, high = cost.kept
+    low, high = cost.checkpoint_range
     row = [
         f"{cost.heap} GB",
-        _megabytes(cost.live),
-        _megabytes(cost.resident),
+        _megabytes(cost.groups_in_memory),
+        _megabytes(cost.resident_bytes),
         " / ".join(f"{ms:,.0f}" for ms in times),
-        _megabytes(cost.loaded),
+        _megabytes(cost.loaded_bytes),
         f"{low / 1e6:,.0f} to {_megabytes(high)}",
         f"{cost.load:.0f} s",
         f"{cost.start:.1f} s",
     ]
-    what = (
+    description = (
         f"{describe_machine()}, embedded broker on the same machine; {sizes.groups:,} groups of {MEMBERS} members, "
-        f"as a collector sees them, in {sizes.buckets:,} buckets; {sizes.changing} of them change a batch, as fast as "
-        f"batches end; {len(cost.batches)} batches after the first {WARM_UP_ROUNDS}; rounds "
+        f"as a collector sees them, in {sizes.buckets:,} buckets; {sizes.changing_groups} of them change a batch, as "
+        f"fast as batches end; {len(cost.batches)} batches after the first {WARM_UP_ROUNDS}; rounds "
         f"in Python. In use: of the heap, after a full collection. "
         "Resident: the most that the JVM has had."
     )
-    see_also = "Conclusions, and the limits beyond this size: [design](design/stream.md#larger-deployments-calculated)."
-    return "\n\n".join(("## Many groups, few of which change", what, table(header, [row]), see_also))
+    further_reading = (
+        "Conclusions, and the limits beyond this size: [design](design/stream.md#larger-deployments-calculated)."
+    )
+    return "\n\n".join(("## Many groups, few of which change", description, table(header, [row]), further_reading))
 
 
 def _megabytes(count: int) -> str:
@@ -315,11 +319,11 @@ def main() -> None:
     parser.add_argument("--heap", type=int, default=3, help="size of the JVM's heap in GB")
     parser.add_argument("--write", action="store_true", help="write the table to docs/benchmarks.md")
     sizes = parser.parse_args()
-    if sizes.changing * (WARM_UP_ROUNDS + sizes.rounds) > sizes.groups:
+    if sizes.changing_groups * (WARM_UP_ROUNDS + sizes.rounds) > sizes.groups:
         parser.error("--groups: too few; each round changes --changing other groups")
     sizes.buckets = sizes.buckets or 1 << (sizes.groups // 30).bit_length()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-groups-") as folder:
-        bench = Bench(broker.bootstrap_servers, Path(folder))
+        bench = StreamBench(broker.bootstrap_servers, Path(folder))
         topic = bench.settings.topics.membership
         Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
         print(f"{sizes.groups} groups are in the topic", flush=True)
@@ -330,7 +334,7 @@ def main() -> None:
                 broker.bootstrap_servers,
                 (topic, bench.topic("in"), bench.topic("ticks", 1), bench.topic("out")),
                 sizes.buckets,
-                sizes.changing,
+                sizes.changing_groups,
                 sizes.rounds,
             )
         )

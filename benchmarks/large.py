@@ -35,63 +35,65 @@ from tests.support.monitor import Monitor
 from tests.support.wait import eventually
 
 PARTITIONS_PER_MEMBER = 10
-_TOPICS = 10
-_GROUP = "large"
-_SIZE = 20
+_TOPIC_COUNT = 10
+_GROUP_ID = "large"
+_MEMBERS_PER_GROUP = 20
 BENCHMARKS_PAGE = Path(__file__).parents[1] / "docs" / "design" / "large.md"
 
 
-def group(members: int, options: argparse.Namespace) -> dict[str, Any]:
+def measure_group(members: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure one group of this many members: its first snapshot, the restart of one member, the API, and the page."""
     random = Random(options.seed)
     topics = dict.fromkeys(topic_ids(options.topics, random), members * PARTITIONS_PER_MEMBER // options.topics)
-    coordinated = SimulatedConsumerGroup(_GROUP, members, topics, {topic: topic for topic in topics}, options.seed)
+    simulated_group = SimulatedConsumerGroup(
+        _GROUP_ID, members, topics, {topic: topic for topic in topics}, options.seed
+    )
     figures: dict[str, Any] = {"members": members}
-    with measured_monitor(options.longest, 4) as (monitor, parts, log):
+    with measured_monitor(options.longest, 4) as (monitor, components, log):
         settings = monitor.serve.settings
         names = [settings.topics.membership, settings.topics.diffs, settings.topics.assignments]
         names += [settings.topics.episodes, settings.topics.dead_letters]
         _publish_counts(monitor, topics)
-        into = TopicCounts(monitor.servers, names)
-        for part in parts:
-            part.next_lap()
-        begun = time.monotonic()
-        log.write(coordinated.start(), 0, int(time.time() * 1000))
+        topic_counts = TopicCounts(monitor.servers, names)
+        for component in components:
+            component.usage_since_last_call()
+        begin_time = time.monotonic()
+        log.write(simulated_group.start(), 0, int(time.time() * 1000))
         log.flush()
-        refused = settings.topics.dead_letters
+        dead_letter_topic = settings.topics.dead_letters
         eventually(
-            lambda: _members(monitor) == members or into.next_lap()[refused][0],
+            lambda: _members(monitor) == members or topic_counts.usage_since_last_call()[dead_letter_topic][0],
             timeout=EVENT_TIMEOUT_SECONDS,
             every=0.2,
         )
         if _members(monitor) != members:
             return figures | {"first": None, "why": "the view is longer than its topic takes"}
-        figures["first"] = time.monotonic() - begun
-        figures["first cpu"] = {part.name: part.next_lap() for part in parts}
-        figures["first bytes"] = into.total()
+        figures["first"] = time.monotonic() - begin_time
+        figures["first cpu"] = {component.name: component.usage_since_last_call() for component in components}
+        figures["first bytes"] = topic_counts.total()
         print(f"  first view: {figures}", flush=True)
         arrivals = RoundArrivals(monitor.serve.port)
         eventually(lambda: arrivals._client.last, timeout=EVENT_TIMEOUT_SECONDS)  # noqa: SLF001 - it has its snapshot
-        _restart_member_in_steps(coordinated, log, monitor, arrivals, options)
+        _restart_member_in_steps(simulated_group, log, monitor, arrivals, options)
         figures["delays"] = sorted(arrivals.delays[: options.paced])
         figures["steps"] = log.writes - 1
-        figures["cpu"] = {part.name: part.next_lap() for part in parts}
-        figures["bytes"] = into.next_lap()
+        figures["cpu"] = {component.name: component.usage_since_last_call() for component in components}
+        figures["bytes"] = topic_counts.usage_since_last_call()
         arrivals.end()
         print(f"  steps: {figures['steps']} {figures['cpu']} {figures['bytes']}", flush=True)
         figures["api"] = _api(monitor)
         print(f"  api: {figures['api']}", flush=True)
         if not options.no_page:
-            figures["page"] = _page(monitor)
+            figures["page"] = _measure_page(monitor)
             print(f"  page: {figures['page']}", flush=True)
-        figures["memory"] = {part.name: part.memory for part in parts}
+        figures["memory"] = {component.name: component.memory for component in components}
         figures["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
-        into.close()
+        topic_counts.close()
     return figures
 
 
 def _restart_member_in_steps(
-    coordinated: SimulatedConsumerGroup,
+    simulated_group: SimulatedConsumerGroup,
     log: OffsetsTopicWriter,
     monitor: Monitor,
     arrivals: RoundArrivals,
@@ -100,7 +102,7 @@ def _restart_member_in_steps(
     """Restart one member: write its first records one by one, each once its round is in the feed, then all others."""
     rest: list[CoordinatorBatch] = []
     separate_writes = 0
-    for write in coordinated.restart_member(len(coordinated.held) // 2, options.others):
+    for write in simulated_group.restart_member(len(simulated_group.held) // 2, options.others):
         if separate_writes < options.paced:
             seen = len(arrivals.delays)
             log.write(write, 0, int(time.time() * 1000))
@@ -109,15 +111,15 @@ def _restart_member_in_steps(
             separate_writes += 1
         else:
             rest.append(write)
-    begun = int(time.time() * 1000)
+    begin_time = int(time.time() * 1000)
     for number, write in enumerate(rest):
-        log.write(write, 0, begun + number)
+        log.write(write, 0, begin_time + number)
     log.flush()
     eventually(
         lambda: (
-            _feed_status(monitor)["groupEpoch"] == coordinated.epoch
+            _feed_status(monitor)["groupEpoch"] == simulated_group.epoch
             and _feed_status(monitor)["unassigned"] == 0
-            and _members(monitor) == len(coordinated.held)
+            and _members(monitor) == len(simulated_group.held)
         ),
         timeout=EVENT_TIMEOUT_SECONDS,
         every=0.2,
@@ -128,7 +130,7 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
     """Publish partition counts as the collector would, because no single broker has 100 000 partitions."""
     producer = EventProducer(monitor.serve.settings)
     counts = {name: TopicMetadata(partitions=count) for name, count in topics.items()}
-    change = PartitionsChanged(group_id=_GROUP, timestamp=int(time.time() * 1000), topics=counts)
+    change = PartitionsChanged(group_id=_GROUP_ID, timestamp=int(time.time() * 1000), topics=counts)
     producer.send(Event("bench", "topics", change))
     joined = MemberJoined(group_id="first", timestamp=change.timestamp, member_id="c", topics=[])
     producer.send(Event("bench", "first", joined))
@@ -139,7 +141,7 @@ def _publish_counts(monitor: Monitor, topics: dict[str, int]) -> None:
 
 def _feed_status(monitor: Monitor) -> dict[str, Any]:
     groups = monitor.serve.ask("/api/v1/groups")[1]["groups"]
-    return next((group for group in groups if group["groupId"] == _GROUP), {})
+    return next((group for group in groups if group["groupId"] == _GROUP_ID), {})
 
 
 def _members(monitor: Monitor) -> int:
@@ -148,46 +150,46 @@ def _members(monitor: Monitor) -> int:
 
 def _api(monitor: Monitor) -> dict[str, tuple[int, int, float]]:
     """Return status, bytes and duration (ms) of the API's response to each request, by the request's path."""
-    newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
+    newest = monitor.serve.ask(f"/api/v1/groups/{_GROUP_ID}/rounds?view=summary&limit=1")[1]["rounds"][0]["seq"]
     answers = {}
     for path in ("", "/timeline?limit=300", "/rounds?limit=10", f"/rounds/{newest}", "/episodes"):
-        answers[path] = _request(monitor, f"/api/v1/groups/{_GROUP}{path}")
-    answers["/what-if?remove=…"] = _request(monitor, f"/api/v1/groups/{_GROUP}/what-if?add=x")
+        answers[path] = _request(monitor, f"/api/v1/groups/{_GROUP_ID}{path}")
+    answers["/what-if?remove=…"] = _request(monitor, f"/api/v1/groups/{_GROUP_ID}/what-if?add=x")
     return answers
 
 
 def _request(monitor: Monitor, path: str) -> tuple[int, int, float]:
-    begun = time.perf_counter()
+    begin_time = time.perf_counter()
     try:
         status, body = monitor.serve.get(path)
     except TimeoutError:
-        return 0, 0, (time.perf_counter() - begun) * 1000
-    return status, len(body), (time.perf_counter() - begun) * 1000
+        return 0, 0, (time.perf_counter() - begin_time) * 1000
+    return status, len(body), (time.perf_counter() - begin_time) * 1000
 
 
-def _page(monitor: Monitor) -> dict[str, float]:
+def _measure_page(monitor: Monitor) -> dict[str, float]:
     """Measure the group's page: times until it is shown and responds (ms), number of elements, MB of its heap."""
     seconds: dict[str, float] = {}
     with chromium() as browser:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(120_000)
 
-        def timed(name: str, action: Any, ready: str) -> None:
-            begun = time.perf_counter()
+        def time_action(name: str, action: Any, ready: str) -> None:
+            begin_time = time.perf_counter()
             action()
             page.locator(ready).first.wait_for(state="attached")
             page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-            seconds[name] = (time.perf_counter() - begun) * 1000
+            seconds[name] = (time.perf_counter() - begin_time) * 1000
 
-        timed("open", lambda: page.goto(f"{monitor.serve.url}/groups/{_GROUP}"), ".round")
-        timed("members", lambda: None, ".members li")
+        time_action("open", lambda: page.goto(f"{monitor.serve.url}/groups/{_GROUP_ID}"), ".round")
+        time_action("members", lambda: None, ".members li")
         seconds["elements"] = page.evaluate("document.querySelectorAll('*').length")
         page.evaluate(
             "window.stops = []; new PerformanceObserver((list) => stops.push(...list.getEntries()"
             ".map((one) => one.duration))).observe({ type: 'longtask' })"
         )
-        timed("a round", lambda: page.click(".round button"), ".round .diff")
-        timed("all members", lambda: page.click(".members .more"), ".members li:nth-child(13)")
+        time_action("a round", lambda: page.click(".round button"), ".round .diff")
+        time_action("all members", lambda: page.click(".members .more"), ".members li:nth-child(13)")
         seconds["elements then"] = page.evaluate("document.querySelectorAll('*').length")
         page.wait_for_timeout(3000)
         seconds["longest task"] = page.evaluate("Math.max(0, ...stops)")
@@ -196,22 +198,24 @@ def _page(monitor: Monitor) -> dict[str, float]:
     return seconds
 
 
-def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
+def measure_rolling_restart(count: int, options: argparse.Namespace) -> dict[str, Any]:
     """Measure many groups of 20 members with feed clients; one member of each group restarts at the same time."""
     figures: dict[str, Any] = {"groups": count, "clients": options.clients}
-    with measured_monitor(options.longest, max(16, count // 64)) as (monitor, parts, log):
+    with measured_monitor(options.longest, max(16, count // 64)) as (monitor, components, log):
         topic = create_consumed_topic(monitor.servers)
         groups = [
-            SimulatedConsumerGroup(f"group-{number:05d}", _SIZE, {topic: 2 * _SIZE}, {topic: "orders"}, number)
+            SimulatedConsumerGroup(
+                f"group-{number:05d}", _MEMBERS_PER_GROUP, {topic: 2 * _MEMBERS_PER_GROUP}, {topic: "orders"}, number
+            )
             for number in range(count)
         ]
         settings = monitor.serve.settings
-        into = TopicCounts(
+        topic_counts = TopicCounts(
             monitor.servers, [settings.topics.membership, settings.topics.diffs, settings.topics.episodes]
         )
-        for part in parts:
-            part.next_lap()
-        begun = time.monotonic()
+        for component in components:
+            component.usage_since_last_call()
+        begin_time = time.monotonic()
         for number, group in enumerate(groups):
             log.write(group.start(), number % log.partitions, int(time.time() * 1000))
         log.flush()
@@ -220,71 +224,76 @@ def rolling(count: int, options: argparse.Namespace) -> dict[str, Any]:
             timeout=max(EVENT_TIMEOUT_SECONDS, options.patience),
             every=1,
         )
-        figures["first"] = time.monotonic() - begun
-        figures["first cpu"] = {part.name: part.next_lap() for part in parts}
-        into.next_lap()
+        figures["first"] = time.monotonic() - begin_time
+        figures["first cpu"] = {component.name: component.usage_since_last_call() for component in components}
+        topic_counts.usage_since_last_call()
         print(f"  {count} groups are there after {figures['first']:.1f} s: {figures['first cpu']}", flush=True)
         newest: list[tuple[float, int]] = []
         with feed_clients(monitor.serve.port, options.clients) as clients:
             eventually(lambda: clients.reports and clients.reports[-1]["seqs"][0], timeout=EVENT_TIMEOUT_SECONDS)
-            begun, before = time.monotonic(), log.writes
+            begin_time, before = time.monotonic(), log.writes
             _restart_members(groups, log, options.others)
-            figures["written"] = time.monotonic() - begun
+            figures["written"] = time.monotonic() - begin_time
             figures["writes"] = log.writes - before
             print(f"  {figures['writes']} writes in {figures['written']:.1f} s", flush=True)
             _wait_for_last_epoch(monitor, groups, newest, options.patience)
-            figures["seconds"] = time.monotonic() - begun
-            figures["cpu"] = {part.name: part.next_lap() for part in parts}
+            figures["seconds"] = time.monotonic() - begin_time
+            figures["cpu"] = {component.name: component.usage_since_last_call() for component in components}
             eventually(lambda: clients.reports[-1]["seqs"][0] >= newest[-1][1], timeout=options.patience, every=0.5)
-            figures["until all clients"] = time.monotonic() - begun
-            figures["serve after"] = parts[2].next_lap()
-        figures["behind"] = clients.behind(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
+            figures["until all clients"] = time.monotonic() - begin_time
+            figures["serve after"] = components[2].usage_since_last_call()
+        figures["behind"] = clients.max_lag(lambda at: newest[max(0, bisect.bisect(newest, (at, 1 << 60)) - 1)][1])
         figures["last"] = clients.reports[-1]
-        figures["bytes"] = into.next_lap()
-        figures["memory"] = {part.name: part.memory for part in parts}
+        figures["bytes"] = topic_counts.usage_since_last_call()
+        figures["memory"] = {component.name: component.memory for component in components}
         figures["history"] = sum(path.stat().st_size for path in monitor.history.parent.glob("history.sqlite*"))
-        counted = {name: value for (name, _), value in monitor.metrics().items()}
-        figures["cut off"] = sum(value for name, value in counted.items() if "clients_cut_off" in name)
-        figures["fell behind"] = sum(value for name, value in counted.items() if "clients_behind" in name)
-        into.close()
+        metric_values = {name: value for (name, _), value in monitor.metrics().items()}
+        figures["cut off"] = sum(value for name, value in metric_values.items() if "clients_cut_off" in name)
+        figures["fell behind"] = sum(value for name, value in metric_values.items() if "clients_behind" in name)
+        topic_counts.close()
     return figures
 
 
 def _restart_members(groups: list[SimulatedConsumerGroup], log: OffsetsTopicWriter, other_members: int) -> None:
     """Restart one member of each group: the first write of all groups, then the second write of all groups."""
-    stamp = int(time.time() * 1000)
-    for turn in zip(*(group.restart_member(0, other_members) for group in groups), strict=True):
-        stamp += 1
-        for number, write in enumerate(turn):
-            log.write(write, number % log.partitions, stamp)
+    timestamp_ms = int(time.time() * 1000)
+    for writes in zip(*(group.restart_member(0, other_members) for group in groups), strict=True):
+        timestamp_ms += 1
+        for number, write in enumerate(writes):
+            log.write(write, number % log.partitions, timestamp_ms)
     log.flush()
 
 
 def _wait_for_last_epoch(
-    monitor: Monitor, groups: list[SimulatedConsumerGroup], newest: list[tuple[float, int]], patience: float
+    monitor: Monitor, groups: list[SimulatedConsumerGroup], newest: list[tuple[float, int]], timeout: float
 ) -> None:
     """Wait until every group has reached the last epoch; meanwhile, record the newest round's number in ``serve``."""
-    by = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         answer = monitor.serve.ask("/api/v1/rounds?view=summary&limit=1")[1]["rounds"]
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
-            board = monitor.serve.ask("/api/v1/groups")[1]
-            there = sum(
-                group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable" for group in board["groups"]
+            groups_answer = monitor.serve.ask("/api/v1/groups")[1]
+            finished = sum(
+                group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable"
+                for group in groups_answer["groups"]
             )
-            print(f"    {there} of {len(groups)} done, round {newest[-1][1]}, lag {board['lag']}", flush=True)
-            if there == len(groups):
+            print(
+                f"    {finished} of {len(groups)} done, round {newest[-1][1]}, lag {groups_answer['lag']}", flush=True
+            )
+            if finished == len(groups):
                 return
-            if time.monotonic() > by:
-                print(f"  {len(groups) - there} groups not done in {patience:g} s", flush=True)
+            if time.monotonic() > deadline:
+                print(f"  {len(groups) - finished} groups not done in {timeout:g} s", flush=True)
                 return
         time.sleep(0.5)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topics", type=int, default=_TOPICS, help="number of topics that the single group consumes")
+    parser.add_argument(
+        "--topics", type=int, default=_TOPIC_COUNT, help="number of topics that the single group consumes"
+    )
     parser.add_argument(
         "--members", type=int, nargs="*", default=[1000, 3000, 10_000], help="numbers of members of the single group"
     )
@@ -305,12 +314,12 @@ def main() -> None:
     options = parser.parse_args()
     sizes = f"{describe_machine()}, broker, clients and browser on the same machine; seed {options.seed}"
     print(sizes, flush=True)
-    parts = ["## Large things", f"{sizes}."]
+    components = ["## Large things", f"{sizes}."]
     if options.only != "rolling":
-        parts.append(group_table(_measure_each(group, options.members, options), options))
+        components.append(group_table(_measure_each(measure_group, options.members, options), options))
     if options.only != "group":
-        parts.append(rolling_table(_measure_each(rolling, options.groups, options), options))
-    text = "\n\n".join(parts)
+        components.append(rolling_table(_measure_each(measure_rolling_restart, options.groups, options), options))
+    text = "\n\n".join(components)
     print(text)
     if options.document:
         write_section("large", text, BENCHMARKS_PAGE)

@@ -29,8 +29,8 @@ from streaming.settings.config import load
 from tests.support.kafka import PROPERTIES
 
 TOPIC = "orders"
-VARIANTS = ("without", "with", "away")
-CLIENTS = ("confluent-kafka", "kafka-python")
+LISTENER_VARIANTS = ("without", "with", "away")
+CLIENT_LIBRARIES = ("confluent-kafka", "kafka-python")
 #: Polls before the measurement, in which the group settles and the client fetches records.
 _WARM_UP_POLLS = 2_000
 _QUANTILES = {"median": 0.5, "99 %": 0.99, "99.9 %": 0.999}
@@ -48,17 +48,17 @@ def write_records(servers: str, records: int) -> None:
 
 def confluent(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
     """Return a function that polls one record with confluent-kafka."""
-    wrapped: Any = Consumer if listener is None else listener.wrap(Consumer)
+    consumer_class: Any = Consumer if listener is None else listener.wrap(Consumer)
     config = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
-    consumer = wrapped(config | {"enable.auto.commit": False})
+    consumer = consumer_class(config | {"enable.auto.commit": False})
     consumer.subscribe([TOPIC])
     return lambda: consumer.poll(10)
 
 
 def kafka_python(servers: str, group: str, listener: Listener | None) -> Callable[[], object]:
     """Return a function that polls one record with kafka-python."""
-    wrapped: Any = KafkaConsumer if listener is None else listener.wrap(KafkaConsumer)
-    consumer = wrapped(
+    consumer_class: Any = KafkaConsumer if listener is None else listener.wrap(KafkaConsumer)
+    consumer = consumer_class(
         TOPIC, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
     )
     return lambda: consumer.poll(timeout_ms=10_000, max_records=1)
@@ -67,15 +67,15 @@ def kafka_python(servers: str, group: str, listener: Listener | None) -> Callabl
 def measure_in_child(client: str, variant: str, servers: str, monitor: str, polls: int) -> None:
     """Measure one consumer; print the quantiles of its poll latencies in µs."""
     listener = None if variant == "without" else Listener(monitor)
-    start = confluent if client == CLIENTS[0] else kafka_python
+    start = confluent if client == CLIENT_LIBRARIES[0] else kafka_python
     poll = start(servers, f"bench-{uuid4().hex[:8]}", listener)
     for _ in range(_WARM_UP_POLLS):
         poll()
     taken: list[int] = []
     for _ in range(polls):
-        began = time.perf_counter_ns()
+        begin = time.perf_counter_ns()
         poll()
-        taken.append(time.perf_counter_ns() - began)
+        taken.append(time.perf_counter_ns() - begin)
     taken.sort()
     print(json.dumps({name: taken[int(share * polls)] / 1000 for name, share in _QUANTILES.items()}))
     sys.stdout.flush()
@@ -83,24 +83,24 @@ def measure_in_child(client: str, variant: str, servers: str, monitor: str, poll
         listener.close(0)
 
 
-def measure(client: str, servers: str, monitors: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
+def measure(client: str, servers: str, monitor_servers: dict[str, str], polls: int, runs: int) -> list[tuple[str, ...]]:
     """Return a row for each quantile: median latencies without and with the listener, and their ratio."""
-    reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
+    reports: dict[str, list[dict[str, float]]] = {variant: [] for variant in LISTENER_VARIANTS}
     for turn in range(runs):
-        for place in range(len(VARIANTS)):
-            variant = VARIANTS[(turn + place) % len(VARIANTS)]
-            words = ["--child", client, variant, servers, monitors[variant], "--polls", str(polls)]
+        for place in range(len(LISTENER_VARIANTS)):
+            variant = LISTENER_VARIANTS[(turn + place) % len(LISTENER_VARIANTS)]
+            words = ["--child", client, variant, servers, monitor_servers[variant], "--polls", str(polls)]
             answer = subprocess.run(
                 [sys.executable, "-m", "benchmarks.listener", *words], capture_output=True, text=True, check=True
             )
             reports[variant].append(json.loads(answer.stdout))
     rows: list[tuple[str, ...]] = []
     for quantile in _QUANTILES:
-        values = {name: [report[quantile] for report in reports[name]] for name in VARIANTS}
-        without, listening, away = (statistics.median(values[name]) for name in VARIANTS)
+        values = {name: [report[quantile] for report in reports[name]] for name in LISTENER_VARIANTS}
+        without, with_listener, without_monitor = (statistics.median(values[name]) for name in LISTENER_VARIANTS)
         spread = f"{min(values['without']):.2f}–{max(values['without']):.2f}"
-        figures = [f"{without:.2f}", spread, f"{listening:.2f}", f"{listening / without:.2f}"]
-        rows.append((client, quantile, *figures, f"{away:.2f}", f"{away / without:.2f}"))
+        figures = [f"{without:.2f}", spread, f"{with_listener:.2f}", f"{with_listener / without:.2f}"]
+        rows.append((client, quantile, *figures, f"{without_monitor:.2f}", f"{without_monitor / without:.2f}"))
     return rows
 
 
@@ -120,9 +120,13 @@ def main() -> None:
         servers = broker.bootstrap_servers
         write_records(servers, options.polls + _WARM_UP_POLLS)
         ensure_topics(load(bootstrap_servers=servers))
-        (nobody,) = free_ports(1)
-        monitors = {"without": servers, "with": servers, "away": f"127.0.0.1:{nobody}"}
-        rows = [row for client in CLIENTS for row in measure(client, servers, monitors, options.polls, options.turns)]
+        (closed_port,) = free_ports(1)
+        monitor_servers = {"without": servers, "with": servers, "away": f"127.0.0.1:{closed_port}"}
+        rows = [
+            row
+            for client in CLIENT_LIBRARIES
+            for row in measure(client, servers, monitor_servers, options.polls, options.turns)
+        ]
     header = ["client", "quantile", "without", "least–most", "with", "ratio", "monitor away", "ratio"]
     text = table(header, rows)
     print(text)

@@ -26,7 +26,7 @@ from streaming.records.events import Event, GroupObserved, GroupQuiet, ObservedM
 #: Partitions of each member.
 PARTITIONS_PER_MEMBER = 10
 _TOPICS = 10
-_SINKS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
+_OUTPUT_TOPICS = Sinks("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e"), 4), episodes="e")
 
 
 class RoundCost(NamedTuple):
@@ -40,37 +40,37 @@ class RoundCost(NamedTuple):
 def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
     """Return a group's events: first its topics, then one snapshot after each moved partition."""
     topics = {f"topic-{number}": members * PARTITIONS_PER_MEMBER // _TOPICS for number in range(_TOPICS)}
-    held: list[dict[str, list[int]]] = [{} for _ in range(members)]
+    shares: list[dict[str, list[int]]] = [{} for _ in range(members)]
     places = [(topic, partition) for topic, count in topics.items() for partition in range(count)]
     for number, (topic, partition) in enumerate(places):
-        held[number % members].setdefault(topic, []).append(partition)
+        shares[number % members].setdefault(topic, []).append(partition)
     counts = {topic: TopicMetadata(partitions=count) for topic, count in topics.items()}
     yield Event("collector", f"{group_id}/0", PartitionsChanged(group_id=group_id, timestamp=START_MS, topics=counts))
     number = 0
     while True:
         number += 1
-        giver, taker = held[number % members], held[(number + 1) % members]
-        topic = next(iter(giver))
-        partition = giver[topic].pop()
-        if not giver[topic]:
-            del giver[topic]
-        taker[topic] = sorted([*taker.get(topic, ()), partition])
-        epochs = protocol != "classic"
-        view = GroupObserved(
+        source_share, target_share = shares[number % members], shares[(number + 1) % members]
+        topic = next(iter(source_share))
+        partition = source_share[topic].pop()
+        if not source_share[topic]:
+            del source_share[topic]
+        target_share[topic] = sorted([*target_share.get(topic, ()), partition])
+        has_epochs = protocol != "classic"
+        snapshot = GroupObserved(
             group_id=group_id,
             timestamp=START_MS + 1000 * number,
-            members=[_member(group_id, place, share, topics, epochs) for place, share in enumerate(held)],
-            generation=None if epochs else number,
-            group_epoch=number if epochs else None,
+            members=[_member(group_id, place, share, topics, has_epochs) for place, share in enumerate(shares)],
+            generation=None if has_epochs else number,
+            group_epoch=number if has_epochs else None,
             group_protocol=protocol,
-            protocol="uniform" if epochs else "cooperative-sticky",
+            protocol="uniform" if has_epochs else "cooperative-sticky",
             state="Stable",
         )
-        yield Event("collector", f"{group_id}/{number}", view)
+        yield Event("collector", f"{group_id}/{number}", snapshot)
 
 
 def _member(
-    group_id: str, place: int, share: dict[str, list[int]], topics: dict[str, int], epochs: bool
+    group_id: str, place: int, share: dict[str, list[int]], topics: dict[str, int], has_epochs: bool
 ) -> ObservedMember:
     return ObservedMember(
         member_id=f"{group_id}-member-{place:05d}-0a1b2c3d",
@@ -78,9 +78,9 @@ def _member(
         assigned={topic: list(partitions) for topic, partitions in share.items()},
         client_id=f"app-{place}",
         client_host=f"/10.0.{place // 250}.{place % 250}",
-        member_epoch=1 if epochs else None,
-        state="STABLE" if epochs else None,
-        target={topic: list(partitions) for topic, partitions in share.items()} if epochs else None,
+        member_epoch=1 if has_epochs else None,
+        state="STABLE" if has_epochs else None,
+        target={topic: list(partitions) for topic, partitions in share.items()} if has_epochs else None,
         rebalance_timeout_ms=300_000,
     )
 
@@ -88,32 +88,32 @@ def _member(
 def cost(events: Iterator[Event], count: int) -> RoundCost:
     """Measure this many rounds of one group, one round per batch, after the group's first episode."""
     gc.disable()  # as in the job's workers
-    blob: bytes | None = None
-    spent, sizes = [], []
+    packed_bucket: bytes | None = None
+    us_per_event, sizes = [], []
     for offset, event in zip(range(count + 3), events, strict=False):
         record = Record.of(0, offset, *codec.encode_event(event))
         begun = time.process_time()
-        bucket = Bucket(blob)
-        writes = process(bucket, [record], 0, _SINKS)
-        blob = bucket.pack()
+        bucket = Bucket(packed_bucket)
+        writes = process(bucket, [record], 0, _OUTPUT_TOPICS)
+        packed_bucket = bucket.pack()
         if offset == 1:
-            blob = _after_quiet_time(bucket, event)
+            packed_bucket = _pack_after_quiet_time(bucket, event)
         if offset > 2:
-            spent.append((time.process_time() - begun) * 1000)
+            us_per_event.append((time.process_time() - begun) * 1000)
             diffs = [len(write.value or b"") for write in writes if write.topic == "d"]
             sizes.append((len(record.value or b""), sum(diffs)))
     gc.enable()
     event_bytes, diff_bytes = (round(statistics.median(size)) for size in zip(*sizes, strict=True))
-    return RoundCost(statistics.median(spent), event_bytes, diff_bytes)
+    return RoundCost(statistics.median(us_per_event), event_bytes, diff_bytes)
 
 
-def _after_quiet_time(bucket: Bucket, event: Event) -> bytes:
+def _pack_after_quiet_time(bucket: Bucket, event: Event) -> bytes:
     """Return the packed bucket after it has processed the event that the group is quiet."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
         group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.last_note_id if episode else ""
     )
-    process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", quiet)))], 0, _SINKS)
+    process(bucket, [Record.of(0, 0, *codec.encode_event(Event("timer", "quiet", quiet)))], 0, _OUTPUT_TOPICS)
     return bucket.pack()
 
 

@@ -18,8 +18,8 @@ from benchmarks._document import describe_machine, table, write_section
 from tests.support.browser import PAINT_SCRIPT, chromium
 from tests.support.command import command
 
-SIZES = {"1440": (1440, 900), "1024": (1024, 800), "390": (390, 844), "1440 at 200 %": (720, 450)}
-VIEWS = {"overview": ("/", ".grid-row:not([hidden])"), "group": ("/groups/orders", ".members li")}
+WINDOW_SIZES = {"1440": (1440, 900), "1024": (1024, 800), "390": (390, 844), "1440 at 200 %": (720, 450)}
+PAGE_VIEWS = {"overview": ("/", ".grid-row:not([hidden])"), "group": ("/groups/orders", ".members li")}
 
 
 def main() -> None:
@@ -35,8 +35,8 @@ def main() -> None:
             url = (server.stdout or sys.stdin).readline().split()[-1]
             rows = [
                 (view, size, *(f"{statistics.median(of):.3g}" for of in zip(*loads, strict=True)))
-                for view in VIEWS
-                for size in SIZES
+                for view in PAGE_VIEWS
+                for size in WINDOW_SIZES
                 for loads in [[load(browser, url, view, size) for _ in range(options.loads)]]
             ]
             server.terminate()
@@ -49,8 +49,8 @@ def main() -> None:
 
 def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:
     """Load a view in a new browser context; return requests, layout shift, first and largest paint in ms."""
-    path, shown = VIEWS[view]
-    width, height = SIZES[size]
+    path, shown = PAGE_VIEWS[view]
+    width, height = WINDOW_SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height})
     context.add_init_script(PAINT_SCRIPT)
     page = context.new_page()

@@ -67,14 +67,18 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
             while read_metric(port, "answers_total") < 1.1 * groups:  # each group was described, and is stable
                 collector.check()
                 time.sleep(1)
-            began, used, answers = time.monotonic(), cpu_seconds_of(collector.pid), read_metric(port, "answers_total")
+            begin, cpu_before, answers = (
+                time.monotonic(),
+                cpu_seconds_of(collector.pid),
+                read_metric(port, "answers_total"),
+            )
             time.sleep(seconds)
-            took = time.monotonic() - began
-            share = (cpu_seconds_of(collector.pid) - used) / took
-            rate = (read_metric(port, "answers_total") - answers) / took
-            late = read_metric(port, "overdue_seconds")
+            elapsed = time.monotonic() - begin
+            share = (cpu_seconds_of(collector.pid) - cpu_before) / elapsed
+            rate = (read_metric(port, "answers_total") - answers) / elapsed
+            overdue_seconds = read_metric(port, "overdue_seconds")
             collector.stop()
-    return f"{groups}", f"{100 * share:.1f} %", f"{rate:.0f}", f"{late:.0f} s"
+    return f"{groups}", f"{100 * share:.1f} %", f"{rate:.0f}", f"{overdue_seconds:.0f} s"
 
 
 def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
@@ -89,17 +93,21 @@ def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
                 collector.check()
                 time.sleep(1)
             time.sleep(80)  # until the groups are at rest, and each has its topic's time of sampling
-            began, used, logged = time.monotonic(), cpu_seconds_of(collector.pid), broker.log_path.stat().st_size
+            begin, cpu_before, log_bytes = (
+                time.monotonic(),
+                cpu_seconds_of(collector.pid),
+                broker.log_path.stat().st_size,
+            )
             time.sleep(seconds)
-            took = time.monotonic() - began
-            share = (cpu_seconds_of(collector.pid) - used) / took
+            elapsed = time.monotonic() - begin
+            share = (cpu_seconds_of(collector.pid) - cpu_before) / elapsed
             with broker.log_path.open("rb") as log:
-                log.seek(logged)
+                log.seek(log_bytes)
                 text = log.read().decode(errors="replace")
             collector.stop()
     lines = [line for line in text.splitlines() if '"clientId":"rebalance-monitor"' in line]
     counts = [sum(f'"requestApiKeyName":"{name}"' in line for line in lines) for name in _REQUESTS]
-    return f"{groups}", f"{100 * share:.1f} %", *(f"{count / took:.1f}" for count in counts)
+    return f"{groups}", f"{100 * share:.1f} %", *(f"{count / elapsed:.1f}" for count in counts)
 
 
 def main() -> None:
@@ -116,14 +124,14 @@ def main() -> None:
     offsets = table(["classic groups at rest", "of a core", *(f"{name} a second" for name in _REQUESTS)], rows)
     print(offsets)
     rows = [measure(groups, options.seconds) for groups in options.groups]
-    polled = table(["classic groups at rest", "of a core", "descriptions a second", "latest overdue"], rows)
-    print(polled)
+    table_text = table(["classic groups at rest", "of a core", "descriptions a second", "latest overdue"], rows)
+    print(table_text)
     if not options.no_document:
         text = (
             "## Groups at rest\n\n`make bench-polling`: `collect` with its defaults, one broker; each group has "
             f"one member and {_PARTITIONS} partitions. {describe_machine()}.\n\nBy offsets; one ListOffsets request a "
             f"second is for the offsets topic itself:\n\n{offsets}\n\nBy polling, at most 50 requests a second:"
-            f"\n\n{polled}"
+            f"\n\n{table_text}"
         )
         write_section("polling", text)
 

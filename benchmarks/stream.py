@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
 from benchmarks._document import describe_machine, table, write_section
-from benchmarks._stream_latency import checkpoint_growth, growth_text, latency, latency_table
+from benchmarks._stream_latency import checkpoint_growth, checkpoint_growth_text, latency, latency_table
 from benchmarks._stream_load import events
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import spark_options
@@ -44,7 +44,7 @@ from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 from streaming.spark import query as queries
 from streaming.spark.operator import BucketReports
-from streaming.spark.query import PRODUCE
+from streaming.spark.query import PRODUCER_OPTIONS
 from streaming.spark.session import SessionOptions, session
 
 PARTITIONS = 4
@@ -61,7 +61,7 @@ class StreamRun(NamedTuple):
     cpu: float
 
 
-class Bench:
+class StreamBench:
     """The topics of a broker, and methods that run a query over them."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
@@ -103,7 +103,7 @@ class Bench:
                 producer.poll(0.05)
         producer.poll(0)
 
-    def beginnings(self, topic: str) -> list[TopicPartition]:
+    def start_offsets(self, topic: str) -> list[TopicPartition]:
         """Return the start offsets for a consumer that reads the whole topic."""
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
@@ -114,24 +114,26 @@ class Bench:
             options["maxOffsetsPerTrigger"] = str(per_batch)
         return queries.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
-    def frames(self, spark: Any, topic: str, out: str) -> dict[str, tuple[Callable[[], Any], str]]:
+    def measured_queries(self, spark: Any, topic: str, output_topic: str) -> dict[str, tuple[Callable[[], Any], str]]:
         """Return the rows and the output mode of each query, by name."""
         ticks = f"ticks-{uuid.uuid4().hex[:6]}"
 
         def ours(*, with_episodes: bool = False) -> Any:
-            ticking = f"{ticks}-{with_episodes}"
-            self.topic(ticking, 1)
-            return self.ours(spark, topic, ticking, out, BUCKETS, with_episodes=with_episodes)
+            tick_topic = f"{ticks}-{with_episodes}"
+            self.topic(tick_topic, 1)
+            return self.ours(spark, topic, tick_topic, output_topic, BUCKETS, with_episodes=with_episodes)
 
         def passthrough() -> Any:
-            return self.source(spark, topic).selectExpr(f"'{out}' AS topic", "key", "value", "headers", "partition")
+            return self.source(spark, topic).selectExpr(
+                f"'{output_topic}' AS topic", "key", "value", "headers", "partition"
+            )
 
         def aggregation() -> Any:
-            stamp = "CAST(get_json_object(CAST(value AS string), '$.timestamp') AS bigint)"
-            rows = self.source(spark, topic).selectExpr("key", f"{stamp} AS stamp").groupBy("key")
-            counted = rows.agg({"stamp": "max", "*": "count"})
+            timestamp = "CAST(get_json_object(CAST(value AS string), '$.timestamp') AS bigint)"
+            rows = self.source(spark, topic).selectExpr("key", f"{timestamp} AS stamp").groupBy("key")
+            counts = rows.agg({"stamp": "max", "*": "count"})
             value = "CAST(to_json(named_struct('timestamp', `max(stamp)`, 'count', `count(1)`)) AS binary) AS value"
-            return counted.selectExpr(f"'{out}' AS topic", "key", value)
+            return counts.selectExpr(f"'{output_topic}' AS topic", "key", value)
 
         return {
             "(a) passthrough": (passthrough, "append"),
@@ -140,23 +142,25 @@ class Bench:
             "(e) ours, with episodes and incidents": (partial(ours, with_episodes=True), "append"),
         }
 
-    def sinks_to(self, out: str) -> Sinks:
+    def output_sinks(self, output_topic: str) -> Sinks:
         """Return the output topics of the job, with this topic for the diffs."""
-        return self.sinks._replace(diffs=out, partitions=self.sinks.partitions | {out: PARTITIONS})
+        return self.sinks._replace(diffs=output_topic, partitions=self.sinks.partitions | {output_topic: PARTITIONS})
 
-    def ours(self, spark: Any, topic: str, ticks: str, out: str, buckets: int, *, with_episodes: bool = False) -> Any:
+    def ours(
+        self, spark: Any, topic: str, ticks: str, output_topic: str, buckets: int, *, with_episodes: bool = False
+    ) -> Any:
         """Return the job's rows; ``with_episodes`` also writes episodes and incidents to the topic of the diffs."""
         rows = self.source(spark, topic), self.source(spark, ticks)
-        sinks = self.sinks_to(out)
+        sinks = self.output_sinks(output_topic)
         if with_episodes:
-            sinks = sinks._replace(episodes=out, incidents=out)
+            sinks = sinks._replace(episodes=output_topic, incidents=output_topic)
         return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
         """Start a query that writes the rows to Kafka, with its own checkpoint."""
         writer = (
             rows.writeStream.format("kafka")
-            .options(includeHeaders="true", **spark_options(self.kafka, PRODUCE))
+            .options(includeHeaders="true", **spark_options(self.kafka, PRODUCER_OPTIONS))
             .option("checkpointLocation", str(checkpoint or self.folder / uuid.uuid4().hex))
             .outputMode(mode)
         )
@@ -183,12 +187,12 @@ def cpu_seconds(root: int) -> float:
     return total
 
 
-def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
+def throughput(bench: StreamBench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
     """Run every Spark variant over the whole topic; return the medians of the runs after the warm-up."""
     measured: dict[str, list[StreamRun]] = {}
     for attempt in range(WARM_UP_RUNS + runs):
-        out = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
-        for name, (rows, mode) in bench.frames(spark, bench.settings.topics.membership, out).items():
+        output_topic = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
+        for name, (rows, mode) in bench.measured_queries(spark, bench.settings.topics.membership, output_topic).items():
             frame = rows()
             before, start = cpu_seconds(jvm), time.monotonic()
             query = bench.start(frame, mode, available_now=True)
@@ -200,15 +204,15 @@ def throughput(bench: Bench, spark: Any, jvm: int, runs: int) -> dict[str, Strea
     return {name: StreamRun(*map(statistics.median, zip(*kept, strict=True))) for name, kept in measured.items()}
 
 
-def plain_loop(bench: Bench) -> tuple[StreamRun, float]:
+def plain_loop(bench: StreamBench) -> tuple[StreamRun, float]:
     """Run variant (c): consume, decide, produce in one Python process; also return the bytes of state per group."""
     topics = bench.settings.topics
     consumer = Consumer(
         {"bootstrap.servers": bench.kafka.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
     )
-    beginnings = bench.beginnings(topics.membership)
-    consumer.assign(beginnings)
-    producer, left = bench.producer(), sum(consumer.get_watermark_offsets(place)[1] for place in beginnings)
+    start_offsets = bench.start_offsets(topics.membership)
+    consumer.assign(start_offsets)
+    producer, left = bench.producer(), sum(consumer.get_watermark_offsets(place)[1] for place in start_offsets)
     buckets = [Bucket() for _ in range(BUCKETS)]
     start, before = time.monotonic(), time.process_time()
     while left > 0:
@@ -244,26 +248,26 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the table to docs/benchmarks.md")
     sizes = parser.parse_args()
     with EmbeddedBroker() as broker, TemporaryDirectory(prefix="bench-stream-") as folder:
-        bench = Bench(broker.bootstrap_servers, Path(folder))
+        bench = StreamBench(broker.bootstrap_servers, Path(folder))
         producer = bench.producer()
         for event in events(sizes.events, sizes.groups):
             bench.send(producer, bench.settings.topics.membership, event)
         producer.flush()
         print(f"{sizes.events} events over {sizes.groups} groups are in the topic", flush=True)
-        plain, packed = plain_loop(bench)
-        print(f"  (c) plain loop: {plain.seconds:.1f} s, {plain.cpu:.1f} CPU s", flush=True)
+        plain_rates, packed_rates = plain_loop(bench)
+        print(f"  (c) plain loop: {plain_rates.seconds:.1f} s, {plain_rates.cpu:.1f} CPU s", flush=True)
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
             runs = throughput(bench, spark, jvm, sizes.runs)
             waits = latency(bench, spark, sizes.seconds)
-            grown = checkpoint_growth(bench, spark)
-    runs["(c) plain loop, one process"] = plain
+            growth = checkpoint_growth(bench, spark)
+    runs["(c) plain loop, one process"] = plain_rates
     text = "\n\n".join(
         (
             throughput_text(sizes.events, sizes.groups, runs),
-            f"State: {packed:,.0f} bytes a group of 20 members with 40 partitions.",
+            f"State: {packed_rates:,.0f} bytes a group of 20 members with 40 partitions.",
             latency_table(waits),
-            growth_text(grown),
+            checkpoint_growth_text(growth),
             (
                 "What is aimed at: 0.65 of (a)'s events a second, 0.45 of its events per CPU second, 1.1 times\n"
                 "(d)'s latency and 300 ms.\n"
@@ -281,9 +285,11 @@ def throughput_text(count: int, groups: int, runs: dict[str, StreamRun]) -> str:
     base = runs["(a) passthrough"]
     rows = []
     for name, run in sorted(runs.items()):
-        speed, thrift = count / run.seconds, count / run.cpu
+        events_per_second, events_per_cpu_second = count / run.seconds, count / run.cpu
         ratios = base.seconds / run.seconds, base.cpu / run.cpu
-        rows.append([name, f"{speed:,.0f}", f"{ratios[0]:.2f}", f"{thrift:,.0f}", f"{ratios[1]:.2f}"])
+        rows.append(
+            [name, f"{events_per_second:,.0f}", f"{ratios[0]:.2f}", f"{events_per_cpu_second:,.0f}", f"{ratios[1]:.2f}"]
+        )
     return (
         f"## Stream\n\n{describe_machine()}, embedded broker on the same machine; {count:,} events (90 % heartbeats "
         f"and repeats, 10 % changes) over {groups:,} groups of 20 members, seed 1; medians of the third run and later "

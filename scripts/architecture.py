@@ -20,11 +20,11 @@ import grimp
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "design" / "architecture.md"
 #: The module is called wherever bytes are read or written; the table lists it where an event passes it first.
-CODEC = "streaming.records.codec"
+CODEC_MODULE = "streaming.records.codec"
 #: Packages on an event's path, in order. `derived` computes what `observed` reads.
 EVENT_PATH = (
     "streaming.monitor.bucket",
-    CODEC,
+    CODEC_MODULE,
     "streaming.monitor.group",
     "streaming.monitor.derived",
     "assignors.classic.range",
@@ -61,17 +61,17 @@ def import_diagram() -> str:
     """Return the packages as a Mermaid flowchart; an arrow that other arrows imply is omitted."""
     imports = imported_packages()
 
-    def reach(package: str) -> set[str]:
-        return imports[package].union(*map(reach, imports[package]))
+    def indirect_imports(package: str) -> set[str]:
+        return imports[package].union(*map(indirect_imports, imports[package]))
 
     lines = ["```mermaid", "flowchart TD"]
     for package in sorted(imports):
-        implied = set[str]().union(*map(reach, imports[package]))
-        lines += [f"    {package} --> {name}" for name in sorted(imports[package] - implied)]
+        indirect = set[str]().union(*map(indirect_imports, imports[package]))
+        lines += [f"    {package} --> {name}" for name in sorted(imports[package] - indirect)]
     return "\n".join([*lines, "```"])
 
 
-def modules_of_a_join() -> list[str]:
+def modules_of_join_event() -> list[str]:
     """Return the modules that process a join event until the event's episode is written, in order.
 
     A module that calls other modules is listed once; a module that is entered again later is listed again.
@@ -86,27 +86,27 @@ def modules_of_a_join() -> list[str]:
     record = Record.of(0, 0, *encode_event(Event("s", "1", data)))
     counts = dict.fromkeys(("m", "d", "a", "dlt", "e", "i"), 1)
     sinks = Sinks("m", "d", "a", "dlt", counts, episodes="e", incidents="i")
-    entered: list[str] = []
+    module_names: list[str] = []
 
     def module(frame: FrameType | None) -> str:
         return "" if frame is None else frame.f_globals.get("__name__", "")
 
-    def enter(frame: FrameType, kind: str, _: Any) -> None:
+    def record_module(frame: FrameType, kind: str, _: Any) -> None:
         name = module(frame)
-        if kind == "call" and name in EVENT_PATH and name not in (module(frame.f_back), *entered[-1:]):
-            entered.append(name)
+        if kind == "call" and name in EVENT_PATH and name not in (module(frame.f_back), *module_names[-1:]):
+            module_names.append(name)
 
-    sys.setprofile(enter)
+    sys.setprofile(record_module)
     try:
         process(Bucket(), [record], 0, sinks)
     finally:
         sys.setprofile(None)
-    return entered
+    return module_names
 
 
-def walk() -> str:
+def module_table() -> str:
     """Return a Markdown table of the modules, each with the first sentence of its docstring."""
-    way = modules_of_a_join()
+    way = modules_of_join_event()
     order = list(dict.fromkeys(way))  # bytes are written at the end, by the modules that define the records
     if order != list(EVENT_PATH):
         sys.exit(f"a record's way is {' → '.join(way)}: not that of EVENT_PATH")
@@ -126,10 +126,10 @@ def _table_lines() -> Iterator[str]:
 def main() -> None:
     """Write the page, or with ``--check`` exit 1 if it does not match the code."""
     text = PAGE.read_text()
-    for name, part in (("picture", import_diagram()), ("walk", walk())):
-        mark = f"<!-- {name}: scripts/architecture.py -->"
-        pattern = rf"{re.escape(mark)}\n.*?\n<!-- /{name} -->"
-        text = re.sub(pattern, lambda _, m=mark, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL)
+    for name, part in (("picture", import_diagram()), ("walk", module_table())):
+        marker = f"<!-- {name}: scripts/architecture.py -->"
+        pattern = rf"{re.escape(marker)}\n.*?\n<!-- /{name} -->"
+        text = re.sub(pattern, lambda _, m=marker, p=part, n=name: f"{m}\n{p}\n<!-- /{n} -->", text, flags=re.DOTALL)
     if "--check" not in sys.argv:
         PAGE.write_text(text)
     elif PAGE.read_text() != text:

@@ -36,13 +36,15 @@ POOR_MODULE = re.compile("beside|followed|meanwhile|outgoing|passing|remade|repe
 RIDDLE_STARTS = ("What", "Whether", "Of", "That", "Who", "How", "As")
 _UNIT = r"(?:µs|ns|ms|s|seconds|kB|MB|GB|%)"
 _FIGURE = rf"[\d.,]+ ?{_UNIT}(?!\w)"
-HISTORY = re.compile(
+HISTORY_PHRASES = re.compile(
     rf"\b(?:was|were|took|instead of|in place of) (?:about |some )?{_FIGURE}"
     rf"|{_FIGURE} (?:before|faster|slower|less|more than before)\b(?! (?:it|the|a|its|that|any|this)\b)"
     r"|\b[\d.,]+ ?(?:×|times) (?:as fast|faster|slower)"
 )
 #: Verbs of speech, which programs don't do: they publish, log and receive.
-SPEECH = re.compile(r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standing|sign of life|asked (?:of|for))\b")
+SPEECH_VERBS = re.compile(
+    r"\b(?:told|tells?|telling|hears?|heard|stands?|stood|standing|sign of life|asked (?:of|for))\b"
+)
 #: A string of the page's scripts that reads as text: a capital letter first, then several words.
 PAGE_TEXT = re.compile(r"[\"`]([A-Z][a-z]+ [^\"`\n]{6,})[\"`]")
 #: Rules that ``make check`` enforces, each in these folders; a folder is added once it is clean.
@@ -60,7 +62,7 @@ POOR_TEST_NAME = re.compile(
 FIRST_SENTENCE_WORDS = 25
 FUNCTION_LINES = 60
 MODULE_LINES = 400
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED_NODES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 SAMPLE_SIZES = {"docstrings": 60, "identifiers": 60, "messages": 30}
 
 
@@ -76,8 +78,8 @@ class Finding(NamedTuple):
 def is_poor(name: str) -> bool:
     """Return true if the vocabulary has a better word for this name or for a part of it."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
-    vague = POOR_NAME.fullmatch(name.strip("_").lower())
-    return vague is not None or any(POOR_WORD.fullmatch(word.lower()) for word in words)
+    vague_name = POOR_NAME.fullmatch(name.strip("_").lower())
+    return vague_name is not None or any(POOR_WORD.fullmatch(word.lower()) for word in words)
 
 
 def names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
@@ -103,7 +105,7 @@ def names(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Yield each docstring with the line where it begins."""
     for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
+        if isinstance(node, DOCUMENTED_NODES) and (text := ast.get_docstring(node)):
             yield text, node.body[0].lineno
 
 
@@ -113,7 +115,7 @@ def first_sentence(docstring: str) -> str:
     return re.split(r"(?<=[.!?:])\s(?=[A-Z`])", paragraph)[0]
 
 
-def _prose_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Finding]:
+def _text_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Finding]:
     prose = list(docstrings(tree))
     for text, line in prose:
         sentence = first_sentence(text)
@@ -126,7 +128,7 @@ def _prose_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Findi
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     prose += [(token.string, token.start[0]) for token in tokens if token.type == tokenize.COMMENT]
     for text, line in prose:
-        for rule, pattern in (("history", HISTORY), ("speech", SPEECH)):
+        for rule, pattern in (("history", HISTORY_PHRASES), ("speech", SPEECH_VERBS)):
             if match := pattern.search(text):
                 yield Finding(path, line, rule, match[0])
 
@@ -163,7 +165,7 @@ def check(path: Path, source: str) -> Iterator[Finding]:
     if POOR_MODULE.fullmatch(path.stem) or is_poor(path.stem):
         yield Finding(path, 1, "module-name", path.stem)
     yield from _name_findings(path, tree)
-    yield from _prose_findings(path, source, tree)
+    yield from _text_findings(path, source, tree)
     yield from _size_findings(path, source, tree)
 
 
@@ -224,13 +226,13 @@ def sample(seed: int, sources: dict[Path, str], scripts: list[str]) -> Iterator[
     trees = {path: ast.parse(source) for path, source in sources.items()}
     code = [tree for path, tree in trees.items() if path.parts[0] != "tests"]
     texts = {text for tree in code for text in messages(tree)}.union(*map(page_texts, scripts))
-    pools = {
+    texts_by_kind = {
         "docstrings": {text for tree in trees.values() for text, _ in docstrings(tree)},
         "identifiers": {name for tree in trees.values() for _, name, _ in names(tree) if len(name) > 1},
         "messages": set(filter(has_words, texts)),
     }
     draw = random.Random(seed)  # noqa: S311 - a sample, no secret
-    for kind, pool in pools.items():
+    for kind, pool in texts_by_kind.items():
         yield f"\n# {kind} (seed {seed}, {len(pool)} in all)"
         for number, text in enumerate(draw.sample(sorted(pool), min(SAMPLE_SIZES[kind], len(pool))), 1):
             yield f"{number:2} {' '.join(text.split())}"
@@ -254,10 +256,12 @@ def summary(findings: list[Finding]) -> Iterator[str]:
 
 def read(paths: list[str], suffix: str = ".py") -> dict[Path, str]:
     """Return the text of every file below the paths that ends in the suffix, by its path in the repository."""
-    below = [ROOT / path for path in paths]
-    if missing := [str(path) for path in below if not path.exists()]:
+    existing_paths = [ROOT / path for path in paths]
+    if missing := [str(path) for path in existing_paths if not path.exists()]:
         sys.exit(f"{', '.join(missing)}: no such file or folder")
-    files = {path for path in below if path.is_file()}.union(*(path.rglob(f"*{suffix}") for path in below))
+    files = {path for path in existing_paths if path.is_file()}.union(
+        *(path.rglob(f"*{suffix}") for path in existing_paths)
+    )
     return {file.relative_to(ROOT): file.read_text() for file in sorted(files)}
 
 
@@ -283,8 +287,8 @@ def main() -> None:
     findings += repeated_classes(sources)
     if options.check:
         findings = [finding for finding in findings if is_enforced(finding)]
-    every = (f"{path}:{line}: {rule}: {text}" for path, line, rule, text in sorted(findings))
-    for output in summary(findings) if options.summary else every:
+    all_lines = (f"{path}:{line}: {rule}: {text}" for path, line, rule, text in sorted(findings))
+    for output in summary(findings) if options.summary else all_lines:
         print(output)
     sys.exit(1 if findings else 0)
 

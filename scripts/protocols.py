@@ -29,34 +29,34 @@ from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocols.md"
-_COMPARED = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
-_AFTER = 60_000
+_COMPARED_SCENARIOS = ("rolling-restart", "deploy-static", "scale-out", "crash", "flapping", "partition-growth")
+_EVENT_DELAY_MS = 60_000
 
 
 def diagram(table: Table, first: StrEnum) -> str:
     """Return a protocol's table as a Mermaid state diagram: an arrow, labelled with its events, per state change."""
-    arrows: dict[tuple[str, str], dict[str, None]] = {}
+    labels_by_transition: dict[tuple[str, str], dict[str, None]] = {}
     for (phase, event), row in table.items():
-        for to in row.to:
-            if to is not phase:
+        for next_phase in row.to:
+            if next_phase is not phase:
                 text = event.__name__ + (f" ({row.label})" if row.label else "")
-                arrows.setdefault((phase.value, to.value), {})[text] = None
+                labels_by_transition.setdefault((phase.value, next_phase.value), {})[text] = None
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {first.value}"]
     # A colon or semicolon in a label would end the label.
     lines += [
-        f"    {source} --> {to}: {', '.join(texts).replace(':', ' –').replace(';', ',')}"
-        for (source, to), texts in arrows.items()
+        f"    {source} --> {next_phase}: {', '.join(texts).replace(':', ' –').replace(';', ',')}"
+        for (source, next_phase), texts in labels_by_transition.items()
     ]
     return "\n".join([*lines, "```"])
 
 
-def _grid(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    ruler = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, tuple(ruler), *rows))
+def _markdown_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    alignment = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, tuple(alignment), *rows))
 
 
 #: ``(title, events after a minute)`` for c1 (the leader), c2 and c3, all static.
-_STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
+_STATIC_MEMBER_EVENTS: tuple[tuple[str, list[dict[str, Any]]], ...] = (
     ("a follower restarts within the session timeout", [{"bounce": "c2", "down_ms": 40_000}]),
     ("the leader restarts within the session timeout", [{"bounce": "c1", "down_ms": 40_000}]),
     ("a member stays away past it and comes back: out, then in", [{"bounce": "c2", "down_ms": 120_000}]),
@@ -71,30 +71,30 @@ _STATIC: tuple[tuple[str, list[dict[str, Any]]], ...] = (
 )
 
 
-def static() -> str:
+def static_member_table() -> str:
     """Return the Markdown table of rebalances of a static group."""
     protocols = ("eager", "cooperative", "consumer")
     rows = []
-    for sentence, events in _STATIC:
+    for sentence, events in _STATIC_MEMBER_EVENTS:
         document = {
             "topics": {"orders": 9, "refunds": 3},
             "events": [
                 *({"at": 0, "join": f"c{n}", "instance_id": f"i-{n}"} for n in (1, 2, 3)),
-                *({"at": _AFTER, **event} for event in events),
+                *({"at": _EVENT_DELAY_MS, **event} for event in events),
             ],
         }
         counts = []
         for protocol in protocols:
             records = run_scenario(parse_scenario(document), protocol).result.rounds
-            counts.append(str(sum(record.round == 1 and record.at > _AFTER for record in records)))
+            counts.append(str(sum(record.round == 1 and record.at > _EVENT_DELAY_MS for record in records)))
         rows.append((sentence, *counts))
-    return _grid(("rebalances when", *protocols), rows)
+    return _markdown_table(("rebalances when", *protocols), rows)
 
 
 def comparison() -> str:
     """Return a Markdown comparison of the built-in scenarios under all protocols."""
     parts = []
-    for name in _COMPARED:
+    for name in _COMPARED_SCENARIOS:
         rows = []
         for protocol in FAMILIES:
             run = run_scenario(load_builtin_scenario(name), protocol)
@@ -107,17 +107,17 @@ def comparison() -> str:
                     f"{figures.longest_gap_ms / 1000:.1f}",
                 )
             )
-        ready = BUILTIN_SCENARIOS[name]
+        scenario = BUILTIN_SCENARIOS[name]
         head = (name, "rebalances", "rounds", "requests", "moved", "down p·s", "gap s")
         parts.append(
-            f"`simulate {name}`: {ready.description} ({ready.members} members, {ready.partitions} partitions)\n\n"
-            + _grid(head, rows)
+            f"`simulate {name}`: {scenario.description} ({scenario.members} members, "
+            f"{scenario.partitions} partitions)\n\n" + _markdown_table(head, rows)
         )
     return "\n\n".join(parts)
 
 
 #: Meaning of the group's own events for a process.
-PROCESS_ANSWERS: Table = {
+RECONCILIATION_TABLE: Table = {
     **rows((Stage.STARTING,), JoinGroup, join_group, (Stage.JOINING,), "sent"),
     **rows((Stage.STABLE, Stage.SYNCING), RebalanceInProgress, classic.rebalance_in_progress, (Stage.JOINING,)),
     **rows((Stage.JOINING,), SyncGroup, sync_group, (Stage.SYNCING,), "JoinGroup answered"),
@@ -132,12 +132,12 @@ RECONCILIATION: Table = {
     **rows((_UNRELEASED,), Heartbeat, heartbeat, (_UNRELEASED, _STABLE, _UNREVOKED), "released"),
 }
 
-BLOCKS: Mapping[str, Callable[[], str]] = {
-    "process": lambda: diagram({**PROCESS_TRANSITIONS, **PROCESS_ANSWERS}, Stage.STARTING),
-    "zookeeper": lambda: diagram(zookeeper.GROUP, ZooKeeperPhase.EMPTY),
-    "eager-v1": lambda: diagram(classic.COORDINATOR_V1, ClassicPhase.EMPTY),
-    "eager": lambda: diagram(classic.COORDINATOR, ClassicPhase.EMPTY),
-    "static": static,
+GENERATED_BLOCKS: Mapping[str, Callable[[], str]] = {
+    "process": lambda: diagram({**PROCESS_TRANSITIONS, **RECONCILIATION_TABLE}, Stage.STARTING),
+    "zookeeper": lambda: diagram(zookeeper.GROUP_TABLE, ZooKeeperPhase.EMPTY),
+    "eager-v1": lambda: diagram(classic.COORDINATOR_V1_TABLE, ClassicPhase.EMPTY),
+    "eager": lambda: diagram(classic.COORDINATOR_TABLE, ClassicPhase.EMPTY),
+    "static": static_member_table,
     "consumer": lambda: (
         "The group:\n\n"
         + diagram(consumer.COORDINATOR, ConsumerPhase.EMPTY)
@@ -148,9 +148,9 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
 }
 
 
-def written(page: str) -> str:
+def page_text(page: str) -> str:
     """Return the page with every generated block replaced by current content."""
-    for name, block in BLOCKS.items():
+    for name, block in GENERATED_BLOCKS.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in page or end not in page:
             sys.exit(f"{PAGE.name}: {begin} … {end} is missing")
@@ -162,7 +162,7 @@ def written(page: str) -> str:
 def main() -> None:
     """Write docs/explanation/protocols.md from the code; with ``--check`` exit 1 if the page differs from the code."""
     page = PAGE.read_text(encoding="utf-8")
-    now = written(page)
+    now = page_text(page)
     if "--check" not in sys.argv:
         PAGE.write_text(now, encoding="utf-8")
     elif page != now:

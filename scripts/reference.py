@@ -17,19 +17,19 @@ import msgspec
 from typer.testing import CliRunner
 
 from streaming.cli.main import COMMANDS, build
-from streaming.collect.broker_log.messages import MESSAGES, REASONS
+from streaming.collect.broker_log.messages import KAFKA_REASONS, MESSAGES
 from streaming.freshness import HEARTBEAT_TYPE, ComponentHeartbeat
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import ANNOTATION_TYPE, EPISODE_TYPE, INCIDENT_TYPE, Episode, Incident, StoredAnnotation
 from streaming.records.events import EVENT_TYPES
 
 ROOT = Path(__file__).resolve().parent.parent
-NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->\n"
+GENERATED_NOTE = "<!-- Written by scripts/reference.py from the code: change it there. -->\n"
 
 
 def commands() -> str:
     """Return the output of every command's ``--help``, as on a terminal of 100 columns without colour."""
-    parts = ["# Commands\n", NOTE]
+    parts = ["# Commands\n", GENERATED_NOTE]
     terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     for name in COMMANDS:
         answer = terminal.invoke(build(name), [name, "--help"], prog_name="python -m streaming")
@@ -62,9 +62,9 @@ def _table(schema: dict[str, Any]) -> Iterator[str]:
     yield inspect.cleandoc(schema.get("description", "")).replace("``", "`") + "\n"
     yield "| field | type | needed |"
     yield "|---|---|---|"
-    required = set(schema.get("required", ()))
+    required_fields = set(schema.get("required", ()))
     for name, field in schema.get("properties", {}).items():
-        yield f"| `{name}` | {_type(field)} | {'yes' if name in required else 'no'} |"
+        yield f"| `{name}` | {_type(field)} | {'yes' if name in required_fields else 'no'} |"
     yield ""
 
 
@@ -77,7 +77,7 @@ def records() -> str:
     names |= {"Episode": f"Episode (`{EPISODE_TYPE}`)", "Incident": f"Incident (`{INCIDENT_TYPE}`)"}
     names |= {"StoredAnnotation": f"Annotation (`{ANNOTATION_TYPE}`)"}
     names |= {"ComponentHeartbeat": f"Component heartbeat (`{HEARTBEAT_TYPE}`)"}
-    lines = ["# Records\n", NOTE]
+    lines = ["# Records\n", GENERATED_NOTE]
     lines.append(
         "Values are JSON; the type is in the header `ce_type`. Optional fields may be left out or null. "
         "Times are milliseconds since 1970.\n"
@@ -88,7 +88,7 @@ def records() -> str:
     return "\n".join(lines)
 
 
-_BROKER_LOG = """\
+_BROKER_LOG_PAGE = """\
 `collect --coordinator-log FILE`, repeated for each broker, reads these messages of Kafka 2.0 to 4.3 and adds
 [the reasons of rebalances](../explanation/reasons.md) to its events. No other source has all reasons.
 
@@ -114,45 +114,48 @@ ZooKeeper brokers log the same.
 """
 
 
-def _wording(template: str) -> str:
+def _template_text(template: str) -> str:
     """Return a message template for readers: fields in angle brackets, optional parts in square brackets."""
     text = re.sub(r"<([^>]*)>", "⟦\\1⟧", template.replace("^", ""))
     text = re.sub(r"\{(\w+)\}", "<\\1>", text).replace("⟦", "[").replace("⟧", "]")
     return "`" + text.replace("|", "\\|").replace("`", "'") + "`"
 
 
-def _releases(since: str, until: str) -> str:
+def _release_range(since: str, until: str) -> str:
     return since if since == until else f"{since}–{until}"
 
 
 def broker_log() -> str:
     """Return the documentation of group coordinators' messages by release."""
-    lines = ["# Messages of group coordinators\n", NOTE, _BROKER_LOG]
+    lines = ["# Messages of group coordinators\n", GENERATED_NOTE, _BROKER_LOG_PAGE]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
-        f"| {_releases(message.since, message.until)} | {_wording(message.template)} "
+        f"| {_release_range(message.since, message.until)} | {_template_text(message.template)} "
         f"| {message.source} | {message.kind} |"
         for message in MESSAGES
     ]
     lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
     lines += ["| releases | reason | read as |", "|---|---|---|"]
-    lines += [f"| {_releases(since, until)} | {_wording(text)} | {kind} |" for kind, since, until, text in REASONS]
+    lines += [
+        f"| {_release_range(since, until)} | {_template_text(text)} | {kind} |"
+        for kind, since, until, text in KAFKA_REASONS
+    ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     """Write the pages, or with ``--check`` exit 1 and name the page that is outdated."""
     pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
-    stale = []
+    outdated_pages = []
     for name, text in pages.items():
         path = ROOT / "docs" / "reference" / name
         if "--check" in sys.argv:
             if not path.exists() or path.read_text() != text:
-                stale.append(str(path.relative_to(ROOT)))
+                outdated_pages.append(str(path.relative_to(ROOT)))
         else:
             path.write_text(text)
-    if stale:
-        sys.exit(f"{', '.join(stale)}: not what the code says; run python scripts/reference.py")
+    if outdated_pages:
+        sys.exit(f"{', '.join(outdated_pages)}: not what the code says; run python scripts/reference.py")
 
 
 if __name__ == "__main__":

@@ -24,15 +24,15 @@ from urllib.parse import quote
 
 Component = dict[str, Any]
 
-_COORDINATE = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
-_NAMED = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*)")
+_POM_PROPERTIES = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
+_JAR_NAME = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.+-]*)")
 _LICENCE = "License :: OSI Approved :: "
 
 
 def main(folders: list[str]) -> None:
     """Print the software bill of materials of the system, the Python packages, and the jars below these folders."""
     roots = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
-    json.dump(document([*debian(), *python(), *jars(roots)]), sys.stdout, indent=1)
+    json.dump(document([*debian_packages(), *python(), *jar_components(roots)]), sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
@@ -44,7 +44,7 @@ def document(components: Iterable[Component]) -> Component:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "kafka-rebalance-monitor"}},
-        "components": [by_reference[ref] for ref in sorted(by_reference)],
+        "components": [by_reference[reference] for reference in sorted(by_reference)],
     }
 
 
@@ -54,15 +54,17 @@ def component(purl: str, name: str, version: str, licence: str = "") -> Componen
     return entry | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
 
 
-def debian() -> Iterator[Component]:
+def debian_packages() -> Iterator[Component]:
     """Return the packages that dpkg has installed (none without dpkg).
 
     The packages' licences are in /usr/share/doc/*/copyright.
     """
     if shutil.which("dpkg-query") is None:
         return
-    form = "${Package}\t${Version}\t${Architecture}\n"
-    listed = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
+    output_format = "${Package}\t${Version}\t${Architecture}\n"
+    listed = subprocess.run(
+        ["dpkg-query", "-W", "-f", output_format], capture_output=True, text=True, check=True
+    ).stdout
     for name, version, architecture in (line.split("\t") for line in listed.splitlines()):
         if version:
             yield component(f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={architecture}", name, version)
@@ -85,18 +87,18 @@ def licence(package: Distribution) -> str:
     return expression or named or text.partition("\n")[0][:100]
 
 
-def jars(roots: Iterable[Path]) -> Iterator[Component]:
+def jar_components(roots: Iterable[Path]) -> Iterator[Component]:
     """Return every jar below these folders with its shaded components; the file name replaces missing coordinates."""
     for root in roots:
         for path in sorted(root.rglob("*.jar")):
-            yield from coordinates(path) or [named(path)]
+            yield from coordinates(path) or [component_of_file(path)]
 
 
 def coordinates(path: Path) -> list[Component]:
     """Return the components in the Maven files of a jar."""
     try:
         with zipfile.ZipFile(path) as jar:
-            texts = [jar.read(name).decode() for name in jar.namelist() if _COORDINATE.fullmatch(name)]
+            texts = [jar.read(name).decode() for name in jar.namelist() if _POM_PROPERTIES.fullmatch(name)]
     except (zipfile.BadZipFile, UnicodeDecodeError):
         return []
     components = []
@@ -108,9 +110,9 @@ def coordinates(path: Path) -> list[Component]:
     return components
 
 
-def named(path: Path) -> Component:
+def component_of_file(path: Path) -> Component:
     """Return a component for a jar without Maven coordinates, identified by the file name."""
-    match = _NAMED.fullmatch(path.stem)
+    match = _JAR_NAME.fullmatch(path.stem)
     name, version = (match["name"], match["version"]) if match else (path.stem, "")
     return component(f"pkg:generic/{quote(name)}@{quote(version)}", name, version)
 

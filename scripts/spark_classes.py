@@ -12,32 +12,32 @@ import sys
 import tempfile
 from pathlib import Path
 
-from streaming.kafka.jars import create_once
+from streaming.kafka.jars import create_if_missing
 from streaming.monitor.outputs import Sinks
 from streaming.settings.config import Settings
 from streaming.spark.archives import SILENT_ARCHIVE_OPTIONS, class_archive, spark_home
 
 #: The number of archives that are kept, for environments that are used alternately.
-_KEPT = 3
-_LOAD = "load"
+_KEPT_ARCHIVES = 3
+_LOAD_ARGUMENT = "load"
 
 
-def make(archive: Path) -> None:
+def make_archive(archive: Path) -> None:
     """Write the archive of the classes that two batches load, and delete the oldest archives."""
     print("preparing Spark (once, half a minute)", file=sys.stderr, flush=True)
     part = archive.with_name(f".{archive.name}.part")
     options = f"-XX:ArchiveClassesAtExit={part} {SILENT_ARCHIVE_OPTIONS} -XX:+UseSerialGC"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
-    command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD]
-    ended = subprocess.run(
+    command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD_ARGUMENT]
+    result = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=600
     )
-    if ended.returncode or not part.exists():
-        last = (ended.stderr.strip() or "no message").splitlines()[-1]
+    if result.returncode or not part.exists():
+        last = (result.stderr.strip() or "no message").splitlines()[-1]
         print(f"Spark's classes are not archived, so Spark starts more slowly: {last}", file=sys.stderr)
         return
     part.rename(archive)
-    for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)[:-_KEPT]:
+    for old in sorted(archive.parent.glob("*.jsa"), key=lambda file: file.stat().st_mtime)[:-_KEPT_ARCHIVES]:
         old.unlink(missing_ok=True)
 
 
@@ -61,7 +61,7 @@ def load() -> None:
 
 
 if __name__ == "__main__":
-    if _LOAD in sys.argv:
+    if _LOAD_ARGUMENT in sys.argv:
         load()
     else:
-        create_once(class_archive(), lambda: make(class_archive()))
+        create_if_missing(class_archive(), lambda: make_archive(class_archive()))

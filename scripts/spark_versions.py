@@ -19,63 +19,70 @@ from tests.support.installed import LOCKED, jars
 
 ROOT = Path(__file__).parents[1]
 #: Packages that the tests import directly.
-TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
+TEST_PACKAGES = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "packaging")
 #: Packages whose versions are printed.
-SHOWN = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
+LISTED_PACKAGES = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow", "confluent-kafka", "msgspec")
 #: Tests for every release, by the packages that they cover; and tests for releases with a Kafka connector.
-ROOMS = ("collect", "kafka", "monitor", "records", "spark")
-OVER_FILES = (
+UNIT_TEST_PACKAGES = ("collect", "kafka", "monitor", "records", "spark")
+FILE_TESTS = (
     *("tests/unit/assignors", "tests/golden/assignors", "tests/golden/collect"),
-    *(f"tests/unit/streaming/{room}" for room in ROOMS),
+    *(f"tests/unit/streaming/{room}" for room in UNIT_TEST_PACKAGES),
     "tests/integration/streaming/spark/test_public.py",
 )
-OVER_KAFKA = ("tests/integration/streaming/spark/test_job.py", "tests/integration/streaming/spark/test_determinism.py")
+KAFKA_TESTS = ("tests/integration/streaming/spark/test_job.py", "tests/integration/streaming/spark/test_determinism.py")
 
 
 def uv(*arguments: str) -> str:
     """Run uv and return its output."""
-    program = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
-    return subprocess.run([program, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    uv_path = shutil.which("uv") or str(ROOT / ".uv/bin/uv")
+    return subprocess.run([uv_path, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def environment(release: str) -> Path:
     """Return the path of Python in an environment with that PySpark release."""
     folder = ROOT / ".venvs" / f"pyspark-{release}"
     python = folder / "bin/python"
-    built_from, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
-    if built_from.exists() and built_from.read_text() == now:
+    requirements_copy, now = folder / "made-of", (ROOT / "pyproject.toml").read_text()
+    if requirements_copy.exists() and requirements_copy.read_text() == now:
         return python
     uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     # The wheel excludes untested releases.
     (folder / "override.txt").write_text(f"pyspark=={release}")
-    which = "lowest-direct" if release == LOCKED else "highest"
-    arguments = ("--resolution", which, "--requirement", "pyproject.toml", "--override", str(folder / "override.txt"))
-    for packages in (arguments, TOOLS):
+    resolution = "lowest-direct" if release == LOCKED else "highest"
+    arguments = (
+        "--resolution",
+        resolution,
+        "--requirement",
+        "pyproject.toml",
+        "--override",
+        str(folder / "override.txt"),
+    )
+    for packages in (arguments, TEST_PACKAGES):
         uv("pip", "install", "--quiet", "--no-config", "--python", str(python), *packages)
-    built_from.write_text(now)
+    requirements_copy.write_text(now)
     return python
 
 
 def test(release: str, options: list[str]) -> bool:
     """Return true if the Spark job's tests pass with PySpark ``release``."""
     python, folder = environment(release), jars(release, ROOT / ".venvs" / f"jars-{release}")
-    tests = [*OVER_FILES, *(OVER_KAFKA if folder else ())]
+    tests = [*FILE_TESTS, *(KAFKA_TESTS if folder else ())]
     listed = json.loads(uv("pip", "list", "--quiet", "--format", "json", "--python", str(python)))
     versions = {package["name"]: package["version"] for package in listed}
-    listing = ", ".join(f"{name} {versions[name]}" for name in SHOWN)
+    listing = ", ".join(f"{name} {versions[name]}" for name in LISTED_PACKAGES)
     print(f"=== {listing}; {'over Kafka' if folder else 'over files: no connector'}", flush=True)
     variables = dict(os.environ) | ({"KAFKA_JARS": str(folder)} if folder else {})
-    done = subprocess.run([python, "-m", "pytest", *tests, *options], cwd=ROOT, env=variables, check=False)
-    return done.returncode == 0
+    result = subprocess.run([python, "-m", "pytest", *tests, *options], cwd=ROOT, env=variables, check=False)
+    return result.returncode == 0
 
 
 def main() -> int:
     """Test each PySpark release that is given as an argument; further arguments are options of pytest."""
     releases = [word for word in sys.argv[1:] if re.fullmatch(r"[\d.]+", word)]
     options = sys.argv[1 + len(releases) :]
-    failed = [release for release in releases if not test(release, options)]
-    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(releases)}")
-    return int(bool(failed))
+    failed_releases = [release for release in releases if not test(release, options)]
+    print(f"failed: {', '.join(failed_releases)}" if failed_releases else f"passed: {', '.join(releases)}")
+    return int(bool(failed_releases))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from rich.console import Console
 from streaming.cli.diff_lines import diff_lines
 from streaming.records.diffs import Diff
 
-PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
+PICTURE_PATH = Path(__file__).resolve().parent.parent / "docs" / "images" / "terminal.svg"
 #: Number of rounds that fit the page, from the first cooperative follow-up round on.
-ROUNDS = 7
+ROUND_COUNT = 7
 #: rich's SVG requests its typeface from a font server; the reader's monospace font replaces it.
 _FONT_FACES = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
@@ -28,11 +28,11 @@ def main() -> None:
     diffs = [msgspec.json.decode(line, type=Diff) for line in sys.stdin.buffer]
     first = next((number for number, diff in enumerate(diffs) if diff.round > 1), 1) - 1
     console = Console(record=True, width=96, file=io.StringIO(), force_terminal=True, highlight=False)
-    for diff in diffs[first : first + ROUNDS]:
+    for diff in diffs[first : first + ROUND_COUNT]:
         for line in diff_lines(diff):
             console.print(line)
-    svg = console.export_svg(title="rebalance-monitor demo")
-    PICTURE.write_text(_FONT_FACES.sub("", svg))
+    svg_text = console.export_svg(title="rebalance-monitor demo")
+    PICTURE_PATH.write_text(_FONT_FACES.sub("", svg_text))
 
 
 if __name__ == "__main__":

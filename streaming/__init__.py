@@ -10,7 +10,7 @@ For programs that read the diffs; each name loads its module on first use::
 
 from typing import TYPE_CHECKING
 
-from assignors.lazy import lazy
+from assignors.lazy import lazy_names
 
 if TYPE_CHECKING:
     from streaming.kafka.compacted_topics import read_assignments, read_episodes, read_incidents
@@ -52,4 +52,4 @@ __all__ = ["Diff", "DiffReader", "DiffRecord", "Episode", "Event", "EventProduce
 __all__ += ["MemberFenced", "MemberJoined", "MemberLeft", "PartitionsChanged", "Settings", "SubscriptionChanged"]
 __all__ += ["TopicMetadata", "load", "read_assignments", "read_diffs", "read_episodes", "read_incidents"]
 
-__getattr__, __dir__ = lazy(globals(), _NAMES_BY_MODULE)
+__getattr__, __dir__ = lazy_names(globals(), _NAMES_BY_MODULE)

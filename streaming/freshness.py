@@ -19,7 +19,7 @@ from streaming.records.events import Id, Partition, Timestamp
 
 #: ``ce_type`` and ``ce_source`` of a component heartbeat.
 HEARTBEAT_TYPE: Final = "rebalance.sign"
-_SOURCE: Final = "rebalance-monitor"
+_EVENT_SOURCE: Final = "rebalance-monitor"
 
 PartName = Literal["collector", "stream"]
 
@@ -65,7 +65,7 @@ def encode_heartbeat(heartbeat: ComponentHeartbeat) -> tuple[bytes, bytes, codec
     return (
         heartbeat.key.encode(),
         codec.encode(heartbeat),
-        codec.headers(HEARTBEAT_TYPE, f"{_SOURCE}/{heartbeat.part}", ce_id, heartbeat.timestamp),
+        codec.headers(HEARTBEAT_TYPE, f"{_EVENT_SOURCE}/{heartbeat.part}", ce_id, heartbeat.timestamp),
     )
 
 
@@ -92,7 +92,7 @@ def decode_heartbeat(key: bytes | None, value: bytes) -> ComponentHeartbeat:
     """Return the component heartbeat in a record; raise MalformedHeartbeat if its value or key is wrong."""
     try:
         heartbeat = codec.decode(_decoder, value)
-    except codec.UNREADABLE as problem:
+    except codec.DECODE_ERRORS as problem:
         raise MalformedHeartbeat(f"not a component heartbeat: {problem}") from problem
     if key != heartbeat.key.encode():
         raise MalformedHeartbeat(f"not a component heartbeat: key {key!r} is not {heartbeat.key!r}")
@@ -111,7 +111,7 @@ LateKind = Literal[
     "stream-behind",
 ]
 #: Reason why the data may be outdated, by component and state.
-_KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
+_LATE_KINDS: Final = {tuple(kind.rsplit("-", 1)): kind for kind in get_args(LateKind)}
 #: Heartbeats that confirm a second component of the same kind, as a single record may be forged.
 CONFIRMING_HEARTBEATS: Final = 3
 #: Heartbeats that may be lost before a component counts as silent.
@@ -159,7 +159,7 @@ class ComponentState(Struct, frozen=True, rename="camel"):
     up_to: int
 
 
-class Late(NamedTuple):
+class Lateness(NamedTuple):
     """A late component: data is outdated from ``since`` (ms) on; ``reason`` is a clause to put before "since …"."""
 
     kind: LateKind
@@ -176,7 +176,7 @@ class Freshness(NamedTuple):
 
     is_known: bool = True
     parts: tuple[ComponentState, ...] = ()
-    late: Late | None = None
+    late: Lateness | None = None
 
 
 def compute_freshness(newest: Iterable[TrackedHeartbeat], now: float, contact: float, limits: Limits) -> Freshness:
@@ -203,20 +203,20 @@ def _component_state(tracked: TrackedHeartbeat, now: float, contact: float, limi
     heartbeat = tracked.heartbeat
     if heartbeat.state == "stopped":
         return "stopped"
-    patience = max(limits.silent, _ALLOWED_LOST_HEARTBEATS * heartbeat.every_ms / 1000)
-    if now - tracked.at > patience:
-        return "silent" if now - contact > patience else None
+    max_silence_s = max(limits.silent, _ALLOWED_LOST_HEARTBEATS * heartbeat.every_ms / 1000)
+    if now - tracked.at > max_silence_s:
+        return "silent" if now - contact > max_silence_s else None
     return "behind" if heartbeat.timestamp - heartbeat.up_to > limits.behind * 1000 else "alive"
 
 
-def _lateness(part: ComponentState) -> Late:
+def _lateness(part: ComponentState) -> Lateness:
     who = f"collector {part.id}" if part.part == "collector" else "the stream"
     is_silent = part.state == "silent"
     reason = f"No heartbeat from {who}" if is_silent else f"{who[0].upper()}{who[1:]} has been {part.state}"
     since = part.up_to if part.state == "behind" else part.last_heartbeat
-    return Late(_KINDS[part.part, part.state], reason, since)
+    return Lateness(_LATE_KINDS[part.part, part.state], reason, since)
 
 
 def with_unreachable_kafka(freshness: Freshness, since: int) -> Freshness:
     """Return ``freshness`` with the data marked as outdated since ``since`` (ms), because no Kafka broker answers."""
-    return Freshness(False, freshness.parts, Late("kafka-unreachable", "No contact with Kafka", since))
+    return Freshness(False, freshness.parts, Lateness("kafka-unreachable", "No contact with Kafka", since))

@@ -12,7 +12,7 @@ from itertools import chain
 
 from assignors.errors import InvalidGroup
 from assignors.java import hash_order, string_hash, string_key
-from assignors.model import NO_GENERATION, Member, Topic, TopicPartitions, check_group, static_first
+from assignors.model import NO_GENERATION, Member, Topic, TopicPartitions, check_group, static_members_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def sorted_members(members: Sequence[Member]) -> list[Member]:
     instances = [member.instance_id for member in members if member.instance_id is not None]
     if len(set(instances)) != len(instances):  # brokers refuse duplicate instance ids; Java's classes handle them
         members = in_map_order(members)
-    return sorted(members, key=static_first)
+    return sorted(members, key=static_members_first)
 
 
 def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
@@ -82,38 +82,38 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
 class Racks:
     """Racks of a group's members and of its partitions' replicas.
 
-    ``of_member``: the rack of each member by its position, or None. ``of_topic``: the racks of the replicas by topic
+    ``by_member``: the rack of each member by its position, or None. ``by_topic``: the racks of the replicas by topic
     and partition, () if unknown; a rack may occur twice.
     """
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
-        self.of_member = [member.rack_id or None for member in members]
-        self.of_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
+        self.by_member = [member.rack_id or None for member in members]
+        self.by_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
 
-    def mismatch(self, place: int, name: str, partition: int) -> bool:
+    def is_mismatched(self, place: int, name: str, partition: int) -> bool:
         """True if the member has a rack and the partition has no replica in it."""
-        rack = self.of_member[place]
-        racks = self.of_topic[name]
+        rack = self.by_member[place]
+        racks = self.by_topic[name]
         return rack is not None and (partition >= len(racks) or rack not in racks[partition])
 
 
 def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[str, ...]]) -> bool:
     """Return True if Kafka assigns with regard to racks (``AbstractPartitionAssignor.useRackAwareAssignment``)."""
-    distinct = {frozenset(racks) for racks in set(partition_racks)}
-    everywhere = frozenset[str]().union(*distinct)
-    return not everywhere.isdisjoint(consumer_racks) and distinct != {everywhere}
+    rack_sets = {frozenset(racks) for racks in set(partition_racks)}
+    all_racks = frozenset[str]().union(*rack_sets)
+    return not all_racks.isdisjoint(consumer_racks) and rack_sets != {all_racks}
 
 
-def racks_matter(group: ClientGroup) -> bool:
+def can_use_racks(group: ClientGroup) -> bool:
     """Return True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
     if not group.rack_aware:
         return False
-    everywhere = chain.from_iterable(group.topics[name].racks or ((),) for name in group.counts)
-    return uses_racks({member.rack_id for member in group.members if member.rack_id}, everywhere)
+    racks_of_partitions = chain.from_iterable(group.topics[name].racks or ((),) for name in group.counts)
+    return uses_racks({member.rack_id for member in group.members if member.rack_id}, racks_of_partitions)
 
 
 @dataclass(slots=True)
-class Owned:
+class Holdings:
     """Owned partitions by member, each partition at most once.
 
     ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned partitions. ``contested``: the
@@ -130,7 +130,7 @@ class Owned:
     oversized: set[str] = field(default_factory=set)
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
-    def take(self, place: int, name: str, partitions: Container[int]) -> None:
+    def remove_partitions(self, place: int, name: str, partitions: Container[int]) -> None:
         """Remove partitions of topic ``name`` from a member's share; ``self.partitions`` does not change."""
         share = dict(self.shares[place])
         before = share.pop(name)
@@ -140,13 +140,13 @@ class Owned:
         self.shares[place] = share
         self.sizes[place] -= len(before) - len(remaining)
 
-    def give_up(self, place: int, name: str, partitions: Collection[int]) -> None:
+    def lose_partitions(self, place: int, name: str, partitions: Collection[int]) -> None:
         """Remove partitions of topic ``name`` from a member's share, and record these partitions as lost."""
-        self.take(place, name, partitions)
+        self.remove_partitions(place, name, partitions)
         self.lost.setdefault(name, {}).update(dict.fromkeys(partitions, place))
 
 
-def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
+def read_owned(group: ClientGroup, members: Sequence[Member]) -> Holdings:
     """Return each member's owned partitions with conflicting claims resolved; ``members`` in map order; O(owned)."""
     partitions: dict[str, list[int]] = {name: [] for name in group.counts}
     shares: list[TopicPartitions] = []
@@ -155,13 +155,13 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
         for name, claimed in share.items():
             partitions[name] += claimed
         shares.append(share)
-    owned = Owned(shares, [sum(map(len, share.values())) for share in shares], partitions)
+    owned = Holdings(shares, [sum(map(len, share.values())) for share in shares], partitions)
     for name, claims in partitions.items():
         if not claims:
             continue
         if min(claims) < 0:
-            every_claim = ((member.member_id, p) for member in group.members for p in member.owned.get(name, ()))
-            member_id, partition = next(claim for claim in every_claim if claim[1] < 0)
+            all_claims = ((member.member_id, p) for member in group.members for p in member.owned.get(name, ()))
+            member_id, partition = next(claim for claim in all_claims if claim[1] < 0)
             raise InvalidGroup(f"members.{member_id}.owned.{name}: partition {partition} is negative")
         if max(claims) >= group.counts[name]:
             owned.oversized.add(name)
@@ -170,30 +170,30 @@ def read_owned(group: ClientGroup, members: Sequence[Member]) -> Owned:
     return owned
 
 
-def _resolve_conflicts(owned: Owned, name: str, members: Sequence[Member]) -> None:
+def _resolve_conflicts(owned: Holdings, name: str, members: Sequence[Member]) -> None:
     """Assign each partition of a topic with several claims to one of the claimants, or to no member."""
     claimants: dict[int, list[int]] = {}
     for place, share in enumerate(owned.shares):
         for partition in share.get(name, ()):
             claimants.setdefault(partition, []).append(place)
     owned.contested[name] = {partition: places for partition, places in claimants.items() if len(places) > 1}
-    lost: dict[int, set[int]] = {}
+    lost_by_member: dict[int, set[int]] = {}
     for partition, places in owned.contested[name].items():
-        rival, holds = places[0], True
+        winner, has_winner = places[0], True
         for place in places[1:]:
             # Java reads the rival's generation from the rival's subscription, where a negative number means no
             # generation; it uses the claimant's generation as sent.
-            generation, rival_generation = members[place].generation, max(members[rival].generation, NO_GENERATION)
-            if generation == rival_generation:
+            generation, winner_generation = members[place].generation, max(members[winner].generation, NO_GENERATION)
+            if generation == winner_generation:
                 owned.doubly_claimed.setdefault(name, set()).add(partition)
-                rival, holds = place, False
-            elif generation > rival_generation:
-                rival, holds = place, True
-        if not holds:
+                winner, has_winner = place, False
+            elif generation > winner_generation:
+                winner, has_winner = place, True
+        if not has_winner:
             del claimants[partition]
         for place in places:
-            if place != rival or not holds:
-                lost.setdefault(place, set()).add(partition)
-    for place, partitions in lost.items():
-        owned.take(place, name, partitions)
+            if place != winner or not has_winner:
+                lost_by_member.setdefault(place, set()).add(partition)
+    for place, partitions in lost_by_member.items():
+        owned.remove_partitions(place, name, partitions)
     owned.partitions[name] = list(claimants)

@@ -44,82 +44,82 @@ def _divide_by_racks(group: ClientGroup, names: Sequence[str], audience: Sequenc
     """Return each subscriber's partitions: first those in its rack, then a range of the remaining partitions."""
     racks = [member.rack_id or None for member in audience]
     count = group.counts[names[0]]
-    in_racks = [group.topics[name].racks or ((),) * count for name in names]
-    division = _Division(count, racks)
+    racks_by_topic = [group.topics[name].racks or ((),) * count for name in names]
+    division = _TopicDivision(count, racks)
     if any(racks):  # Otherwise Java reads no partition racks, so no rack can match.
         if len(names) > 1:
-            division.assign_by_shared_racks(in_racks)
+            division.assign_by_shared_racks(racks_by_topic)
         elif _needs_racks(group, names[0], audience):
-            division.assign_by_topic_racks(in_racks[0])
+            division.assign_by_topic_racks(racks_by_topic[0])
     division.assign_remaining_ranges()
     return [sorted(partitions) for partitions in division.shares]
 
 
-class _Division:
+class _TopicDivision:
     """Division of the partitions of a topic, or of several co-partitioned topics, among the subscribers."""
 
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
         self.shares: list[list[int]] = [[] for _ in racks]
         self._racks = racks
-        self._base, self._extra = divmod(count, len(racks))
+        self._smaller_size, self._larger_left = divmod(count, len(racks))
         self._free: dict[int, None] = dict.fromkeys(range(count))
-        self._by_rack: dict[str | None, list[int]] = {}
+        self._members_by_rack: dict[str | None, list[int]] = {}
         for member, rack in enumerate(racks):
-            self._by_rack.setdefault(rack, []).append(member)
+            self._members_by_rack.setdefault(rack, []).append(member)
 
     def _room(self, member: int) -> int:
         """Return the number of partitions that the member may still get (``maxAssignable``)."""
-        return max(0, self._base + (self._extra > 0) - len(self.shares[member]))
+        return max(0, self._smaller_size + (self._larger_left > 0) - len(self.shares[member]))
 
     def _assign(self, member: int, partitions: Iterable[int]) -> None:
         share = self.shares[member]
         for partition in partitions:
             share.append(partition)
             del self._free[partition]
-        if len(share) > self._base:
-            self._extra -= 1
+        if len(share) > self._smaller_size:
+            self._larger_left -= 1
 
-    def assign_by_shared_racks(self, in_racks: Sequence[Sequence[tuple[str, ...]]]) -> None:
+    def assign_by_shared_racks(self, racks_by_topic: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Assign each partition to the first member with room whose rack has a replica of it in every topic."""
         shares = self.shares
         no_member = len(shares)
         # A member's room only shrinks, so a rack's queue only loses its first member, which is the last one in the
         # list.
-        queues = {rack: [no_member, *reversed(members)] for rack, members in self._by_rack.items()}
+        queues = {rack: [no_member, *reversed(members)] for rack, members in self._members_by_rack.items()}
         queues_of: dict[tuple[tuple[str, ...], ...], list[list[int]]] = {}
-        base = self._base
-        unmatched: list[int] = []
-        different = {id(racks): racks for racks in in_racks}.values()
-        for partition, racks in enumerate(zip(*different, strict=True)):
+        base = self._smaller_size
+        without_match: list[int] = []
+        rack_lists = {id(racks): racks for racks in racks_by_topic}.values()
+        for partition, racks in enumerate(zip(*rack_lists, strict=True)):
             near_queues = queues_of.get(racks)
             if near_queues is None:
                 shared_racks = frozenset(racks[0]).intersection(*racks[1:])
                 near_queues = queues_of[racks] = [queues[rack] for rack in (None, *shared_racks) if rack in queues]
-            best = min([queue[-1] for queue in near_queues], default=no_member)
-            if best == no_member:
-                unmatched.append(partition)
+            first_member = min([queue[-1] for queue in near_queues], default=no_member)
+            if first_member == no_member:
+                without_match.append(partition)
                 continue
-            held = shares[best]
-            held.append(partition)
-            if len(held) > base:
-                self._extra -= 1
-                queues[self._racks[best]].pop()
-                if not self._extra:  # From here on, no member may get more partitions than the base.
+            share = shares[first_member]
+            share.append(partition)
+            if len(share) > base:
+                self._larger_left -= 1
+                queues[self._racks[first_member]].pop()
+                if not self._larger_left:  # From here on, no member may get more partitions than the base.
                     for queue in queues.values():
                         while queue[-1] < no_member and not self._room(queue[-1]):
                             queue.pop()
-            elif len(held) == base and not self._extra:
-                queues[self._racks[best]].pop()
-        self._free = dict.fromkeys(unmatched)
+            elif len(share) == base and not self._larger_left:
+                queues[self._racks[first_member]].pop()
+        self._free = dict.fromkeys(without_match)
 
     def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
         """Assign each member the next free partitions with a replica in its rack, as many as its quota still allows."""
-        in_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._by_rack}
-        for partition, at in enumerate(racks):
-            for rack in {*at, None}:
-                if rack in in_rack:
-                    in_rack[rack].append(partition)
-        waiting = {rack: iter(partitions) for rack, partitions in in_rack.items()}
+        partitions_by_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._members_by_rack}
+        for partition, partition_racks in enumerate(racks):
+            for rack in {*partition_racks, None}:
+                if rack in partitions_by_rack:
+                    partitions_by_rack[rack].append(partition)
+        waiting = {rack: iter(partitions) for rack, partitions in partitions_by_rack.items()}
         for member, rack in enumerate(self._racks):
             # A list is needed because _assign changes _free. No member has partitions yet.
             self._assign(member, list(islice((p for p in waiting[rack] if p in self._free), self._room(member))))
@@ -128,5 +128,5 @@ class _Division:
         """Assign contiguous ranges of the remaining partitions (``assignRanges``)."""
         remaining = iter(list(self._free))
         for member in range(len(self._racks)):
-            if room := self._room(member):
-                self._assign(member, islice(remaining, room))
+            if capacity := self._room(member):
+                self._assign(member, islice(remaining, capacity))

@@ -16,16 +16,16 @@ from assignors.model import Assignment, Member, Topic
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's partitions under ``roundrobin``; members that don't subscribe to a topic are skipped."""
     counts = read_group(topics, members).counts
-    circle = sorted_members(members)
-    subscribers = subscribers_by_topic(circle)
-    answer: Assignment = {member.member_id: {} for member in circle}
-    pointer = 0
+    ordered_members = sorted_members(members)
+    subscribers = subscribers_by_topic(ordered_members)
+    assignment: Assignment = {member.member_id: {} for member in ordered_members}
+    next_position = 0
     for name in in_string_order(counts):
         count, places = counts[name], subscribers[name]
         size = len(places)
-        start = bisect_left(places, pointer) % size
+        start = bisect_left(places, next_position) % size
         for first in range(min(count, size)):
-            member = circle[places[(start + first) % size]]
-            answer[member.member_id][name] = range(first, count, size)
-        pointer = (places[(start + count - 1) % size] + 1) % len(circle)
-    return answer
+            member = ordered_members[places[(start + first) % size]]
+            assignment[member.member_id][name] = range(first, count, size)
+        next_position = (places[(start + count - 1) % size] + 1) % len(ordered_members)
+    return assignment

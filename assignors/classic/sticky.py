@@ -6,7 +6,7 @@ and ``generation`` come from its user data under ``sticky``, and from its subscr
 
 from collections.abc import Mapping, Sequence
 
-from assignors.classic.group import Racks, in_map_order, racks_matter, read_group, read_owned
+from assignors.classic.group import Racks, can_use_racks, in_map_order, read_group, read_owned
 from assignors.classic.sticky_general import build as build_general
 from assignors.classic.sticky_uniform import build as build_uniform
 from assignors.model import Assignment, Member, Topic
@@ -20,7 +20,7 @@ def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment
     this function skips that owner. Kafka may move partitions in circles forever; this function stops at the first
     repetition.
     """
-    return _balanced(topics, members, withhold=False)
+    return _balanced(topics, members, cooperative=False)
 
 
 def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
@@ -29,21 +29,21 @@ def assign_cooperative(topics: Mapping[str, Topic], members: Sequence[Member]) -
     The assignment is as balanced as that of ``sticky``. A partition that its owner must first revoke is unassigned in
     this round; the rebalance after the revocation assigns the partition.
     """
-    return _balanced(topics, members, withhold=True)
+    return _balanced(topics, members, cooperative=True)
 
 
-def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, withhold: bool) -> Assignment:
-    """Return the balanced assignment; with ``withhold``, partitions that their owner must revoke first are left out."""
+def _balanced(topics: Mapping[str, Topic], members: Sequence[Member], *, cooperative: bool) -> Assignment:
+    """Return the balanced assignment; with ``cooperative``, partitions that an owner must revoke first are left out."""
     group = read_group(topics, members)
     if not members:
         return {}
     ordered = in_map_order(members)
-    racks = Racks(group, ordered) if racks_matter(group) else None
+    racks = Racks(group, ordered) if can_use_racks(group) else None
     owned = read_owned(group, ordered)
     build = build_uniform if equal_subscriptions(ordered) else build_general
-    shares = build(group, ordered, owned, racks, withhold=withhold)
-    by_id = {member.member_id: share for member, share in zip(ordered, shares, strict=True)}
-    return {member.member_id: by_id[member.member_id] for member in members}
+    shares = build(group, ordered, owned, racks, cooperative=cooperative)
+    shares_by_id = {member.member_id: share for member, share in zip(ordered, shares, strict=True)}
+    return {member.member_id: shares_by_id[member.member_id] for member in members}
 
 
 def equal_subscriptions(members: Sequence[Member]) -> bool:
@@ -52,14 +52,14 @@ def equal_subscriptions(members: Sequence[Member]) -> bool:
     While the reference subscription is empty, the next member replaces it: earlier members may subscribe to nothing,
     and still get partitions. Java compares the sizes of lists, so a topic that is listed twice counts twice.
     """
-    reference: set[str] = set()
+    first_topics: set[str] = set()
     known_topics: tuple[str, ...] | None = None
     for member in members:
         if member.topics is known_topics:
             continue
-        if not reference:
-            reference = set(member.topics)
-        elif len(member.topics) != len(reference) or not reference.issuperset(member.topics):
+        if not first_topics:
+            first_topics = set(member.topics)
+        elif len(member.topics) != len(first_topics) or not first_topics.issuperset(member.topics):
             return False
         else:
             known_topics = member.topics

@@ -8,7 +8,7 @@ docs/design/sticky.md explains why one comparison per partition is enough.
 
 from collections.abc import Mapping, Sequence
 
-from assignors.classic.group import ClientGroup, Owned, Racks
+from assignors.classic.group import ClientGroup, Holdings, Racks
 from assignors.classic.sticky_state import StickyState, assign_free, read_state
 from assignors.java import signed, topic_partition_hash
 from assignors.java_hash_table import HashTable
@@ -16,22 +16,22 @@ from assignors.model import NO_GENERATION, Member
 
 
 def build(
-    group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
+    group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None, *, cooperative: bool
 ) -> list[dict[str, Sequence[int]]]:
     """Return the assignment by position of ``members``, which are in map order.
 
-    With ``withhold``, partitions that another member claims and the new owner does not claim are left out.
+    With ``cooperative``, partitions that another member claims and the new owner does not claim are left out.
     """
     state = read_state(group, members, owned, racks)
-    initializing = not any(state.loads)
+    is_first_assignment = not any(state.loads)
     free = state.free()
     assign_free(state, free)
-    _Rebalancer(state, members).rebalance(free, initializing=initializing)
-    return state.shares(owned, withhold=withhold)
+    _Rebalancer(state, members).rebalance(free, is_first_assignment=is_first_assignment)
+    return state.shares(owned, cooperative=cooperative)
 
 
 #: Number of passes before the search for repetitions begins; real groups need fewer passes.
-_PASSES_BEFORE_DOUBT = 16
+_PASSES_BEFORE_CYCLE_CHECK = 16
 
 
 class _Rebalancer:
@@ -48,15 +48,15 @@ class _Rebalancer:
         stuck = (owners.values() for name, owners in state.stuck.items() if name in self._movable)
         busy = set[int]().union(*self._movable.values(), *stuck)
         self._frozen = {rank for rank, load in enumerate(state.loads) if load >= self._room[rank] and rank not in busy}
-        self._previous = _previous_owners(members, state)
+        self._previous_owners = _previous_owners(members, state)
         self._loads = state.loads
-        self._moves = 0
+        self._move_count = 0
         self._movements = _Movements()
         self._has_stale_owners = bool(state.stuck)
         #: Last result of :meth:`_balanced`, and the number of moves that had been made then.
         self._last_balance_check = (-1, False)
 
-    def rebalance(self, free: Mapping[str, Sequence[int]], *, initializing: bool) -> None:
+    def rebalance(self, free: Mapping[str, Sequence[int]], *, is_first_assignment: bool) -> None:
         """Move the free partitions, then all partitions; undo all moves if the balance did not improve."""
         state = self._state
         owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
@@ -64,16 +64,16 @@ class _Rebalancer:
         if not state.revoked:
             self._run_passes({name: partitions for name, partitions in free.items() if name in self._movable})
         moved = self._run_passes({name: range(len(owners_of_topic)) for name, owners_of_topic in self._movable.items()})
-        if moved and not initializing and self._score(state.loads) >= self._score(loads):
+        if moved and not is_first_assignment and self._balance_score(state.loads) >= self._balance_score(loads):
             for name, before in owners.items():
                 state.owners[name][:] = before
             state.loads[:] = loads
 
-    def _score(self, loads: Sequence[int]) -> int:
+    def _balance_score(self, loads: Sequence[int]) -> int:
         """Return the sum of all pairwise differences of loads, as a Java int (``getBalanceScore``)."""
-        taking_part = sorted(load for rank, load in enumerate(loads) if rank not in self._frozen)
-        last = len(taking_part) - 1
-        return signed(sum((2 * place - last) * load for place, load in enumerate(taking_part)))
+        active_loads = sorted(load for rank, load in enumerate(loads) if rank not in self._frozen)
+        last = len(active_loads) - 1
+        return signed(sum((2 * place - last) * load for place, load in enumerate(active_loads)))
 
     def _run_passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
         """Pass over the partitions until a pass moves no partition; return True if any partition was moved.
@@ -83,22 +83,22 @@ class _Rebalancer:
         """
         names = [name for name in self._movable if name in partitions]
         count = 0
-        seen: object = None
+        earlier_state: object = None
         while any([self._pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic must be processed
             count += 1
-            if count >= _PASSES_BEFORE_DOUBT:
+            if count >= _PASSES_BEFORE_CYCLE_CHECK:
                 now = [list(owners) for owners in self._movable.values()], self._movements.snapshot()
-                if now == seen:
+                if now == earlier_state:
                     break
                 if count & (count - 1) == 0:  # Brent's algorithm: compare with the last power of two
-                    seen = now
+                    earlier_state = now
         return count > 0
 
     def _pass(self, name: str, partitions: Sequence[int]) -> bool:
         loads, owners, subscribers = self._loads, self._movable[name], self._state.subscribers[name]
-        previous = self._previous.get(name, {})
-        moves = self._moves
-        most = self._least(subscribers) + 1
+        previous = self._previous_owners.get(name, {})
+        moves = self._move_count
+        balanced_load = self._lowest_load(subscribers) + 1
         for partition in partitions:
             if self._has_stale_owners and self._balanced():
                 break
@@ -108,26 +108,26 @@ class _Rebalancer:
                 subscribes = former in subscribers
                 if former not in self._frozen and load > loads[former] + 1 and (subscribes or not self._balanced()):
                     self._has_stale_owners |= not subscribes
-                    self._reassign(name, partition, former)
-                    most = self._least(subscribers) + 1
+                    self._move_partition(name, partition, former)
+                    balanced_load = self._lowest_load(subscribers) + 1
                     continue
-            if load > most:
+            if load > balanced_load:
                 # Subscribers ascend, so this is the first of the least loaded members.
-                self._reassign(name, partition, min(subscribers, key=loads.__getitem__))
-                most = self._least(subscribers) + 1
-        return self._moves > moves
+                self._move_partition(name, partition, min(subscribers, key=loads.__getitem__))
+                balanced_load = self._lowest_load(subscribers) + 1
+        return self._move_count > moves
 
-    def _least(self, members: Sequence[int]) -> int:
+    def _lowest_load(self, members: Sequence[int]) -> int:
         return min(map(self._loads.__getitem__, members))
 
-    def _reassign(self, name: str, partition: int, new: int) -> None:
+    def _move_partition(self, name: str, partition: int, new: int) -> None:
         owners = self._movable[name]
         partition = self._movements.partition_to_move(name, partition, owners[partition], new)
         old = owners[partition]
         self._movements.record(name, partition, old, new)
         self._loads[old] -= 1
         self._loads[new] += 1
-        self._moves += 1
+        self._move_count += 1
         owners[partition] = new
 
     def _balanced(self) -> bool:
@@ -137,29 +137,29 @@ class _Rebalancer:
         previous owner that no longer subscribes (*astray*), or can't leave a member (``State.stuck``). In all other
         cases a possible move proves that the group is not balanced.
         """
-        if self._last_balance_check[0] != self._moves:
+        if self._last_balance_check[0] != self._move_count:
             balanced = all(self._is_topic_balanced(name, owners) for name, owners in self._movable.items())
-            self._last_balance_check = (self._moves, balanced)
+            self._last_balance_check = (self._move_count, balanced)
         return self._last_balance_check[1]
 
     def _is_topic_balanced(self, name: str, owners: Sequence[int]) -> bool:
         """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
-        loads, room = self._loads, self._room
+        loads, capacities = self._loads, self._room
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
-        receivers = [rank for rank in self._state.subscribers[name] if loads[rank] != room[rank]]
-        if not receivers:
+        can_receive = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]
+        if not can_receive:
             return True
         stuck = self._state.stuck.get(name)
         if not stuck:
-            return max(map(loads.__getitem__, set(owners))) <= self._least(receivers) + 1
+            return max(map(loads.__getitem__, set(owners))) <= self._lowest_load(can_receive) + 1
         places = self._state.places
         for partition, owner in enumerate(owners):
             # If two members hold the partition, Java finds the later one in map order; neither could take the
             # partition.
-            second_owner = stuck.get(partition, owner)
-            candidates = [rank for rank in receivers if rank not in (owner, second_owner)]
-            found_owner = max(owner, second_owner, key=places.__getitem__)
-            if candidates and loads[found_owner] > self._least(candidates) + 1:
+            stuck_owner = stuck.get(partition, owner)
+            candidates = [rank for rank in can_receive if rank not in (owner, stuck_owner)]
+            found_owner = max(owner, stuck_owner, key=places.__getitem__)
+            if candidates and loads[found_owner] > self._lowest_load(candidates) + 1:
                 return False
         return True
 
@@ -192,28 +192,28 @@ def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str,
 
 
 #: (topic, from, to)
-_Pair = tuple[str, int, int]
+_OwnerChange = tuple[str, int, int]
 
 
 class _Movements:
     """All moves of partitions so far, by topic and pair of members (``PartitionMovements``)."""
 
     def __init__(self) -> None:
-        self._of_partition: dict[tuple[str, int], _Pair] = {}
-        self._moved: dict[_Pair, HashTable] = {}
+        self._change_by_partition: dict[tuple[str, int], _OwnerChange] = {}
+        self._moved: dict[_OwnerChange, HashTable] = {}
 
-    def snapshot(self) -> dict[_Pair, list[int]]:
+    def snapshot(self) -> dict[_OwnerChange, list[int]]:
         return {pair: list(moved) for pair, moved in self._moved.items()}
 
     def partition_to_move(self, name: str, partition: int, old: int, new: int) -> int:
         """Return the partition to move to ``new``: if possible one that earlier moved from ``new`` to ``old``."""
-        pair = self._of_partition.get((name, partition))
-        reverse = self._moved.get((name, new, old if pair is None else pair[1]))
-        return partition if reverse is None else next(iter(reverse))
+        pair = self._change_by_partition.get((name, partition))
+        reverse_changes = self._moved.get((name, new, old if pair is None else pair[1]))
+        return partition if reverse_changes is None else next(iter(reverse_changes))
 
     def record(self, name: str, partition: int, old: int, new: int) -> None:
         """Record a move (``movePartition``); a partition's second move is combined with its first one."""
-        before = self._of_partition.pop((name, partition), None)
+        before = self._change_by_partition.pop((name, partition), None)
         if before is not None:
             moved = self._moved[before]
             moved.remove(partition)
@@ -223,5 +223,5 @@ class _Movements:
             if old == new:
                 return
         pair = (name, old, new)
-        self._of_partition[name, partition] = pair
+        self._change_by_partition[name, partition] = pair
         self._moved.setdefault(pair, HashTable()).add(partition, topic_partition_hash(name, partition))

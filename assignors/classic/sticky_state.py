@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from operator import itemgetter
 
-from assignors.classic.group import ClientGroup, Owned, Racks, id_keys, subscribers_by_topic
+from assignors.classic.group import ClientGroup, Holdings, Racks, id_keys, subscribers_by_topic
 from assignors.java import string_key
 from assignors.model import Member, TopicPartitions
 
@@ -44,61 +44,61 @@ class StickyState:
         unowned = {name: owners for name, owners in self.owners.items() if NO_ONE in owners}
         return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
 
-    def shares(self, owned: Owned, *, withhold: bool) -> list[dict[str, Sequence[int]]]:
-        """Return the assignment by member position; ``withhold``: omit what other members must revoke first."""
+    def shares(self, owned: Holdings, *, cooperative: bool) -> list[dict[str, Sequence[int]]]:
+        """Return the assignment by member position; ``cooperative``: omit what others must revoke first."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         claims, oversized = self.claims, owned.oversized
-        changed = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
+        changed_topics = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
         for share, before in zip(shares, owned.shares, strict=True):
-            share.update((name, partitions) for name, partitions in before.items() if name not in changed)
-        by_rank = [shares[place] for place in self.places]
-        for name, owners in changed.items():
-            skip = self._to_revoke(name, owned) if withhold else ()
-            by_owner: dict[int, list[int]] = defaultdict(list)
+            share.update((name, partitions) for name, partitions in before.items() if name not in changed_topics)
+        shares_by_rank = [shares[place] for place in self.places]
+        for name, owners in changed_topics.items():
+            withheld = self._to_revoke(name, owned) if cooperative else ()
+            partitions_by_owner: dict[int, list[int]] = defaultdict(list)
             for partition, owner in enumerate(owners):
-                if partition not in skip:
-                    by_owner[owner].append(partition)
+                if partition not in withheld:
+                    partitions_by_owner[owner].append(partition)
             for partition, owner in self.stuck.get(name, {}).items():
-                by_owner[owner] = sorted({partition, *by_owner.get(owner, ())})
-            for owner, partitions in by_owner.items():
-                by_rank[owner][name] = partitions
+                partitions_by_owner[owner] = sorted({partition, *partitions_by_owner.get(owner, ())})
+            for owner, partitions in partitions_by_owner.items():
+                shares_by_rank[owner][name] = partitions
         return shares
 
-    def _to_revoke(self, name: str, owned: Owned) -> set[int]:
+    def _to_revoke(self, name: str, owned: Holdings) -> set[int]:
         owners = self.owners[name]
         pairs = enumerate(zip(owners, self.claims.get(name) or owners, strict=True))
-        skip = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
-        skip -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
+        withheld = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
+        withheld -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
         for partition, places in owned.contested.get(name, {}).items():
             if partition < len(owners) and self.places[owners[partition]] in places:
-                skip.discard(partition)
+                withheld.discard(partition)
             elif partition < len(owners):
-                skip.add(partition)
-        return skip
+                withheld.add(partition)
+        return withheld
 
 
-def read_state(group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None) -> StickyState:
+def read_state(group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None) -> StickyState:
     """Return the state in which each member owns only partitions of its topics in matching racks, which it may keep."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
-    ranked = [members[place] for place in places]
-    subscribers = subscribers_by_topic(ranked)
-    of_topic = {name: subscribers[name] for name in group.counts}
-    potential = {name: len(places) for name, places in of_topic.items()}
-    for member in ranked:
+    members_by_rank = [members[place] for place in places]
+    subscribers = subscribers_by_topic(members_by_rank)
+    topic_subscribers = {name: subscribers[name] for name in group.counts}
+    potential = {name: len(places) for name, places in topic_subscribers.items()}
+    for member in members_by_rank:
         if len(set(member.topics)) != len(member.topics):
             for name in set(member.topics) & potential.keys():
                 potential[name] += member.topics.count(name) - 1
     order = sorted(group.counts, key=lambda name: (potential[name], string_key(name)))
     owners = {name: [NO_ONE] * group.counts[name] for name in order}
-    state = StickyState(group, places, [0] * len(members), owners, of_topic, potential, racks)
+    state = StickyState(group, places, [0] * len(members), owners, topic_subscribers, potential, racks)
     for rank, place in enumerate(places):
-        _keep(state, rank, ranked[rank], owned.shares[place])
-    _lose_count(state)
+        _keep_owned(state, rank, members_by_rank[rank], owned.shares[place])
+    _mark_stuck_topics(state)
     return state
 
 
-def _lose_count(state: StickyState) -> None:
+def _mark_stuck_topics(state: StickyState) -> None:
     """Mark the partitions that Java treats as free after an owned partition that does not exist.
 
     ``getUnassignedPartitions`` iterates over all partitions in parallel with the sorted owned partitions, and looks for
@@ -115,7 +115,7 @@ def _lose_count(state: StickyState) -> None:
                 owners[partition] = NO_ONE
 
 
-def _keep(state: StickyState, rank: int, member: Member, share: TopicPartitions) -> None:
+def _keep_owned(state: StickyState, rank: int, member: Member, share: TopicPartitions) -> None:
     place = state.places[rank]
     topics = set(member.topics) if share else ()
     for name, partitions in share.items():
@@ -130,7 +130,7 @@ def _keep(state: StickyState, rank: int, member: Member, share: TopicPartitions)
             state.revoked = True
             continue
         for partition in partitions:
-            if state.racks is not None and state.racks.mismatch(place, name, partition):
+            if state.racks is not None and state.racks.is_mismatched(place, name, partition):
                 state.revoked = True
                 continue
             state.loads[rank] += 1
@@ -144,8 +144,8 @@ def assign_free(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
     """Assign every free partition, to a subscriber in one of its racks if possible, else to any subscriber."""
     racks = state.racks
     if racks is not None:
-        in_rack = [racks.of_member[place] for place in state.places]
-        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.of_topic[name][partition]))
+        in_rack = [racks.by_member[place] for place in state.places]
+        free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.by_topic[name][partition]))
     _assign(state, free, [None] * len(state.loads), lambda *_: (None,))
 
 
@@ -157,11 +157,11 @@ def _assign(
 ) -> dict[str, list[int]]:
     """Assign each free partition to the least loaded subscriber in one of its racks; return the rest."""
     loads, size = state.loads, len(state.loads)
-    heaps_of: dict[int, dict[str | None, list[int]]] = {}
+    heaps_by_rank: dict[int, dict[str | None, list[int]]] = {}
     remaining: dict[str, list[int]] = {}
     for name, owners in state.owners.items():
         subscribers = state.subscribers[name]
-        heaps = heaps_of.setdefault(id(subscribers), {})
+        heaps = heaps_by_rank.setdefault(id(subscribers), {})
         if name in free and not heaps:
             for rank in subscribers:  # Members ascend, and so do the entries with equal loads.
                 heaps.setdefault(in_rack[rank], []).append(loads[rank] * size + rank)

@@ -13,34 +13,34 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assignors.classic.group import ClientGroup, Owned, Racks, id_keys, map_order
+from assignors.classic.group import ClientGroup, Holdings, Racks, id_keys, map_order
 from assignors.errors import InvalidGroup
 from assignors.java import in_string_order
 from assignors.model import Member, TopicPartitions
 
 #: Partitions without an owner, by topic; a topic may occur several times.
-Free = list[tuple[str, Sequence[int]]]
+FreePartitions = list[tuple[str, Sequence[int]]]
 NO_ONE = -1
 
 
 def build(
-    group: ClientGroup, members: Sequence[Member], owned: Owned, racks: Racks | None, *, withhold: bool
+    group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None, *, cooperative: bool
 ) -> list[dict[str, Sequence[int]]]:
     """Return the assignment by position of ``members``, which are in map order.
 
-    With ``withhold``, partitions that another member must revoke first and doubly claimed partitions are left out.
+    With ``cooperative``, partitions that another member must revoke first and doubly claimed partitions are left out.
     """
     _remove_doubly_claimed(owned)
     if racks is not None:
         _disown_mismatches(owned, racks)
     names = in_string_order(group.counts)
-    quotas = _Quotas.of(sum(group.counts.values()), len(members))
+    quotas = _Quotas.divide(sum(group.counts.values()), len(members))
     ids = [member.member_id for member in members]
     _keep_quotas(ids, owned, quotas, {name: rank for rank, name in enumerate(names)})
     free = _free_partitions(group, names, owned)
     quotas.sort(id_keys(ids))
     shares: list[dict[str, Sequence[int]]] = [dict(share) for share in owned.shares]
-    withheld = owned if withhold else None
+    withheld = owned if cooperative else None
     if racks is not None:
         assigned, free = _assign_in_racks(free, racks, quotas, owned.sizes)
         for name, pairs in assigned.items():
@@ -60,54 +60,54 @@ def build(
     return shares
 
 
-def _remove_doubly_claimed(owned: Owned) -> None:
+def _remove_doubly_claimed(owned: Holdings) -> None:
     """Remove doubly claimed partitions from their owners, even if the owner's claim has a higher generation."""
     for name, doubly_claimed in owned.doubly_claimed.items():
         for partition in doubly_claimed:
             for place in set(owned.contested[name][partition]):
                 if partition in owned.shares[place].get(name, ()):
-                    owned.take(place, name, {partition})
+                    owned.remove_partitions(place, name, {partition})
         owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly_claimed]
 
 
-def _disown_mismatches(owned: Owned, racks: Racks) -> None:
+def _disown_mismatches(owned: Holdings, racks: Racks) -> None:
     for place, share in enumerate(owned.shares):
-        if racks.of_member[place] is not None:
+        if racks.by_member[place] is not None:
             for name, partitions in share.items():
-                if mismatched := {p for p in partitions if racks.mismatch(place, name, p)}:
-                    owned.give_up(place, name, mismatched)
+                if in_other_racks := {p for p in partitions if racks.is_mismatched(place, name, p)}:
+                    owned.lose_partitions(place, name, in_other_racks)
 
 
-def _keep_quotas(ids: Sequence[str], owned: Owned, quotas: "_Quotas", ranks: dict[str, int]) -> None:
+def _keep_quotas(ids: Sequence[str], owned: Holdings, quotas: "_Quotas", ranks: dict[str, int]) -> None:
     for place in map_order(ids):  # Java copies the map: the order only differs if a bin is a tree
         size = owned.sizes[place]
-        keep = quotas.keep(place, size)
+        keep = quotas.count_kept(place, size)
         if keep < size:
             for name, partitions in _surplus(owned.shares[place], keep, ranks).items():
-                owned.give_up(place, name, partitions)
+                owned.lose_partitions(place, name, partitions)
 
 
-def _surplus(share: TopicPartitions, keep: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """Return the partitions of a share without its first ``keep`` ones in the order of (partition, topic)."""
+def _surplus(share: TopicPartitions, kept_count: int, ranks: dict[str, int]) -> dict[str, set[int]]:
+    """Return the partitions of a share without its first ``kept_count`` ones in the order of (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, partitions in share.items() for rank in (ranks[name],) for p in partitions]
     keys.sort()
     surplus: dict[str, set[int]] = {}
-    for key in keys[keep:]:
+    for key in keys[kept_count:]:
         partition, rank = divmod(key, topics)
         surplus.setdefault(names[rank], set()).add(partition)
     return surplus
 
 
-def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> Free:
+def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Holdings) -> FreePartitions:
     """Return the partitions of each topic that are free for assignment.
 
     Java iterates over all partitions in parallel with the sorted kept partitions, and looks for the next of these. If
     that partition does not exist, all partitions of later topics count as free, so that kept partitions are assigned a
     second time.
     """
-    free: Free = []
+    free: FreePartitions = []
     is_after_missing_partition = False
     for name in names:
         count = group.counts[name]
@@ -132,22 +132,22 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Owned) -> 
 
 
 def _assign_in_racks(
-    free: Free, racks: Racks, quotas: "_Quotas", sizes: list[int]
-) -> tuple[dict[str, list[tuple[int, int]]], Free]:
+    free: FreePartitions, racks: Racks, quotas: "_Quotas", sizes: list[int]
+) -> tuple[dict[str, list[tuple[int, int]]], FreePartitions]:
     """Assign free partitions to members in their racks; partitions with the fewest such members come first.
 
     Updates ``quotas`` and ``sizes``. Returns (partition, member) pairs by topic, and the remaining partitions in the
     order in which they are assigned next.
     """
-    circle = _RackCircle(racks, quotas, sizes)
-    at = racks.of_topic
+    circle = _RackQueue(racks, quotas, sizes)
+    at = racks.by_topic
     items = [(name, partition, at[name][partition]) for name, partitions in free for partition in partitions]
-    members_in = Counter(racks.of_member)
+    members_in = Counter(racks.by_member)
     members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
-    remaining: Free = []
+    remaining: FreePartitions = []
     for name, partition, near in sorted(items, key=lambda item: members_near[item[2]]):
-        place = circle.take(near)
+        place = circle.take_member(near)
         if place == NO_ONE:
             remaining.append((name, (partition,)))
         else:
@@ -155,28 +155,28 @@ def _assign_in_racks(
     return assigned, remaining
 
 
-class _RackCircle:
+class _RackQueue:
     """Queue of members: first those below the minimum quota, then those that may get one partition more than it."""
 
     def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
-        self._rack = racks.of_member
+        self._rack = racks.by_member
         self._quotas = quotas
         self._sizes = sizes
-        self._start = 0
+        self._next_index = 0
         # Number of queued members in each rack, so that searches that would fail are skipped.
-        self._left = Counter(self._rack[place] for place in quotas.under)
+        self._queued_by_rack = Counter(self._rack[place] for place in quotas.under)
 
-    def take(self, near: Collection[str]) -> int:
-        quotas, under, index = self._quotas, self._quotas.under, self._start
-        if not any(self._left[rack] for rack in near):
-            place = next((place for place in quotas.exact if self._rack[place] in near), NO_ONE)
+    def take_member(self, racks: Collection[str]) -> int:
+        quotas, under, index = self._quotas, self._quotas.under, self._next_index
+        if not any(self._queued_by_rack[rack] for rack in racks):
+            place = next((place for place in quotas.exact if self._rack[place] in racks), NO_ONE)
             if place != NO_ONE:
                 self._sizes[place] += 1
                 if self._sizes[place] == quotas.ceiling:
                     quotas.exact.remove(place)
-                    quotas.add_large()
+                    quotas.count_ceiling()
             return place
-        while self._rack[under[index]] not in near:
+        while self._rack[under[index]] not in racks:
             index = (index + 1) % len(under)
         place = under[index]
         self._sizes[place] += 1
@@ -184,10 +184,10 @@ class _RackCircle:
             index += 1
         else:
             del under[index]
-            self._left[self._rack[place]] -= 1
+            self._queued_by_rack[self._rack[place]] -= 1
             if self._sizes[place] < quotas.ceiling and quotas.large < quotas.extra:
                 quotas.exact.append(place)
-        self._start = index if index < len(under) else 0
+        self._next_index = index if index < len(under) else 0
         return place
 
 
@@ -207,23 +207,23 @@ class _Quotas:
     exact: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, partitions: int, members: int) -> "_Quotas":
+    def divide(cls, partitions: int, members: int) -> "_Quotas":
         floor, extra = divmod(partitions, members)
         return cls(floor, floor + (extra > 0), extra)
 
-    def keep(self, place: int, size: int) -> int:
+    def count_kept(self, place: int, size: int) -> int:
         """Return the number of owned partitions that a member keeps; call this once per member, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
         if size >= self.ceiling and self.large < self.extra:
-            self.add_large()
+            self.count_ceiling()
             return self.ceiling
         if self.large < self.extra:
             self.exact.append(place)
         return self.floor
 
-    def add_large(self) -> None:
+    def count_ceiling(self) -> None:
         """Count a member that reached the ceiling; after ``extra`` such members, all other members end at the floor."""
         self.large += 1
         if self.large == self.extra:
@@ -240,22 +240,22 @@ class _Quotas:
         ``exact`` gets one partition. Returns fewer than ``count`` if no member has room.
         """
         order: list[int] = []
-        circle = self.under
+        below = self.under
         queue = list(self.exact)
-        missing = {place: self.floor - sizes[place] for place in circle}
-        filled = 0
-        while circle:
-            rounds = min(missing[place] for place in circle) - filled
-            order += circle * rounds
-            filled += rounds
-            queue += [place for place in circle if missing[place] == filled]
-            circle = [place for place in circle if missing[place] > filled]
+        missing_counts = {place: self.floor - sizes[place] for place in below}
+        filled_count = 0
+        while below:
+            rounds = min(missing_counts[place] for place in below) - filled_count
+            order += below * rounds
+            filled_count += rounds
+            queue += [place for place in below if missing_counts[place] == filled_count]
+            below = [place for place in below if missing_counts[place] > filled_count]
         order += queue[: count - len(order)]
         return order
 
 
 def _add(
-    shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Owned | None
+    shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Holdings | None
 ) -> None:
     """Add partitions to members' shares; ``withheld``: omit what another member must revoke, or claimed twice."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})

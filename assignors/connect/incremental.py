@@ -100,40 +100,40 @@ def assign(
     by the leader; if it is not the previous round's generation, the leader forgets the work that it remembers as
     running.
     """
-    connectors, tasks = _kinds(state, workers, configured, last_completed_generation)
+    connectors, tasks = _work_balances(state, workers, configured, last_completed_generation)
     memory = replace(state)
     reassign = _handle_lost_work(memory, now_ms, max_delay_ms, connectors, tasks)
     if memory.delay_ms == 0:
         is_busy = any(map(len, connectors.loads.values())) or any(map(len, tasks.loads.values()))
-        has_work = is_busy and connectors.configured + tasks.configured
+        has_work = is_busy and connectors.configured_count + tasks.configured_count
         from_connectors, from_tasks = (connectors.surplus(), tasks.surplus()) if has_work else ({}, {})
         if _may_revoke(memory, now_ms, max_delay_ms, has_surplus=bool(from_connectors or from_tasks)):
             connectors.revoke(from_connectors)
             tasks.revoke(from_tasks)
     else:
         memory.revoked_in_previous = False
-    connectors.assign(reassign=reassign)
-    tasks.assign(reassign=reassign)
+    connectors.assign_new(reassign=reassign)
+    tasks.assign_new(reassign=reassign)
     changes = {
         worker: WorkChange(
             Work(tuple(connectors.loads[worker].added), tuple(tasks.loads[worker].added)),
-            Work(connectors.ascending(connectors.revoked[worker]), tasks.ascending(tasks.revoked[worker])),
+            Work(connectors.sort_items(connectors.revoked[worker]), tasks.sort_items(tasks.revoked[worker])),
         )
         for worker in workers
     }
-    memory.previous = Work(connectors.remembered(), tasks.remembered())
+    memory.previous = Work(connectors.work_to_remember(), tasks.work_to_remember())
     memory.revoked = Work(connectors.revoked_items(), tasks.revoked_items())
     memory.members = tuple(sorted(workers))
     memory.generation = state.generation + 1 if generation is None else generation
     return ConnectRound(memory, changes, memory.delay_ms)
 
 
-def _kinds(
+def _work_balances(
     state: LeaderMemory,
     workers: Mapping[str, Work],
     configured: Mapping[str, int],
     last_completed_generation: int | None,
-) -> "tuple[_Kind[str], _Kind[Task]]":
+) -> "tuple[_WorkBalance[str], _WorkBalance[Task]]":
     # Java fills the HashMap memberConfigs, and then a second HashMap from it.
     running = {worker: workers[worker] for worker in in_hash_order(in_hash_order(list(workers)))}
     all_connectors = tuple(name for work in running.values() for name in work.connectors)
@@ -143,9 +143,9 @@ def _kinds(
         set(state.revoked.connectors).isdisjoint(all_connectors) and set(state.revoked.tasks).isdisjoint(all_tasks)
     ):
         previous = Work(all_connectors, all_tasks)  # Some of the previous round's revocations did not take effect.
-    return _Kind(
+    return _WorkBalance(
         {worker: work.connectors for worker, work in running.items()}, set(configured), previous.connectors, string_key
-    ), _Kind(
+    ), _WorkBalance(
         {worker: work.tasks for worker, work in running.items()},
         {(name, number) for name, count in configured.items() for number in range(count)},
         previous.tasks,
@@ -153,101 +153,101 @@ def _kinds(
     )
 
 
-_Item = TypeVar("_Item")
+_WorkItem = TypeVar("_WorkItem")
 
 
 @dataclass(slots=True)
-class _WorkerLoad(Generic[_Item]):
+class _WorkerItems(Generic[_WorkItem]):
     """Connectors or tasks of one worker: ``held`` before a round, in the worker's order, and ``added`` in it."""
 
     worker: str
-    held: list[_Item]
-    added: list[_Item] = field(default_factory=list)
+    held: list[_WorkItem]
+    added: list[_WorkItem] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.held) + len(self.added)
 
 
-class _Kind(Generic[_Item]):
+class _WorkBalance(Generic[_WorkItem]):
     def __init__(
         self,
-        reported: Mapping[str, Sequence[_Item]],
-        configured: set[_Item],
-        previous: Sequence[_Item],
-        order: Callable[[_Item], Any],
+        reported: Mapping[str, Sequence[_WorkItem]],
+        configured: set[_WorkItem],
+        previous: Sequence[_WorkItem],
+        order: Callable[[_WorkItem], Any],
     ) -> None:
         held = {worker: dict.fromkeys(items) for worker, items in reported.items()}
-        runs = Counter(item for items in held.values() for item in items)
-        remembered = set(previous)
-        deleted = remembered - configured
+        running_counts = Counter(item for items in held.values() for item in items)
+        previous_items = set(previous)
+        deleted_items = previous_items - configured
         self._order = order
-        self.configured = len(configured)
-        self.lost = self.ascending(remembered - deleted - runs.keys())
-        self.created = self.ascending(configured - remembered - runs.keys())
-        revocable = {item for item, times in runs.items() if times > 1 or item in deleted}
+        self.configured_count = len(configured)
+        self.lost = self.sort_items(previous_items - deleted_items - running_counts.keys())
+        self.created_items = self.sort_items(configured - previous_items - running_counts.keys())
+        revocable = {item for item, times in running_counts.items() if times > 1 or item in deleted_items}
         self.revoked = {worker: [item for item in items if item in revocable] for worker, items in held.items()}
         remaining = {worker: [item for item in items if item not in revocable] for worker, items in held.items()}
-        self.loads = {worker: _WorkerLoad(worker, items) for worker, items in remaining.items()}
+        self.loads = {worker: _WorkerItems(worker, items) for worker, items in remaining.items()}
 
-    def ascending(self, items: Iterable[_Item]) -> tuple[_Item, ...]:
+    def sort_items(self, items: Iterable[_WorkItem]) -> tuple[_WorkItem, ...]:
         return tuple(sorted(items, key=self._order))
 
-    def surplus(self) -> dict[str, list[_Item]]:
+    def surplus(self) -> dict[str, list[_WorkItem]]:
         """Return the items that each worker gives up for balance (``performLoadBalancingRevocations``).
 
         Every worker may keep floor(configured / workers); the first workers with more may keep one more until the
         remainder is used up. Each worker gives up its first items.
         """
-        least, extras = divmod(self.configured, len(self.loads))
+        smaller_size, larger_left = divmod(self.configured_count, len(self.loads))
         sizes = [len(load) for load in self.loads.values()]
-        with_one_more = sizes.count(least + 1)
-        if with_one_more == extras and sizes.count(least) + with_one_more == len(sizes):
+        larger_count = sizes.count(smaller_size + 1)
+        if larger_count == larger_left and sizes.count(smaller_size) + larger_count == len(sizes):
             return {}
-        surplus: dict[str, list[_Item]] = {}
+        surplus: dict[str, list[_WorkItem]] = {}
         for worker, load in self.loads.items():
-            most = least + (extras > 0 and len(load) > least)
-            extras -= most - least
-            if len(load) > most:
-                surplus[worker] = [*load.held, *load.added][: len(load) - most]
+            kept_size = smaller_size + (larger_left > 0 and len(load) > smaller_size)
+            larger_left -= kept_size - smaller_size
+            if len(load) > kept_size:
+                surplus[worker] = [*load.held, *load.added][: len(load) - kept_size]
         return surplus
 
-    def revoke(self, revocations: Mapping[str, Sequence[_Item]]) -> None:
+    def revoke(self, revocations: Mapping[str, Sequence[_WorkItem]]) -> None:
         for worker, items in revocations.items():
             self.revoked[worker] += items
-            gone, load = set(items), self.loads[worker]
-            load.held = [item for item in load.held if item not in gone]
-            load.added = [item for item in load.added if item not in gone]
+            revoked_items, load = set(items), self.loads[worker]
+            load.held = [item for item in load.held if item not in revoked_items]
+            load.added = [item for item in load.added if item not in revoked_items]
 
     def assign_lost(self, workers: Sequence[str]) -> None:
         """Assign the lost items to ``workers`` round-robin, whatever these workers already have."""
         for item, worker in zip(self.lost, cycle(workers), strict=False):
             self.loads[worker].added.append(item)
 
-    def assign(self, *, reassign: bool) -> None:
+    def assign_new(self, *, reassign: bool) -> None:
         """Assign new items to the least loaded workers, in order of (load, id); ``reassign``: lost items as well."""
-        ordered = sorted(self.loads.values(), key=lambda load: (len(load), string_key(load.worker)))
-        waiting = self.created + self.lost if reassign else self.created
-        at = level_end = 0
-        while at < len(waiting):
-            level = len(ordered[0])
-            while level_end < len(ordered) and len(ordered[level_end]) <= level:
-                level_end += 1
-            for load, item in zip(ordered[:level_end], waiting[at : at + level_end], strict=False):
+        loads_ascending = sorted(self.loads.values(), key=lambda load: (len(load), string_key(load.worker)))
+        unassigned_items = self.created_items + self.lost if reassign else self.created_items
+        at = lowest_end = 0
+        while at < len(unassigned_items):
+            lowest_load = len(loads_ascending[0])
+            while lowest_end < len(loads_ascending) and len(loads_ascending[lowest_end]) <= lowest_load:
+                lowest_end += 1
+            for load, item in zip(loads_ascending[:lowest_end], unassigned_items[at : at + lowest_end], strict=False):
                 load.added.append(item)
-            at += level_end
+            at += lowest_end
 
-    def revoked_items(self) -> tuple[_Item, ...]:
-        return self.ascending({item for items in self.revoked.values() for item in items})
+    def revoked_items(self) -> tuple[_WorkItem, ...]:
+        return self.sort_items({item for items in self.revoked.values() for item in items})
 
-    def remembered(self) -> tuple[_Item, ...]:
+    def work_to_remember(self) -> tuple[_WorkItem, ...]:
         """Return the items that run after this round or are still lost; the next round counts both as running."""
-        runs = {item for load in self.loads.values() for item in (*load.held, *load.added)}
-        runs.difference_update(*self.revoked.values())
-        return self.ascending(runs.union(self.lost))
+        running_items = {item for load in self.loads.values() for item in (*load.held, *load.added)}
+        running_items.difference_update(*self.revoked.values())
+        return self.sort_items(running_items.union(self.lost))
 
 
 def _handle_lost_work(
-    memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _Kind[str], tasks: _Kind[Task]
+    memory: LeaderMemory, now_ms: int, max_delay_ms: int, connectors: _WorkBalance[str], tasks: _WorkBalance[Task]
 ) -> bool:
     """Handle lost work (``handleLostAssignments``); return True if lost work is assigned like new work in this round.
 
@@ -260,12 +260,12 @@ def _handle_lost_work(
     if max_delay_ms == 0 or (memory.scheduled_ms <= 0 and set(memory.members).issubset(workers)):
         return True  # No worker departed, so the answers of the previous round did not arrive.
     if 0 < memory.scheduled_ms <= now_ms:
-        back = [worker for worker in memory.candidates if worker in workers]
-        connectors.assign_lost(back)
-        tasks.assign_lost(back)
+        returned_workers = [worker for worker in memory.candidates if worker in workers]
+        connectors.assign_lost(returned_workers)
+        tasks.assign_lost(returned_workers)
         _reset(memory)
         memory.revoked_in_previous = False
-        return not back
+        return not returned_workers
     empty = [worker for worker, load in workers.items() if not len(load) + len(tasks.loads[worker])]
     memory.candidates = tuple(dict.fromkeys((*memory.candidates, *in_hash_order(empty))))
     is_running = now_ms < memory.scheduled_ms
@@ -326,17 +326,17 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
     return {worker: Work(tuple(connectors[worker]), tuple(tasks[worker])) for worker in workers}
 
 
-def work_after(owned: Work, change: WorkChange) -> Work:
+def apply_work_change(owned: Work, change: WorkChange) -> Work:
     """Return a worker's connectors and tasks after ``change``: first the newly assigned ones, then those it kept."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
-    received = work_on_wire(change.assigned)
+    received = serialized_work(change.assigned)
     return Work(
         (*received.connectors, *(name for name in owned.connectors if name not in stopped_connectors)),
         (*received.tasks, *(task for task in owned.tasks if task not in stopped_tasks)),
     )
 
 
-def work_on_wire(work: Work) -> Work:
+def serialized_work(work: Work) -> Work:
     """Return the connectors and tasks in their order after serialization (``ExtendedAssignment.toStruct``)."""
     names = list(dict.fromkeys(work.connectors))
     connectors = in_hash_order(names, capacity=hash_set_copy_capacity(len(names)))

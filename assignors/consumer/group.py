@@ -28,8 +28,8 @@ class ServerGroup:
         """
         names = list(dict.fromkeys(member.topics))
         by_name = in_hash_order(names, capacity=hash_set_copy_capacity(len(member.topics)))
-        with_metadata = [name for name in by_name if name in self.topics]
-        return self.in_uuid_order(with_metadata, hash_set_copy_capacity(len(names)))
+        topics_with_partitions = [name for name in by_name if name in self.topics]
+        return self.in_uuid_order(topics_with_partitions, hash_set_copy_capacity(len(names)))
 
     def in_uuid_order(self, names: Sequence[str], capacity: int = 16) -> list[str]:
         """Return topics in the iteration order of a HashMap by Uuid whose keys were put in the order of ``names``."""
@@ -42,8 +42,8 @@ def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGro
     check_group(topics, members)
     ids = topic_ids(topics)
     by_id = {member.member_id: member for member in members}
-    with_metadata = {name: topic for name, topic in topics.items() if topic.partitions}
-    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], with_metadata, ids)
+    topics_with_partitions = {name: topic for name, topic in topics.items() if topic.partitions}
+    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], topics_with_partitions, ids)
 
 
 def topic_ids(topics: Mapping[str, Topic]) -> dict[str, tuple[int, int]]:

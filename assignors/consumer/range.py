@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from assignors.assignment import even_ranges
 from assignors.consumer.group import audiences, resolve
-from assignors.model import Assignment, Member, Topic, static_first
+from assignors.model import Assignment, Member, Topic, static_members_first
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's new target assignment."""
     group = resolve(topics, members)
-    ordered = sorted(group.members, key=static_first)
+    ordered = sorted(group.members, key=static_members_first)
     answer: Assignment = {member.member_id: {} for member in members}
     for subscribers, names in audiences(group, ordered):
         by_size: dict[int, list[str]] = {}

@@ -48,32 +48,32 @@ def _homogeneous_shares(group: ServerGroup) -> list[_Share]:
     """Return the new target of each of ``group.members``."""
     names = group.in_topic_id_order(group.members[0])
     subscribed = dict.fromkeys(names)
-    left_over = unowned(group, [subscribed] * len(group.members))
+    unowned_ranges = unowned(group, [subscribed] * len(group.members))
     waiting: list[_Run] = []
     total = 0
     for name in names:
         size = group.topics[name].partitions
         total += size
-        waiting += [(name, run) for run in left_over.get(name, (range(size),))]
+        waiting += [(name, run) for run in unowned_ranges.get(name, (range(size),))]
     least, extras = divmod(total, len(group.members))
     shares: list[_Share] = []
     unfilled: list[tuple[_Share, int]] = []
     for members_left, member in zip(range(len(group.members), 0, -1), group.members, strict=True):
-        one_more = extras > 0
-        quota = least + one_more
+        has_extra = extras > 0
+        quota = least + has_extra
         share: _Share = {}
         if member.owned:
             share = kept(member.owned, subscribed)
             quota -= sum(map(len, share.values()))
         if quota < 0:
-            share, surplus = _split_at_quota(group, member, share, least + one_more)
+            share, surplus = _split_at_quota(group, member, share, least + has_extra)
             waiting += surplus
-        elif quota and one_more and members_left > extras:
+        elif quota and has_extra and members_left > extras:
             quota -= 1
-            one_more = False
+            has_extra = False
         if quota > 0:
             unfilled.append((share, quota))
-        extras -= one_more
+        extras -= has_extra
         shares.append(share)
     _fill(unfilled, waiting)
     return shares
@@ -95,33 +95,33 @@ def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: in
             quota -= len(partitions)
             continue
         owned = member.owned[name]
-        in_order = [owned[at] for at in hash_order(owned, capacity=hash_set_copy_capacity(len(owned)))]
+        in_hash_order = [owned[at] for at in hash_order(owned, capacity=hash_set_copy_capacity(len(owned)))]
         if quota:
-            kept[name] = sorted(in_order[:quota])
-        surplus.append((name, in_order[quota:]))
+            kept[name] = sorted(in_hash_order[:quota])
+        surplus.append((name, in_hash_order[quota:]))
         quota = 0
     return kept, surplus
 
 
 def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
     """Assign each unfilled member the number of waiting partitions that it may still get, in contiguous blocks."""
-    runs = iter(waiting)
-    name, run = next(runs, ("", ()))
+    run_iterator = iter(waiting)
+    name, run = next(run_iterator, ("", ()))
     at = 0
-    for share, room in unfilled:
-        quota = room
+    for share, missing in unfilled:
+        quota = missing
         while quota and run:
-            block = run[at : at + quota]
+            assigned = run[at : at + quota]
             at += quota
-            quota -= len(block)
+            quota -= len(assigned)
             before = share.get(name)
             if before is not None:
-                block = sorted([*before, *block])
-            elif not isinstance(block, range):
-                block = sorted(block)
-            share[name] = block
+                assigned = sorted([*before, *assigned])
+            elif not isinstance(assigned, range):
+                assigned = sorted(assigned)
+            share[name] = assigned
             if at >= len(run):
-                name, run = next(runs, ("", ()))
+                name, run = next(run_iterator, ("", ()))
                 at = 0
 
 
@@ -132,8 +132,8 @@ _MAX_PASSES = 16
 def _heterogeneous_shares(group: ServerGroup) -> list[_Share]:
     """Return the new target of each of ``group.members``."""
     subscribed = [{name: None for name in member.topics if name in group.topics} for member in group.members]
-    left_over = unowned(group, subscribed)
-    load = _Load([kept(member.owned, topics) for member, topics in zip(group.members, subscribed, strict=True)])
+    unowned_ranges = unowned(group, subscribed)
+    load = _MemberLoads([kept(member.owned, topics) for member, topics in zip(group.members, subscribed, strict=True)])
 
     def order(topic: tuple[str, Sequence[int]]) -> tuple[float, int, tuple[int, int]]:
         name, subscribers = topic
@@ -141,13 +141,13 @@ def _heterogeneous_shares(group: ServerGroup) -> list[_Share]:
 
     topics = sorted(((name, places) for places, names in audiences(group, group.members) for name in names), key=order)
     for name, places in topics:
-        runs = left_over.get(name, [range(group.topics[name].partitions)])
-        load.deal(name, places, chain.from_iterable(runs))
+        run_iterator = unowned_ranges.get(name, [range(group.topics[name].partitions)])
+        load.assign_to_least_loaded(name, places, chain.from_iterable(run_iterator))
     _balance(load, topics)
     return load.shares
 
 
-class _Load:
+class _MemberLoads:
     """Load of each member: partitions ``shares[i]`` by topic (ascending), and their number ``sizes[i]``."""
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
@@ -159,7 +159,7 @@ class _Load:
     def by_load(self, members: Sequence[int]) -> list[int]:
         return sorted(members, key=self.sizes.__getitem__)  # The sort is stable, and members ascend.
 
-    def deal(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
+    def assign_to_least_loaded(self, name: str, members: Sequence[int], partitions: Iterable[int]) -> None:
         order = self.by_load(members)
         heap = [(self.sizes[member], place) for place, member in enumerate(order)]  # A sorted list is a heap.
         new_partitions: dict[int, list[int]] = {}
@@ -167,108 +167,108 @@ class _Load:
             size, place = heap[0]
             new_partitions.setdefault(order[place], []).append(partition)
             heapreplace(heap, (size + 1, place))
-        for member, more in new_partitions.items():
-            self.shares[member][name] = sorted([*self.shares[member].get(name, ()), *more])
-            self.sizes[member] += len(more)
+        for member, added in new_partitions.items():
+            self.shares[member][name] = sorted([*self.shares[member].get(name, ()), *added])
+            self.sizes[member] += len(added)
 
-    def move(self, name: str, partition: int, giver: int, receiver: int) -> None:
-        remaining = self._list(giver, name)
+    def move(self, name: str, partition: int, source: int, target: int) -> None:
+        remaining = self._mutable_partitions(source, name)
         remaining.remove(partition) if remaining[-1] != partition else remaining.pop()
         if not remaining:
-            del self.shares[giver][name]
-        insort(self._list(receiver, name), partition)
-        self.sizes[giver] -= 1
-        self.sizes[receiver] += 1
+            del self.shares[source][name]
+        insort(self._mutable_partitions(target, name), partition)
+        self.sizes[source] -= 1
+        self.sizes[target] += 1
         self.moves += 1
 
-    def _list(self, member: int, name: str) -> list[int]:
+    def _mutable_partitions(self, member: int, name: str) -> list[int]:
         share = self.shares[member].get(name, ())
         if not isinstance(share, list):
             share = self.shares[member][name] = list(share)
         return share
 
 
-def _balance(load: _Load, topics: Sequence[tuple[str, list[int]]]) -> None:
+def _balance(load: _MemberLoads, topics: Sequence[tuple[str, list[int]]]) -> None:
     last_moved = -1
-    checked: dict[int, tuple[int, int]] = {}
+    imbalance_by_members: dict[int, tuple[int, int]] = {}
     for _ in range(_MAX_PASSES):
         for position, (name, members) in enumerate(topics):
             if position == last_moved:
                 return
-            imbalance = checked.get(id(members))
+            imbalance = imbalance_by_members.get(id(members))
             if imbalance is None or imbalance[0] != load.moves:
                 sizes = [load.sizes[member] for member in members]
-                imbalance = checked[id(members)] = load.moves, max(sizes) - min(sizes)
+                imbalance = imbalance_by_members[id(members)] = load.moves, max(sizes) - min(sizes)
             before = load.moves
             if imbalance[1] > 1:
-                _balance_topic(load, name, _Ranges(load, members))
+                _balance_topic(load, name, _LoadRanges(load, members))
             if load.moves > before or last_moved == -1:
                 last_moved = position
 
 
-def _balance_topic(load: _Load, name: str, ranges: "_Ranges") -> None:
+def _balance_topic(load: _MemberLoads, name: str, ranges: "_LoadRanges") -> None:
     """Move the topic's last partitions from the most to the least loaded member until these loads differ by one."""
-    to_give: dict[int, list[int]] = {}
+    movable_partitions: dict[int, list[int]] = {}
     while not ranges.balanced():
-        giver = ranges.pop_most_loaded()
-        while giver >= 0:
-            giver_partitions = to_give.get(giver)
-            if giver_partitions is None:
-                giver_partitions = to_give[giver] = list(load.shares[giver].get(name, ()))
-            if giver_partitions:
+        source = ranges.pop_most_loaded()
+        while source >= 0:
+            source_partitions = movable_partitions.get(source)
+            if source_partitions is None:
+                source_partitions = movable_partitions[source] = list(load.shares[source].get(name, ()))
+            if source_partitions:
                 break
             ranges.exclude_last_popped()
-            giver = ranges.pop_most_loaded()
-        if giver < 0:
+            source = ranges.pop_most_loaded()
+        if source < 0:
             return
-        partition = to_give[giver].pop()
-        receiver = ranges.pop_least_loaded()
+        partition = movable_partitions[source].pop()
+        target = ranges.pop_least_loaded()
         if ranges.balanced():
             return
-        load.move(name, partition, giver, receiver)
+        load.move(name, partition, source, target)
 
 
-class _Ranges:
+class _LoadRanges:
     """The least loaded members ``[0, low_end)`` and the most loaded ``[high_start, high_end)`` of one topic."""
 
-    def __init__(self, load: _Load, members: Sequence[int]) -> None:
+    def __init__(self, load: _MemberLoads, members: Sequence[int]) -> None:
         self.sizes = load.sizes
         self.members = load.by_load(members)
         self.low_end = 0
         self.low_level = self.sizes[self.members[0]] - 1
-        self.low_next = 0
-        self.high_start = self.high_end = len(self.members)
+        self.least_loaded_next = 0
+        self.high_start = self.most_loaded_end = len(self.members)
         self.high_level = self.sizes[self.members[-1]] + 1
-        self.high_next = len(self.members) - 1
+        self.most_loaded_next = len(self.members) - 1
 
     def balanced(self) -> bool:
         return self.high_level - self.low_level <= 1
 
     def pop_least_loaded(self) -> int:
-        if self.low_next >= self.low_end:
+        if self.least_loaded_next >= self.low_end:
             self.low_level += 1
             while self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level:
                 self.low_end += 1
-            self.low_next = 0
-        self.low_next += 1
-        return self.members[self.low_next - 1]
+            self.least_loaded_next = 0
+        self.least_loaded_next += 1
+        return self.members[self.least_loaded_next - 1]
 
     def pop_most_loaded(self) -> int:
-        if self.high_next < self.high_start:
-            if self.high_end <= self.high_start and self.high_start > 0:
+        if self.most_loaded_next < self.high_start:
+            if self.most_loaded_end <= self.high_start and self.high_start > 0:
                 # The whole range was excluded, so continue with the next load that has members.
                 self.high_level = self.sizes[self.members[self.high_start - 1]]
             else:
                 self.high_level -= 1
             while self.high_start > 0 and self.sizes[self.members[self.high_start - 1]] == self.high_level:
                 self.high_start -= 1
-            self.high_next = self.high_end - 1
-        if self.high_next < 0:
+            self.most_loaded_next = self.most_loaded_end - 1
+        if self.most_loaded_next < 0:
             return -1
-        self.high_next -= 1
-        return self.members[self.high_next + 1]
+        self.most_loaded_next -= 1
+        return self.members[self.most_loaded_next + 1]
 
     def exclude_last_popped(self) -> None:
-        at, last = self.high_next + 1, self.high_end - 1
+        at, last = self.most_loaded_next + 1, self.most_loaded_end - 1
         self.members[at], self.members[last] = self.members[last], self.members[at]
-        self.high_end = last
+        self.most_loaded_end = last

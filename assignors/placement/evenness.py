@@ -60,8 +60,8 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
             raise InvalidPlacement(f"{where} is on broker {unknown[0]}, which is not in brokers")
     improved = _ImprovedPlacement(racks, placement)
     leaders, held = dict(improved.leaders), {broker: len(ids) for broker, ids in improved.held.items()}
-    gaps = [partition for partition in placement if improved.gap(partition)]
-    for partition in gaps:
+    partitions_with_gaps = [partition for partition in placement if improved.has_rack_gap(partition)]
+    for partition in partitions_with_gaps:
         improved.close_gap(partition)
     while improved.move_replica():
         pass
@@ -72,7 +72,7 @@ def check_placement(brokers: Sequence[Broker], placement: Mapping[Partition, Seq
         if source != target
     ]
     changes = improved.even_leaders()
-    return Evenness(leaders, held, gaps, moves, changes, improved.lists)
+    return Evenness(leaders, held, partitions_with_gaps, moves, changes, improved.lists)
 
 
 class _ImprovedPlacement:
@@ -90,13 +90,13 @@ class _ImprovedPlacement:
             for broker in replicas:
                 self.held[broker][partition] = None
 
-    def gap(self, partition: Partition) -> bool:
-        used = [self.racks[broker] for broker in self.lists[partition]]
-        distinct = {rack for rack in used if rack is not None}
-        return len(distinct) < min(len(used), len(self.all_racks))
+    def has_rack_gap(self, partition: Partition) -> bool:
+        racks_in_use = [self.racks[broker] for broker in self.lists[partition]]
+        distinct_racks = {rack for rack in racks_in_use if rack is not None}
+        return len(distinct_racks) < min(len(racks_in_use), len(self.all_racks))
 
     def close_gap(self, partition: Partition) -> None:
-        while self.gap(partition):
+        while self.has_rack_gap(partition):
             replicas = self.lists[partition]
             count = Counter(self.racks[broker] for broker in replicas)
             movable = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
@@ -141,10 +141,10 @@ class _ImprovedPlacement:
         candidates = list(self.leaders)
         while candidates:
             source = max(candidates, key=self.leaders.__getitem__)
-            chain = self._chain(source, led_partitions)
-            if not chain:
+            leader_moves = self._chain(source, led_partitions)
+            if not leader_moves:
                 candidates.remove(source)
-            for partition, target in chain:
+            for partition, target in leader_moves:
                 replicas = self.lists[partition]
                 at, leader = replicas.index(target), replicas[0]
                 replicas[0], replicas[at] = target, leader
@@ -156,16 +156,16 @@ class _ImprovedPlacement:
 
     def _chain(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leader moves, last first, to a broker that leads at least two partitions fewer."""
-        chains: dict[int, list[tuple[Partition, int]]] = {source: []}
+        moves_by_broker: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:
             broker = queue.popleft()
             for partition in led_partitions[broker]:
                 for replica in self.lists[partition]:
-                    if replica in chains:
+                    if replica in moves_by_broker:
                         continue
-                    chains[replica] = [(partition, replica), *chains[broker]]
+                    moves_by_broker[replica] = [(partition, replica), *moves_by_broker[broker]]
                     if self.leaders[source] - self.leaders[replica] >= 2:  # noqa: PLR2004 - one is even enough
-                        return chains[replica]
+                        return moves_by_broker[replica]
                     queue.append(replica)
         return []

@@ -100,7 +100,7 @@ def assign_replicas(
     if is_aware and without:
         raise InvalidPlacement(f"brokers: {', '.join(without)} have no rack, but others do; give all a rack, or none")
     ordered = rack_alternated(brokers) if is_aware else list(brokers)
-    start, shift = _starts(len(brokers), start_index, shift, random)
+    start, shift = _start_positions(len(brokers), start_index, shift, random)
     placement: Placement = {}
     for partition in range(start_partition, start_partition + partitions):
         if partition > 0 and partition % len(ordered) == 0:
@@ -117,10 +117,10 @@ def rack_alternated(brokers: Sequence[Broker]) -> list[Broker]:
     for broker in sorted(brokers, key=lambda broker: broker.id):
         racks.setdefault(broker.rack or "", []).append(broker)
     rounds = zip_longest(*(racks[rack] for rack in in_string_order(racks)))
-    return [broker for turn in rounds for broker in turn if broker is not None]
+    return [broker for brokers_of_round in rounds for broker in brokers_of_round if broker is not None]
 
 
-def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom | None) -> tuple[int, int]:
+def _start_positions(count: int, start: int | None, shift: int | None, random: JavaRandom | None) -> tuple[int, int]:
     for name, value in (("start_index", start), ("shift", shift)):
         if value is not None and not 0 <= value <= _MAX_INT:
             raise InvalidPlacement(f"{name}: {value}; must be between 0 and {_MAX_INT}")
@@ -128,22 +128,22 @@ def _starts(count: int, start: int | None, shift: int | None, random: JavaRandom
         return start, start if shift is None else shift
     if random is None:
         raise InvalidPlacement("start_index: missing; give it, or a random number generator")
-    drawn = random.next_int(count)
-    return drawn, random.next_int(count) if shift is None else shift
+    random_start = random.next_int(count)
+    return random_start, random.next_int(count) if shift is None else shift
 
 
 def _followers(brokers: Sequence[Broker], leader: int, replicas: int, shift: int) -> list[int]:
-    count, steps = len(brokers), max(len(brokers) - 1, 1)
-    places = [leader, *((leader + 1 + (shift + follower) % steps) % count for follower in range(replicas - 1))]
+    count, shift_modulus = len(brokers), max(len(brokers) - 1, 1)
+    places = [leader, *((leader + 1 + (shift + follower) % shift_modulus) % count for follower in range(replicas - 1))]
     return [brokers[place].id for place in places]
 
 
 def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, shift: int) -> list[int]:
     count, racks = len(brokers), len({broker.rack for broker in brokers})
-    chosen, used_racks, tried = [brokers[leader].id], {brokers[leader].rack}, 0
+    chosen, used_racks, candidate_count = [brokers[leader].id], {brokers[leader].rack}, 0
     while len(chosen) < replicas:
-        candidate = brokers[(leader + 1 + (shift * racks + tried) % (count - 1)) % count]
-        tried += 1
+        candidate = brokers[(leader + 1 + (shift * racks + candidate_count) % (count - 1)) % count]
+        candidate_count += 1
         # No broker is used twice, as the replication factor is at most the number of brokers.
         if candidate.id in chosen or (candidate.rack in used_racks and len(used_racks) < racks):
             continue
@@ -177,7 +177,7 @@ class _BrokerList:
         self.epoch = 0
         self.offset = random.next_int(len(brokers)) if brokers else 0
 
-    def next(self, epoch: int) -> int:
+    def next_broker(self, epoch: int) -> int:
         count = len(self.brokers)
         if count and self.epoch != epoch:
             self.epoch = epoch
@@ -198,19 +198,19 @@ class _RackList:
         names = list(by_rack)
         # Offsets are drawn, and brokers shuffled, in the order of a HashMap<Optional<String>, Rack>.
         hashes = [0 if name is None else string_hash(name) for name in names]
-        in_order = [names[position] for position in hash_order(hashes)]
+        in_hash_order = [names[position] for position in hash_order(hashes)]
         # Two broker lists per rack: its fenced and its unfenced brokers.
         self._racks = {
             name: tuple(
                 _BrokerList([broker.id for broker in by_rack[name] if broker.fenced is fenced], random)
                 for fenced in (True, False)
             )
-            for name in in_order
+            for name in in_hash_order
         }
         self._names = sorted(names, key=lambda name: (name is not None, string_key(name or "")))
         self._unfenced = sum(not broker.fenced for broker in brokers)
         self._epoch = 0
-        self._offset = random.next_int(len(names))
+        self._rack_offset = random.next_int(len(names))
 
     def place(self, replication_factor: int) -> list[int]:
         if self._epoch == self._unfenced and self._unfenced > 1:
@@ -219,33 +219,33 @@ class _RackList:
                 for broker_list in lists:
                     shuffle(broker_list.brokers, self._random)
             self._epoch = 0
-        self._offset %= len(self._names)
+        self._rack_offset %= len(self._names)
         leader_rack, leader = self._leader()
         brokers = [leader, *self._followers(replication_factor - 1, leader_rack)]
         self._epoch += 1
-        self._offset += 1
+        self._rack_offset += 1
         return brokers
 
     # Both loops end. After a shuffle the epoch is 0 again, so a list last used in the previous epoch 0 is not reset and
     # may return no broker. The epochs in between found enough brokers without such a list, so this epoch does, too.
 
     def _leader(self) -> tuple[int, int]:
-        position = self._offset
-        while (broker := self._racks[self._names[position]][1].next(self._epoch)) < 0:
+        position = self._rack_offset
+        while (broker := self._racks[self._names[position]][1].next_broker(self._epoch)) < 0:
             position = (position + 1) % len(self._names)
         return position, broker
 
     def _followers(self, count: int, leader_rack: int) -> list[int]:
         chosen: list[int] = []
-        position = self._offset
+        position = self._rack_offset
         while len(chosen) < count:
             if position == leader_rack:
                 leader_rack = -1  # The leader's rack is skipped once, as it already has a replica.
             else:
                 fenced, unfenced = self._racks[self._names[position]]
-                broker = unfenced.next(self._epoch)
+                broker = unfenced.next_broker(self._epoch)
                 if broker < 0:
-                    broker = fenced.next(self._epoch)
+                    broker = fenced.next_broker(self._epoch)
                 if broker >= 0:
                     chosen.append(broker)
             position = (position + 1) % len(self._names)

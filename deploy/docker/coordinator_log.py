@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from streaming.kafka.clients import check_reachable, reader_config
 from streaming.settings.config import load
 
-BACKLOG_MS = 600_000
+MAX_BACKLOG_MS = 600_000
 #: Size at which the file is renamed to `….1` and a new one is started.
 MAX_FILE_BYTES = 64 * 2**20
 LOOK_SECONDS = 5.0
@@ -22,9 +22,9 @@ def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Wait until the topic exists; return its partitions with the offsets of the records of the last ten minutes."""
     while not (partitions := consumer.list_topics(topic, timeout=LOOK_SECONDS).topics[topic].partitions):
         time.sleep(LOOK_SECONDS)
-    since = int(time.time() * 1000) - BACKLOG_MS
+    begin_ms = int(time.time() * 1000) - MAX_BACKLOG_MS
     return list(
-        consumer.offsets_for_times([TopicPartition(topic, number, since) for number in partitions], LOOK_SECONDS)
+        consumer.offsets_for_times([TopicPartition(topic, number, begin_ms) for number in partitions], LOOK_SECONDS)
     )
 
 

@@ -16,7 +16,7 @@ from streaming.advice.history import (
     longest_stops_ms,
 )
 from streaming.advice.model import AdviceEvidence, Finding, Replay, list_text, make_evidence
-from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, owner_keys
+from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, keys_of_owner
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
 
@@ -154,7 +154,7 @@ def _changed_ids(members: EpisodeMembers) -> tuple[list[str], list[str]] | None:
 
 def _owners(ids: Sequence[str]) -> set[str]:
     """Return the constant parts of ids that change with each process: names of Deployments, or names before a UUID."""
-    keys = [key for instance_id in ids for key in owner_keys(instance_id)]
+    keys = [key for instance_id in ids for key in keys_of_owner(instance_id)]
     return {owner for by, owner in keys if by in (BY_POD, BY_PATTERN)}
 
 

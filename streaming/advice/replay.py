@@ -16,7 +16,7 @@ from streaming.protocols.vocabulary import Timing
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import rolling_restart
-from streaming.simulation.forecast import ChangeCost, format_seconds, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, find_way, format_seconds, simulate_cost
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
@@ -73,7 +73,7 @@ class Replayer:
         if work > MOST_WORK or work * (1 + len(extremes)) > self.budget.work:
             return None
         self.budget.work -= work * (1 + len(extremes))
-        way = way_of(replay.way or start.way, start.protocol, start.assignor)
+        way = find_way(replay.way or start.way, start.protocol, start.assignor)
         edit = _EDITS[replay.edit] if replay.edit else lambda document, _: document
         usual = simulate_cost(parse_scenario(edit(document, replay.value)), way, rounds=False)
         downtimes = [usual.total_ms]

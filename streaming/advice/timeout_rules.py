@@ -18,10 +18,10 @@ from streaming.advice.history import (
 from streaming.advice.model import Finding, Replay, Saving, list_text, make_evidence
 from streaming.advice.protocol_rules import session_setting, session_unsure
 from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
-from streaming.episodes.story import called_in, count, duration
+from streaming.episodes.story import count, display_names_of, duration
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
-from streaming.records.names import shortened
+from streaming.records.names import shorten_random_id
 
 #: Default of the brokers' setting ``group.max.session.timeout.ms``.
 _MAX_SESSION_MS: Final = 1_800_000
@@ -74,8 +74,8 @@ def missing_leave(history: GroupHistory) -> Finding | None:
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < MIN_TIMES or history.static_members:
         return None
-    names, session = called_in(episodes[0].members), history.session_timeout_ms
-    back = [names.get(pair.joined) or shortened(pair.joined) for pair in episodes[0].members.replaced]
+    names, session = display_names_of(episodes[0].members), history.session_timeout_ms
+    back = [names.get(pair.joined) or shorten_random_id(pair.joined) for pair in episodes[0].members.replaced]
     text = f"{count(restarts, 'restart')} without LeaveGroup in {list_text(episodes)} ({', '.join(back[:3])})"
     text += f": partitions waited for the session timeout{f' of {duration(session)}' if session else ''}"
     return Finding(

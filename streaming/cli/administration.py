@@ -10,7 +10,7 @@ from rich.table import Table
 from assignors.errors import BadInput, OutsideFailure
 from streaming.cli.options import AsJson, connected, example, flag, offline, option
 from streaming.cli.output import answer
-from streaming.process.plain import say
+from streaming.process.plain import print_line
 from streaming.process.terminal import nowrap, table
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def check(settings: "Settings") -> None:
     from streaming.kafka.clients import check_reachable
 
     kafka = settings.kafka
-    say(f"ok: cluster {check_reachable(kafka)} at {kafka.bootstrap_servers} ({kafka.security_protocol})")
+    print_line(f"ok: cluster {check_reachable(kafka)} at {kafka.bootstrap_servers} ({kafka.security_protocol})")
 
 
 dlt = typer.Typer(
@@ -118,7 +118,7 @@ def resubmit(
 
     letters = dead_letters.read(settings)
     sent = dead_letters.resubmit(settings, letters if everything else dead_letters.pick(letters, places or []))
-    say(f"{sent} published to {settings.topics.membership}")
+    print_line(f"{sent} published to {settings.topics.membership}")
 
 
 @connected("rebalance-monitor topics --create --bootstrap-servers kafka:9092")

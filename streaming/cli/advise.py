@@ -17,7 +17,7 @@ from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, flag, n
 from streaming.cli.output import Progress, answer, file_errors, warn_skipped
 from streaming.episodes.story import count
 from streaming.kafka.compacted_topics import read_groups
-from streaming.kafka.group_reader import read_live, read_rounds
+from streaming.kafka.group_reader import read_live_group, read_rounds
 from streaming.process.service import configure_logging
 from streaming.process.terminal import SafeText
 from streaming.records.diffs import Diff
@@ -80,7 +80,7 @@ def read_histories(settings: Settings, group_id: str | None, file: ClientConfigu
         records = read_groups(settings, group=group_id, on_malformed=warn_skipped, on_step=progress.step)
         chosen = episodes_to_read((record.episode for record in records.episodes), now)
         diffs = read_rounds(settings, chosen, on_step=progress.step)
-        live = None if group_id is None else read_live(settings, group_id, on_step=progress.step)
+        live = None if group_id is None else read_live_group(settings, group_id, on_step=progress.step)
     latest = {assignment.group_id: assignment for assignment in records.assignments}
     episodes: dict[str, list[Episode]] = defaultdict(list)
     incidents: dict[str, list[Incident]] = defaultdict(list)

@@ -24,9 +24,9 @@ MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
 
-_Partition = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Share = dict[str, list[_Partition]]
-_Threads = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
+_PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Share = dict[str, list[_PartitionNumber]]
+_ThreadCount = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
 
 
 class TooLarge(BadInput):
@@ -54,7 +54,7 @@ class MemberLine(_InputStruct, frozen=True):
     topics: list[str] | None = None
     owned: _Share = field(default_factory=dict)
     generation: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = -1
-    streams: dict[str, _Threads] | None = None
+    streams: dict[str, _ThreadCount] | None = None
 
 
 class GroupLine(_InputStruct, frozen=True):
@@ -78,7 +78,7 @@ class GroupQuery(NamedTuple):
     kafka_version: str | None = None
     assignment: Mapping[str, Mapping[str, list[int]]] | None = None
 
-    def named_assignor(self) -> str:
+    def get_assignor(self) -> str:
         """Return the assignor's name; raise InvalidGroup if the line does not name an assignor."""
         if self.assignor is None:
             raise InvalidGroup("assignor: missing; name one, such as range")
@@ -141,15 +141,15 @@ COMPARED_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
     """Return the assignment that an assignor of the query's protocol computes."""
     # Only the ZooKeeper consumer changed its rules between Kafka versions.
-    has_version = query.protocol == "zookeeper" and query.kafka_version is not None
-    version = {"kafka_version": query.kafka_version} if has_version else {}
+    takes_kafka_version = query.protocol == "zookeeper" and query.kafka_version is not None
+    version = {"kafka_version": query.kafka_version} if takes_kafka_version else {}
     return registry.find(query.protocol, assignor).assign(query.topics, query.members, **version)
 
 
 def assignment_answer(data: bytes, *, explained: bool = False) -> dict[str, Any]:
     """Return the answer to one line: the ``assignment`` and, if ``explained``, each member's change with reasons."""
     query = parse_group(data)
-    assignor = query.named_assignor()
+    assignor = query.get_assignor()
     assignment = compute_assignment(query, assignor)
     answer: dict[str, Any] = {"assignment": normalize_members(assignment)}
     if explained:
@@ -179,15 +179,15 @@ def comparison_answer(data: bytes) -> dict[str, Any]:
 def _compare_with_owned(query: GroupQuery, assignment: Assignment) -> dict[str, Any]:
     owned: dict[str, TopicPartitions] = {member.member_id: member.owned for member in query.members}
     before = {member: owned.get(member, {}) for member in assignment}
-    changes = diff_members(sorted_shares(before), sorted_shares(assignment)).values()
+    changes = diff_members(sort_shares(before), sort_shares(assignment)).values()
     counts = {name: sum(size(getattr(change, name)) for change in changes) for name in ("revoked", "assigned", "kept")}
     sizes = [size(share) for share in assignment.values()]
-    load_range = {"most": max(sizes, default=0), "least": min(sizes, default=0)}
+    partition_counts = {"most": max(sizes, default=0), "least": min(sizes, default=0)}
     moved = count_moved(owned, assignment)
-    return {"assignment": normalize_members(assignment), **counts, "moved": moved, **load_range}
+    return {"assignment": normalize_members(assignment), **counts, "moved": moved, **partition_counts}
 
 
-def sorted_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
+def sort_shares(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
     """Return each member's partitions in ascending order."""
     return {member: {topic: sorted(p) for topic, p in share.items()} for member, share in assignment.items()}
 

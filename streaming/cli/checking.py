@@ -18,12 +18,12 @@ from assignors.invariants import make_group, rules_for
 from assignors.java import JavaRandom
 from assignors.placement.evenness import Evenness, check_placement
 from assignors.placement.replicas import Broker, InvalidPlacement, Placement, assign_replicas, place_striped
-from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group, sorted_shares
+from streaming.cli.assignment import GroupQuery, compute_assignment, parse_group, sort_shares
 from streaming.cli.json_lines import answer_lines, read_object, standard_input
 from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, option
 from streaming.cli.output import writer
 
-Placer = Literal["admin-utils", "striped"]
+PlacementMethod = Literal["admin-utils", "striped"]
 
 _BROKER_PATTERN = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 
@@ -46,14 +46,14 @@ def place_replicas(
     partitions: int,
     replication_factor: int,
     *,
-    placer: Placer = "admin-utils",
+    placer: PlacementMethod = "admin-utils",
     start_index: int | None = None,
     shift: int | None = None,
     start_partition: int = 0,
     seed: int | None = None,
 ) -> Placement:
     """Return the brokers of every new partition, the preferred leader first; parameters that are None are random."""
-    with _errors_name_options():
+    with _name_options_in_errors():
         parsed = parse_brokers(brokers)
         random = JavaRandom(secrets.randbits(48) if seed is None else seed)
         if placer == "striped":
@@ -68,7 +68,7 @@ def place_replicas(
 
 
 @contextmanager
-def _errors_name_options() -> Iterator[None]:
+def _name_options_in_errors() -> Iterator[None]:
     try:
         yield
     except InvalidPlacement as error:
@@ -76,9 +76,9 @@ def _errors_name_options() -> Iterator[None]:
         raise type(error)(f"--{field.removeprefix('--').replace('_', '-')}{colon}{problem}") from error
 
 
-_MAX_NUMBER = 2**31 - 1
-_Broker = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
-_Replicas = list[_Broker]
+_MAX_ID = 2**31 - 1
+_BrokerId = Annotated[int, Meta(ge=0, le=_MAX_ID)]
+_Replicas = list[_BrokerId]
 
 
 class PlacementLine(Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
         raise InvalidGroup("assignment: missing; give the observed one, {member: {topic: [partition]}}")
     assignor = query.assignor or ""
     if query.assignor is not None or exact:
-        expected = compute_assignment(query, query.named_assignor())
+        expected = compute_assignment(query, query.get_assignor())
     elif not registry.names(query.protocol):
         registry.find(query.protocol, "")  # raises with the list of protocols
     group = (query.protocol, assignor, query.topics, query.members, query.assignment)
@@ -111,15 +111,15 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
     violations = [str(violation) for violation in broken_rules(*group, rules=rules)]
     if exact:
         rules.append("exact")
-        violations += _exact_violations(query, expected)
+        violations += _differing_members(query, expected)
     return {"ok": not violations, "rules": rules, "violations": violations}
 
 
-def _exact_violations(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _differing_members(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
     observed = query.assignment or {}
     return [
         f"exact: {member} {what} {name}-{','.join(map(str, partitions))} under {query.assignor}"
-        for member, change in diff_members(sorted_shares(observed), sorted_shares(expected)).items()
+        for member, change in diff_members(sort_shares(observed), sort_shares(expected)).items()
         for what, share in (("should not hold", change.revoked), ("should hold", change.assigned))
         for name, partitions in share.items()
     ]
@@ -157,8 +157,8 @@ def _placement_answer(data: bytes) -> dict[str, Any]:
 
 
 def _parse_partition(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_NUMBER)) and int(text) <= _MAX_NUMBER):
-        raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_MAX_NUMBER}")
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_ID)) and int(text) <= _MAX_ID):
+        raise BadInput(f"placement: {text!r} is not a partition number, 0 to {_MAX_ID}")
     return int(text)
 
 
@@ -167,12 +167,12 @@ def _placement_violations(result: Evenness) -> list[str]:
         f"rack-spread: partition {partition} has two replicas in a rack while another rack has none"
         for partition in result.rack_gaps
     ]
-    for name, counts, has_moves in (
+    for name, counts, is_shown in (
         ("even-replicas", result.replicas, bool(result.moves)),
         ("even-leaders", result.leaders, bool(result.leader_changes)),
     ):
         most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
-        if counts[most] - counts[least] > 1 and has_moves:
+        if counts[most] - counts[least] > 1 and is_shown:
             violations.append(f"{name}: broker {most} has {counts[most]}, broker {least} {counts[least]}")
     return violations
 
@@ -194,14 +194,14 @@ def check(
 
     The exit status is 1 if a rule is broken, and 2 if a line can't be used.
     """
-    write, results_ok = writer("check", as_json=as_json, as_table=as_table), set[bool]()
+    write, all_results = writer("check", as_json=as_json, as_table=as_table), set[bool]()
 
     def answer(data: bytes) -> dict[str, Any]:
         result = check_answer(data, exact=exact)
-        results_ok.add(result["ok"])
+        all_results.add(result["ok"])
         return result
 
-    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(False in results_ok))
+    raise typer.Exit(answer_lines(standard_input(), answer, write, limit=max_line_bytes) or int(False in all_results))
 
 
 @offline("rebalance-monitor place --brokers 0:r1,1:r2,2:r3 --partitions 6 --replication-factor 3 --start-index 0")
@@ -210,7 +210,7 @@ def place(
     brokers: str = option("ID[:RACK],…", "Brokers; striped also takes ID:RACK:fenced.", ...),
     partitions: int = option("N", "New partitions.", ...),
     replication_factor: int = option("N", "Replicas of each partition.", ...),
-    placer: Placer = flag(
+    placer: PlacementMethod = flag(
         "--placer", "admin-utils: ZooKeeper clusters and tools. striped: KRaft controllers.", "admin-utils"
     ),
     start_index: int | None = option("N", "admin-utils: broker of partition 0.", None, show_default="random"),
@@ -223,7 +223,7 @@ def place(
     as_table: AsTable = False,
 ) -> None:
     """Compute the replica placement of new partitions: their brokers, the preferred leader first."""
-    where: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
-    placement = place_replicas(brokers, partitions, replication_factor, placer=placer, seed=seed, **where)
+    start_options: dict[str, Any] = {"start_index": start_index, "shift": shift, "start_partition": start_partition}
+    placement = place_replicas(brokers, partitions, replication_factor, placer=placer, seed=seed, **start_options)
     write = writer("placement", as_json=as_json, as_table=as_table)
     write({str(partition): replicas for partition, replicas in placement.items()})

@@ -10,19 +10,19 @@ from msgspec import UNSET
 
 from streaming.cli.output import json_lines
 from streaming.episodes.status import GroupStatus
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import raw_json, rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
-from streaming.records.names import display_names, shortened, with_display_names
+from streaming.records.names import display_names, shorten_random_id, with_display_names
 
 if TYPE_CHECKING:
     from streaming.kafka.diff_reader import DiffRecord
 
 #: Text that brokers log in place of an absent instance id or client reason.
-_NO_REASON = re.compile(r" with group instance id null|; client reason: not provided")
+_EMPTY_REASON = re.compile(r" with group instance id null|; client reason: not provided")
 
 #: Kind of a cause → its text and colour.
 CAUSES: dict[str, tuple[str, str]] = {
@@ -44,10 +44,10 @@ def cause_text(kind: str, who: str = "") -> str:
 
 def short_member(member_id: str) -> str:
     """Return a member id, or a broker's text, printable, with shortened UUIDs (``c1-3f2a…``) and no absent values."""
-    return shortened(printable(_NO_REASON.sub("", member_id)))
+    return shorten_random_id(escape_unprintable(_EMPTY_REASON.sub("", member_id)))
 
 
-def short_share(share: Mapping[str, Sequence[int]]) -> str:
+def partition_counts_text(share: Mapping[str, Sequence[int]]) -> str:
     """Return partitions as ``orders 0-2 · payments 1``."""
     return " · ".join(f"{topic} {partition_runs(p)}" for topic, p in sorted(share.items()) if p)
 
@@ -97,7 +97,7 @@ def status_word(status: str) -> SafeText:
 
 _DAY_MS: Final = 86_400_000
 #: The most members that the text of a status names.
-_MAX_AWAITED: Final = 3
+_MAX_AWAITED_MEMBERS: Final = 3
 
 
 def _removal_times(episode: Episode | None) -> dict[str, int]:
@@ -117,12 +117,12 @@ def status_text(status: GroupStatus, names: Mapping[str, str], newest: Episode |
     if status.reason and status.status != "storming":  # the reason of a storm is the episode's story
         text.append(f" ({short_member(with_display_names(status.reason, names))})")
     members = []
-    for member in status.awaited[:_MAX_AWAITED]:
+    for member in status.awaited[:_MAX_AWAITED_MEMBERS]:
         minutes, seconds = divmod((removed_at.get(member, 0) - now_ms) // 1000, 60)
         left = f" ({minutes} min {seconds} s left)" if minutes else f" ({seconds} s left)"
         members.append(f"{names.get(member, short_member(member))}{left if minutes >= 0 else ''}")
-    if len(status.awaited) > _MAX_AWAITED:
-        members.append(f"{len(status.awaited) - _MAX_AWAITED} more")
+    if len(status.awaited) > _MAX_AWAITED_MEMBERS:
+        members.append(f"{len(status.awaited) - _MAX_AWAITED_MEMBERS} more")
     return text.append(f", waiting for {', '.join(members)}") if members else text
 
 
@@ -139,7 +139,7 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     names = display_names(diff.named)
     yield _headline(diff, names)
     reasons = (
-        f"{_compared_members(item, diff, names)}{with_display_names(item.reason, names)} ({item.source})"
+        f"{_evidence_members(item, diff, names)}{with_display_names(item.reason, names)} ({item.source})"
         for item in diff.cause.evidence
     )
     for reason in dict.fromkeys(map(short_member, reasons)):
@@ -151,13 +151,13 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     name_width, id_width = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
     for name, member_id, member in sorted(rows, key=lambda row: row[:2]):
         line = SafeText(f"  {name:<{name_width}}")
-        yield _append_changes(line.append(f"  {member_id:<{id_width}}" if id_width else "", "dim"), member)
+        yield _append_share_changes(line.append(f"  {member_id:<{id_width}}" if id_width else "", "dim"), member)
     if diff.unchanged:
         members = f"{diff.unchanged:,} other" if diff.members else f"all {diff.unchanged:,}"
         yield SafeText(f"  = {members} members unchanged", "dim")
     if any(diff.unassigned.values()):
         delay = f", delayed for their worker until {clock(diff.timestamp + diff.delay_ms)}" if diff.delay_ms else ""
-        yield SafeText(f"  unassigned: {short_share(diff.unassigned)}{delay}", "yellow")
+        yield SafeText(f"  unassigned: {partition_counts_text(diff.unassigned)}{delay}", "yellow")
     for violation in diff.violations:
         yield SafeText(f"  violation: {short_member(with_display_names(violation, names))}", "bold red")
     if diff.expected is not UNSET and diff.expected.verdict == "different":
@@ -174,14 +174,14 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
     return line.append(f"  moved {diff.moved}" if diff.moved else "", "magenta")
 
 
-def _compared_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
+def _evidence_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
     """Return the members that a comparison of generations names, unless the diff's cause names the same ones."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "
 
 
-def _append_changes(line: SafeText, member: MemberDiff) -> SafeText:
+def _append_share_changes(line: SafeText, member: MemberDiff) -> SafeText:
     """Append the partitions that a member kept, lost and received to a line, and return the line."""
     indent = len(line)
     for label, share, colour in (
@@ -192,7 +192,7 @@ def _append_changes(line: SafeText, member: MemberDiff) -> SafeText:
         ("warm-up", member.warmup or {}, "dim"),
     ):
         if any(share.values()):
-            line.append(f"  {label} {short_share(share)}", colour)
+            line.append(f"  {label} {partition_counts_text(share)}", colour)
     if member.present is False:
         line.append("  gone", "dim")
     elif len(line) == indent:
@@ -205,7 +205,7 @@ def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[
     for words, shares in (("should have", expected.missing), ("should not have", expected.extra)):
         for member_id, share in ({} if shares is UNSET else shares).items():
             member = short_member(names.get(member_id, member_id))
-            yield SafeText(f"    {member} {words} {short_share(share)}", "red")
+            yield SafeText(f"    {member} {words} {partition_counts_text(share)}", "red")
 
 
 def story_line(episode: Episode) -> SafeText:
@@ -220,9 +220,9 @@ class FeedPrinter:
 
     def __init__(self, *, as_json: bool) -> None:
         self._write = json_lines() if as_json else None
-        self._screen = console(soft_wrap=True)
+        self._console = console(soft_wrap=True)
         #: Group → the number, status and story of the episode that was printed last.
-        self._printed: dict[str, tuple[int, str, str]] = {}
+        self._last_printed: dict[str, tuple[int, str, str]] = {}
 
     def diff(self, diff: Diff, record: bytes) -> None:
         """Print a diff."""
@@ -231,8 +231,8 @@ class FeedPrinter:
     def story(self, episode: Episode, record: bytes, *, only_changes: bool) -> None:
         """Print an episode; if ``only_changes``, skip it if its status and story were printed before."""
         story = (episode.episode, episode.status, episode.story)
-        if not only_changes or self._printed.get(episode.group_id) != story:
-            self._printed[episode.group_id] = story
+        if not only_changes or self._last_printed.get(episode.group_id) != story:
+            self._last_printed[episode.group_id] = story
             self._print(record, [story_line(episode)])
 
     def _print(self, record: bytes, lines: Iterable[SafeText]) -> None:
@@ -240,7 +240,7 @@ class FeedPrinter:
             self._write(raw_json(record))
             return
         for line in lines:
-            self._screen.print(line)
+            self._console.print(line)
 
 
 def print_diffs(records: "Iterable[DiffRecord]", *, as_json: bool) -> None:

@@ -35,7 +35,7 @@ class AssignmentCode(NamedTuple):
     """The code that computes assignments (native or Python), and advice if it is not the intended code."""
 
     text: str
-    is_intended: bool
+    is_chosen: bool
 
 
 def assignment_code() -> AssignmentCode:
@@ -70,9 +70,9 @@ def run_checks(settings: Settings, checkpoint: Path | None, logs: Iterable[Path]
     yield from _run_check("spark", lambda: f"PySpark {installed_pyspark()}")
     yield from _run_check("jars", lambda: f"{len(kafka_connector())} jars of Spark's connector")
     yield CheckResult("assignments", True, assignment_code().text)  # native code and Python have equal results
-    reached = list(_run_check("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
-    yield from reached
-    if reached[0].ok:
+    broker_results = list(_run_check("broker", lambda: f"cluster {check_reachable(settings.kafka)}"))
+    yield from broker_results
+    if broker_results[0].ok:
         yield from _check_permissions(settings)
         yield from _catch_errors("topics", lambda: _check_topics(settings))
     else:
@@ -105,9 +105,9 @@ def _check_permissions(settings: Settings) -> Iterator[CheckResult]:
 def _check_topics(settings: Settings) -> Iterator[CheckResult]:
     states = describe_topics(settings, settings.topics.made)
     problems = [state.problem for state in states if state.problem is not None]
-    if absent := [state.name for state in states if not state.exists]:
+    if missing_topics := [state.name for state in states if not state.exists]:
         how = "`rebalance-monitor topics --create` creates them"
-        problems.append(f"missing, or hidden from this user: {', '.join(absent)}; {how}")
+        problems.append(f"missing, or hidden from this user: {', '.join(missing_topics)}; {how}")
     yield from (CheckResult("topics", False, problem) for problem in problems)
     if not problems:
         yield CheckResult("topics", True, f"{len(states)} topics with the right cleanup policies")
@@ -117,16 +117,16 @@ def _check_coordinator_log(path: Path) -> CheckResult:
     if not path.exists():
         return CheckResult("log", False, f"{path}: no such file; name the broker's server.log")
     tail = LogTail(path)
-    log = BrokerLog(within_line=tail.within_line)
+    log = BrokerLog(begins_within_line=tail.begins_within_line)
     for chunk in tail.chunks():
         log.read(chunk)
     log.finish()
     tail.close()
     counts = log.counts
     problem = counts.problem(is_whole=True)
-    undated = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
-    understood = f"{counts.understood} of {counts.read} lines understood{undated}"
-    return CheckResult("log", problem is None, f"{path}: {problem or understood}")
+    undated_text = f", {counts.undated} without a timestamp that can be read" if counts.undated else ""
+    understood_text = f"{counts.understood} of {counts.read} lines understood{undated_text}"
+    return CheckResult("log", problem is None, f"{path}: {problem or understood_text}")
 
 
 def _check_checkpoint(folder: Path) -> CheckResult:

@@ -15,7 +15,7 @@ from streaming.cli.diff_lines import kind_of, short_member, status_text, status_
 from streaming.cli.options import AsJson, GroupId, connected, duration_option, flag, now_ms, time_option
 from streaming.cli.output import answer, read_records, standard_output
 from streaming.episodes.status import group_status
-from streaming.episodes.story import called_in, count, duration
+from streaming.episodes.story import count, display_names_of, duration
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes
 from streaming.process.terminal import SafeText, fold, nowrap, right, table
 from streaming.recording import overview
@@ -74,7 +74,7 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
 
 def _member_names(members: EpisodeMembers) -> dict[str, str]:
     """Return display names by member id. A replaced member may have the name of its replacement."""
-    later = called_in(members)
+    later = display_names_of(members)
     return {**display_names({member: names for member, names in members.names.items() if member not in later}), **later}
 
 
@@ -82,8 +82,8 @@ def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, s
     """Return the reason and the source of evidence; the members' names precede a reason that names none of them."""
     reason = short_member(with_display_names(item.reason, names))
     subject = short_member(names_text(item.member_ids, names))
-    is_named = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
-    return (f"{subject}: {reason}" if subject and not is_named else reason), item.source
+    names_members = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
+    return (f"{subject}: {reason}" if subject and not names_members else reason), item.source
 
 
 def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator[SafeText]:
@@ -91,7 +91,7 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
         left, joined = (names.get(member, short_member(member)) for member in (pair.left, pair.joined))
         text = f"{joined} rejoined" if left == joined else f"{left} → {joined}"
         yield SafeText(f"  {'replaced':<9}", "cyan").append(text).append(f"  by {pair.by}", "dim")
-    yield from _more_text(len(members.replaced))
+    yield from _not_listed_text(len(members.replaced))
     for word, ids, colour in (
         ("joined", members.joined, "green"),
         ("left", members.left, "yellow"),
@@ -100,12 +100,12 @@ def _member_lines(members: EpisodeMembers, names: Mapping[str, str]) -> Iterator
     ):
         for member_id in ids[:_MAX_LISTED]:
             yield SafeText(f"  {word:<9}", colour).append(names.get(member_id, short_member(member_id)))
-        yield from _more_text(len(ids))
+        yield from _not_listed_text(len(ids))
     if members.omitted:
         yield SafeText(f"  and {members.omitted} more that the episode does not list", "dim")
 
 
-def _more_text(number: int) -> Iterator[SafeText]:
+def _not_listed_text(number: int) -> Iterator[SafeText]:
     if number > _MAX_LISTED:
         yield SafeText(f"  {'':<9}and {number - _MAX_LISTED} more, see --json", "dim")
 
@@ -153,7 +153,7 @@ def compare(
 
 
 #: Whether the second figure is better (True, False, unknown: None) → the word for it and its colour.
-_VERDICTS: Final = {True: ("better", "green"), False: ("worse", "red"), None: ("", "")}
+_CHANGE_LABELS: Final = {True: ("better", "green"), False: ("worse", "red"), None: ("", "")}
 
 
 def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureChange]) -> Table:
@@ -161,7 +161,7 @@ def change_table(group_id: str, heads: Sequence[str], changes: Sequence[FigureCh
     rows = []
     for change in changes:
         values = (bounds_text(bounds, is_time=change.figure.endswith("Ms")) for bounds in (change.before, change.after))
-        rows.append((change.heading, *values, SafeText(*_VERDICTS[change.better])))
+        rows.append((change.heading, *values, SafeText(*_CHANGE_LABELS[change.better])))
     return table((nowrap(group_id), *map(right, heads), ""), rows)
 
 

@@ -17,20 +17,20 @@ from streaming.cli.output import Progress, file_errors, json_lines
 from streaming.episodes.story import count, duration, listed
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
 from streaming.explain.events import LogEvent
-from streaming.explain.reader import Counts, LogReader
+from streaming.explain.reader import LineCounts, LogReader
 from streaming.explain.rounds import LogRound
 from streaming.explain.story import EventSorter, GroupStory, group_stories
 from streaming.explain.timestamps import KNOWN_LAYOUTS
-from streaming.process.plain import printable, warn
+from streaming.process.plain import escape_unprintable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.recording.report import html_lines, html_page
 from streaming.records.codec import rfc3339
-from streaming.records.names import shortened
+from streaming.records.names import shorten_random_id
 
 #: The most rounds and members that are shown per episode.
-_MAX_SHOWN: Final = 12
+_MAX_LISTED_PAUSES: Final = 12
 #: The most member ids that one line names.
-_MAX_NAMED: Final = 3
+_MAX_NAMED_MEMBERS: Final = 3
 _CHUNK_BYTES: Final = 2**20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -52,9 +52,9 @@ def explain(
 
     The exit status is 1 when no line was understood, 2 when a file can't be read.
     """
-    sorter = EventSorter(tempfile.TemporaryFile)
-    counts = _read_logs(files, group, sorter)
-    stories = group_stories(sorter.sorted(), counts.newest, since, until)
+    event_sorter = EventSorter(tempfile.TemporaryFile)
+    counts = _read_logs(files, group, event_sorter)
+    stories = group_stories(event_sorter.sorted_events(), counts.newest, since, until)
     if as_json:
         write = json_lines()
         for episode in (episode for story in stories for episode in story.episodes):
@@ -75,9 +75,9 @@ def explain(
         raise typer.Exit(1)
 
 
-def _read_logs(files: list[str], group: str | None, sorter: EventSorter) -> Counts:
+def _read_logs(files: list[str], group: str | None, event_sorter: EventSorter) -> LineCounts:
     """Read all files into the sorter; return the counts of lines."""
-    counts = Counts()
+    counts = LineCounts()
 
     def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:
         for chunk in chunks:
@@ -89,11 +89,11 @@ def _read_logs(files: list[str], group: str | None, sorter: EventSorter) -> Coun
         for name in dict.fromkeys(files):
             for event in events(*_open_log(name, counts)):
                 if group in (None, event.group_id):
-                    sorter.add(event)
+                    event_sorter.add(event)
     return counts
 
 
-def _open_log(name: str, counts: Counts) -> tuple[LogReader, Iterator[bytes]]:
+def _open_log(name: str, counts: LineCounts) -> tuple[LogReader, Iterator[bytes]]:
     if name == "-":
         return LogReader("-", now_ms(), counts), _read_chunks(name, sys.stdin.buffer)
     with file_errors(name):
@@ -116,7 +116,7 @@ def _read_chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
         raise BadInput(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[SafeText]:
+def report_lines(stories: Iterable[GroupStory], counts: LineCounts) -> Iterator[SafeText]:
     """Yield the lines of the report, group by group."""
     for story in stories:
         rounds = sum(len(episode.rounds) for episode in story.episodes)
@@ -126,9 +126,9 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
             yield from _episode_lines(episode)
         if story.listed:
             yield SafeText(f"  members that kafka-consumer-groups lists: {len(story.listed)}")
-            for member_id, who in sorted(story.listed.items())[:_MAX_SHOWN]:
+            for member_id, who in sorted(story.listed.items())[:_MAX_LISTED_PAUSES]:
                 name = who.group_instance_id or who.client_id
-                yield SafeText(f"    {name} ({who.client_host})  {shortened(member_id)}")
+                yield SafeText(f"    {name} ({who.client_host})  {shorten_random_id(member_id)}")
         if story.unknown:
             yield SafeText(f"  not in the logs: {'; '.join(story.unknown)}", "dim")
         yield SafeText()
@@ -138,16 +138,16 @@ def report_lines(stories: Iterable[GroupStory], counts: Counts) -> Iterator[Safe
 
 def _episode_lines(log_episode: LogEpisode) -> Iterator[SafeText]:
     episode, rounds = log_episode.episode, log_episode.rounds
-    sure = "" if episode.sure else " (not sure)"
-    head = f"  {episode.episode}. {episode.kind}{sure}, {episode.status}: "
+    doubt_text = "" if episode.sure else " (not sure)"
+    head = f"  {episode.episode}. {episode.kind}{doubt_text}, {episode.status}: "
     yield SafeText().append(head, "bold").append(episode.story)
-    for part in rounds[:_MAX_SHOWN]:
+    for part in rounds[:_MAX_LISTED_PAUSES]:
         yield _round_line(part)
-        for member, (stopped, resumed) in list(part.pauses.items())[:_MAX_SHOWN]:
+        for member, (stopped, resumed) in list(part.pauses.items())[:_MAX_LISTED_PAUSES]:
             pause = duration(max(0, resumed - stopped))
-            yield SafeText(f"      {shortened(member)} was without its partitions for {pause}", "dim")
-    if len(rounds) > _MAX_SHOWN:
-        yield SafeText(f"    and {len(rounds) - _MAX_SHOWN} more rounds", "dim")
+            yield SafeText(f"      {shorten_random_id(member)} was without its partitions for {pause}", "dim")
+    if len(rounds) > _MAX_LISTED_PAUSES:
+        yield SafeText(f"    and {len(rounds) - _MAX_LISTED_PAUSES} more rounds", "dim")
     members = episode.members
     for word, ids in (
         ("replaced", [f"{pair.left} → {pair.joined}" for pair in members.replaced]),
@@ -157,7 +157,7 @@ def _episode_lines(log_episode: LogEpisode) -> Iterator[SafeText]:
         ("departed", members.gone),
     ):
         if ids:
-            yield SafeText(f"    {word:<9}{listed(map(shortened, ids), _MAX_SHOWN)}")
+            yield SafeText(f"    {word:<9}{listed(map(shorten_random_id, ids), _MAX_LISTED_PAUSES)}")
     for item in episode.evidence:
         if item.source == "episode":
             yield SafeText(f"    not sure, because {item.reason}", "dim")
@@ -169,22 +169,22 @@ def _round_line(log_round: LogRound) -> SafeText:
     number = "next round" if log_round.number is None else f"{unit} {log_round.number}"
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
     took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
-    more = " and more" if len(cause.member_ids) > _MAX_NAMED else ""
-    who = ", ".join(map(shortened, cause.member_ids[:_MAX_NAMED])) + more
+    more = " and more" if len(cause.member_ids) > _MAX_NAMED_MEMBERS else ""
+    who = ", ".join(map(shorten_random_id, cause.member_ids[:_MAX_NAMED_MEMBERS])) + more
     line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
     reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
-    return line.append(f"  {shortened(reason)}" if reason else "", "dim")
+    return line.append(f"  {shorten_random_id(reason)}" if reason else "", "dim")
 
 
-def _not_understood_lines(counts: Counts) -> Iterator[str]:
-    if counts.nameless:
-        yield f"{counts.nameless:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
+def _not_understood_lines(counts: LineCounts) -> Iterator[str]:
+    if counts.without_group:
+        yield f"{counts.without_group:,} lines are left out: their log does not name the group (librdkafka: debug=cgrp)"
     if counts.not_understood:
         yield f"{counts.not_understood:,} lines speak of rebalances and were not understood, such as:"
         yield from (f"  {example}" for example in counts.examples)
 
 
-def show_unknown(counts: Counts) -> None:
+def show_unknown(counts: LineCounts) -> None:
     """Print the lines that were not understood, and the supported log layouts, on standard error."""
     if not counts.understood:
         warn(f"none of {counts.read:,} lines is one that explain understands")
@@ -194,11 +194,11 @@ def show_unknown(counts: Counts) -> None:
         warn(f"known: logs of Kafka 2.0 to 4.3, of its clients and the output of its tools, in {KNOWN_LAYOUTS}")
 
 
-def report_html(stories: Iterable[GroupStory], counts: Counts) -> str:
+def report_html(stories: Iterable[GroupStory], counts: LineCounts) -> str:
     """Return the report as one HTML file that needs no other files."""
     parts = []
     for line in report_lines(stories, counts):
-        text = printable(line.plain)
-        is_head = bool(text) and not text.startswith(" ")
-        parts.append(f"<h2>{html.escape(text)}</h2>" if is_head else html_lines([text]))
+        text = escape_unprintable(line.plain)
+        is_heading = bool(text) and not text.startswith(" ")
+        parts.append(f"<h2>{html.escape(text)}</h2>" if is_heading else html_lines([text]))
     return html_page("Rebalances in logs", "".join(parts))

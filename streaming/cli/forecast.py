@@ -11,7 +11,7 @@ from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.episodes.story import listed
 from streaming.kafka.compacted_topics import read_episode_records
-from streaming.kafka.group_reader import read_change, read_live, read_rounds
+from streaming.kafka.group_reader import read_change_cost, read_live_group, read_rounds
 from streaming.process.terminal import SafeText, fold, nowrap, right, table
 from streaming.records.codec import rfc3339
 from streaming.settings.config import Settings
@@ -63,7 +63,7 @@ def forecast(
     )
     times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
-        request = read_change(settings, group_id, change, times, on_step=progress.step)
+        request = read_change_cost(settings, group_id, change, times, on_step=progress.step)
     with Progress("events simulated") as progress:
         result = forecast_change(request, rounds=as_json, on_step=progress.step)
     answer([forecast_document(group_id, result)], forecast_lines(group_id, result), as_json=as_json)
@@ -76,8 +76,8 @@ def _parse_deploy(name: str, restart: changes.RollingRestart) -> changes.Rollout
 
 
 def _simulated_times(heartbeat: int | None, processing: int) -> dict[str, int]:
-    beats = {} if heartbeat is None else {"heartbeat_ms": heartbeat, "consumer_heartbeat_ms": heartbeat}
-    return {"processing_ms": processing} | beats
+    heartbeat_times = {} if heartbeat is None else {"heartbeat_ms": heartbeat, "consumer_heartbeat_ms": heartbeat}
+    return {"processing_ms": processing} | heartbeat_times
 
 
 @connected("rebalance-monitor migrate checkout --to consumer")
@@ -103,13 +103,13 @@ def migrate(
     targets, restart = parse_targets(to or []), changes.RollingRestart(parallel, down, between)
     times = _simulated_times(heartbeat, processing)
     with Progress("records read") as progress:
-        group = read_live(settings, group_id, on_step=progress.step)
+        group = read_live_group(settings, group_id, on_step=progress.step)
         records = read_episode_records(settings, group=group_id, on_malformed=warn_skipped, on_step=progress.step)
-        past = recent_steps([record.episode for record in records])
-        diffs = read_rounds(settings, past, on_step=progress.step)
+        past_steps = recent_steps([record.episode for record in records])
+        diffs = read_rounds(settings, past_steps, on_step=progress.step)
     with Progress("events simulated") as progress:
-        forecasts = (forecast_past_episode(*step, group, times) for step in zip(past, diffs, strict=True))
-        happened = list(zip(past, forecasts, strict=True))
+        forecasts = (forecast_past_episode(*step, group, times) for step in zip(past_steps, diffs, strict=True))
+        happened = list(zip(past_steps, forecasts, strict=True))
         plan = plan_migration(group, targets, restart=restart, times=times, happened=happened, on_step=progress.step)
     answer([plan], migration_lines(plan, len(group.members)), as_json=as_json)
 
@@ -139,7 +139,7 @@ def _uncertainty_lines(lines: Sequence[str]) -> Iterator[SafeText]:
 
 
 #: The most members that are named per reason.
-_MAX_NAMED = 20
+_MAX_NAMED_MEMBERS = 20
 
 
 def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | SafeText]:
@@ -172,7 +172,7 @@ def _target_lines(target: str, path: Mapping[str, Any]) -> Iterator[SafeText]:
         reasons.setdefault((obstacle["reason"], obstacle["step"]), []).append(obstacle["name"])
     for (reason, until), names in reasons.items():
         ends = "in the way" if until is None else f"until step {until}"
-        yield SafeText(f"  {ends}: {listed(names, _MAX_NAMED)}: {reason}")
+        yield SafeText(f"  {ends}: {listed(names, _MAX_NAMED_MEMBERS)}: {reason}")
     for number, step in enumerate(path["steps"], 1):
         yield SafeText(f"  {number}. {step['says']}")
         if step["forecast"] is not None:

@@ -191,13 +191,13 @@ def owner_table(lines: Sequence[OwnerLine]) -> Table:
     """Return a table of a group's members, with the partitions or tasks that each member owns."""
     rows = []
     for line in lines:
-        owns = SafeText(share_text(line.owned))
+        owned_text = SafeText(share_text(line.owned))
         for role, tasks in (("standby", line.standby), ("warm-up", line.warmup)):
             if tasks is not UNSET and any(tasks.values()):
-                owns.append(f"  {role} {share_text(tasks)}", "dim")
+                owned_text.append(f"  {role} {share_text(tasks)}", "dim")
         host, member_id = (line.client_host or "").lstrip("/"), line.member_id if line.name != line.member_id else ""
         partitions = sum(map(len, line.owned.values()))
-        rows.append((short_member(line.name), host, owns, partitions, short_member(member_id)))
+        rows.append((short_member(line.name), host, owned_text, partitions, short_member(member_id)))
     heads = (fold("member"), fold("host"), fold("owns", ratio=1), right("partitions"), fold("member id", style="dim"))
     return table(heads, rows)
 
@@ -228,8 +228,8 @@ def owner(
 
 def topic_partition(text: str) -> tuple[str, int]:
     """Return the topic and the number in a text such as ``orders-17``."""
-    topic, dash, number = text.rpartition("-")
-    if not topic or not dash or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
+    topic, separator, number = text.rpartition("-")
+    if not topic or not separator or not (number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
         raise BadInput(f"{text}: name a partition as TOPIC-PARTITION, such as orders-17")
     return topic, int(number)
 

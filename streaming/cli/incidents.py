@@ -16,7 +16,7 @@ from streaming.cli.output import answer, read_records
 from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
-from streaming.process.plain import say
+from streaming.process.plain import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.recording.overview import concerns_group, newest_first
 from streaming.records.codec import raw_records
@@ -50,8 +50,8 @@ def list_incidents(
     if context.invoked_subcommand is not None:
         return
     listed = newest_first(_read_incidents(settings, group_id), closed=all_of_them)
-    none = f"no {'' if all_of_them else 'open '}incidents"
-    shown = incident_table(record.incident for record in listed) if listed else none
+    empty_text = f"no {'' if all_of_them else 'open '}incidents"
+    shown = incident_table(record.incident for record in listed) if listed else empty_text
     answer(raw_records(listed), [shown], as_json=as_json)
 
 
@@ -99,7 +99,7 @@ def _publish_acknowledgement(
     )
     with EventProducer(settings, component="incidents") as producer:
         producer.send(Event("rebalance-monitor/cli", uuid4().hex, data))
-    say(f"published to {settings.topics.membership}; the stream applies it")
+    print_line(f"published to {settings.topics.membership}; the stream applies it")
 
 
 def _pauses_text(incident: Incident) -> str:

@@ -53,16 +53,16 @@ def otlp(
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-        from streaming.integrations.traces import RESOURCE, EpisodeTraces, TraceFollower
+        from streaming.integrations.traces import OTLP_RESOURCE, EpisodeTraces, TraceFollower
     base = endpoint and endpoint.rstrip("/")
-    spans = OTLPSpanExporter(endpoint=base and f"{base}/v1/traces")
+    span_exporter = OTLPSpanExporter(endpoint=base and f"{base}/v1/traces")
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=base and f"{base}/v1/metrics"))
-    meters = MeterProvider([reader], resource=RESOURCE)
+    meter_provider = MeterProvider([reader], resource=OTLP_RESOURCE)
     try:
-        TraceFollower(settings, EpisodeTraces(spans, meters), stop).run()
+        TraceFollower(settings, EpisodeTraces(span_exporter, meter_provider), stop).run()
     finally:
-        meters.shutdown()
-        spans.shutdown()  # type: ignore[no-untyped-call]
+        meter_provider.shutdown()
+        span_exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 _TEST_TIMEOUT_SECONDS = 15.0
@@ -105,7 +105,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     from streaming.notify.notification import Notification
     from streaming.notify.requests import request
     from streaming.notify.sender import Refused, Sender
-    from streaming.process.plain import say
+    from streaming.process.plain import print_line
 
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]
     if not targets:
@@ -134,7 +134,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
         except StopRequested:
             failures.append(f"{receiver.name}: no success within {_TEST_TIMEOUT_SECONDS:g} s")
         else:
-            say(f"{receiver.name}: delivered")
+            print_line(f"{receiver.name}: delivered")
     if failures:
         raise OutsideFailure("notify test: " + "; ".join(failures))
 

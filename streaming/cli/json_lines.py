@@ -151,12 +151,12 @@ def _first_problem(path: str, value: Any, expected: Any) -> str | None:
     try:
         msgspec.convert(value, expected)
     except msgspec.ValidationError as error:
-        problems = (_first_problem(f"{path}{place}", part, of) for place, part, of in _parts(value, expected))
+        problems = (_first_problem(f"{path}{place}", part, of) for place, part, of in _nested_values(value, expected))
         return next(filter(None, problems), None) or _field_message(path, error)
     return None
 
 
-def _parts(value: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
+def _nested_values(value: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield path, value and expected type of each field of an object, value of a mapping or item of a list."""
     origin, arguments = get_origin(expected), get_args(expected)
     if origin is UnionType and any(get_origin(part) is dict for part in arguments):

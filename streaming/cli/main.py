@@ -110,7 +110,7 @@ def build(called: str | None) -> typer.Typer:
     return app
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected_error_text(error: Exception) -> str:
     """Return the message of an unexpected error, or the operating system's message if the error has one."""
     if isinstance(error, OSError):
         problem = error.strerror or str(error) or type(error).__name__
@@ -124,7 +124,7 @@ def _unexpected(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {error}; please report it, with what --verbose adds"
 
 
-def _end(status: int, message: str, error: BaseException | None = None) -> NoReturn:
+def _exit(status: int, message: str, error: BaseException | None = None) -> NoReturn:
     if error is not None:
         for line in "".join(traceback.format_exception(error)).splitlines():
             warn(line)
@@ -159,31 +159,31 @@ def _prepare_standard_streams() -> None:
 def main() -> NoReturn:
     """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
     # Until a command needs an orderly end, Ctrl-C ends the process without a message.
-    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if interruptible:
+    handles_interrupt = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handles_interrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     import typer
 
-    from streaming.process.children import follow_parent
+    from streaming.process.children import end_with_parent
 
-    follow_parent()
-    if interruptible:
+    end_with_parent()
+    if handles_interrupt:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     _prepare_standard_streams()
     arguments = sys.argv[1:]
     verbose = "--verbose" in arguments
     called = next((word for word in arguments if not word.startswith("-")), None)
     if sys.stdout is None and called not in SERVICES:
-        _end(3, "Standard output is closed; give it a file or a pipe.")
+        _exit(3, "Standard output is closed; give it a file or a pipe.")
     try:
         status = build(called)(arguments or ["--help"], standalone_mode=False) or 0
         if sys.stdout is not None:
             sys.stdout.flush()
         sys.exit(status)
     except typer.TyperException as error:
-        _end(2, error.format_message() if hasattr(error, "format_message") else str(error))
+        _exit(2, error.format_message() if hasattr(error, "format_message") else str(error))
     except MonitorError as error:
-        _end(error.exit_status, str(error), error if verbose else None)
+        _exit(error.exit_status, str(error), error if verbose else None)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except (BrokenPipeError, SystemExit) as end:
@@ -193,4 +193,4 @@ def main() -> NoReturn:
         _discard_output()
         sys.exit(0)  # the reader of the output is gone (`| head`), which is not an error
     except Exception as error:  # noqa: BLE001 - the last resort, so that users never get a traceback
-        _end(2 if isinstance(error, UnicodeError) else 3, _unexpected(error), error if verbose else None)
+        _exit(2 if isinstance(error, UnicodeError) else 3, _unexpected_error_text(error), error if verbose else None)

@@ -189,7 +189,7 @@ def _with_options(
 
 _MS_OF_UNIT: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 #: Units that are written out, as in Spark's intervals (``2 seconds``), without the plural's s.
-_UNIT_OF_WORD = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
+_UNIT_BY_WORD = {"millisecond": "ms", "second": "s", "sec": "s", "minute": "m", "min": "m", "hour": "h", "day": "d"}
 #: The most digits of a time. Python refuses to parse numbers with thousands of digits.
 _MAX_TIME_DIGITS: Final = 18
 
@@ -197,7 +197,7 @@ _MAX_TIME_DIGITS: Final = 18
 def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
     """Parse ``500ms``, ``20s``, ``2 seconds``, ``5m``, ``12h``, ``30d`` or ``8w``, the value of ``option``, to ms."""
     match = re.fullmatch(r"([0-9]{1,9})\s*([a-z]+)", text.strip().lower(), re.ASCII)
-    unit = _MS_OF_UNIT.get(_UNIT_OF_WORD.get(match[2].removesuffix("s"), match[2])) if match is not None else None
+    unit = _MS_OF_UNIT.get(_UNIT_BY_WORD.get(match[2].removesuffix("s"), match[2])) if match is not None else None
     if match is None or unit is None or (duration := int(match[1]) * unit) < minimum:
         raise BadInput(f"{option} {text}: write 500ms, 20s, 5m, 12h, 30d or 8w{', more than 0' if minimum else ''}")
     return duration
@@ -205,7 +205,7 @@ def duration_ms(text: str, option: str, *, minimum: int = 1) -> int:
 
 def time_ms(text: str, option: str) -> int:
     """Parse RFC 3339 (without an offset: UTC) or milliseconds since the epoch, the value of ``option``."""
-    refusal = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
+    error_text = f"{option} {text}: write RFC 3339 (2026-01-31T12:00:00Z) or milliseconds since the epoch"
     if text.isascii() and text.isdigit():
         timestamp = epoch_ms(text) if len(text) <= _MAX_TIME_DIGITS else MAX_TIMESTAMP + 1
     else:
@@ -213,9 +213,9 @@ def time_ms(text: str, option: str) -> int:
             moment = datetime.fromisoformat(text)
             timestamp = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         except (ValueError, OverflowError) as error:
-            raise BadInput(refusal) from error
+            raise BadInput(error_text) from error
     if not 0 <= timestamp <= MAX_TIMESTAMP:
-        raise BadInput(refusal)
+        raise BadInput(error_text)
     return timestamp
 
 

@@ -80,19 +80,19 @@ class Progress:
     """Progress display that counts steps; shown on standard error after two seconds of work, in a terminal only."""
 
     def __init__(self, what: str) -> None:
-        self._what = what
-        self._count = 0
+        self._unit = what
+        self._read_count = 0
         self._is_shown = False
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._next = time.monotonic() + PROGRESS_DELAY_SECONDS
 
     def step(self, count: int = 1) -> None:
         """Advance the progress display by this many steps."""
-        self._count += count
+        self._read_count += count
         if self._is_terminal and time.monotonic() >= self._next:
             self._is_shown = True
             self._next = time.monotonic() + PROGRESS_INTERVAL_SECONDS
-            _write_progress(f"\r{self._count:,} {self._what}")
+            _write_progress(f"\r{self._read_count:,} {self._unit}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:
         """Yield the items, and advance the progress display by one step for each item."""

@@ -84,10 +84,10 @@ def partition(
     that can't be read gives a line with the error, and the exit status is then 2.
     """
     sizes = {"batch_size": batch_size, "record_size": record_size}
-    choose = partition_chooser(partitioner, partitions, start=start, seed=seed, **sizes)
+    choose_partition = partition_chooser(partitioner, partitions, start=start, seed=seed, **sizes)
     lines, write = standard_input(), json_lines()
 
     def answer(line: bytes) -> int:
-        return choose(parse_key(line, keys))
+        return choose_partition(parse_key(line, keys))
 
     raise typer.Exit(answer_lines(lines, answer, write, limit=max_line_bytes, skip_blank=False))

@@ -21,7 +21,7 @@ from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.kafka.producer import EventProducer
 from streaming.monitor.outputs import ListedMembers
 from streaming.process.children import open_private
-from streaming.process.plain import say, warn
+from streaming.process.plain import print_line, warn
 from streaming.recording.anonymise import anonymised
 from streaming.recording.file import RecordedSettings, RecordingHeader, read_recording, record_log, write_recording
 from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time
@@ -76,13 +76,13 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
         stored = written.pop(record.id, None)
         if stored is None:
             yield f"{place}: the diff {record.id} is not in the topic"
-        elif not _is_same(stored, record):
+        elif not _has_same_members(stored, record):
             yield f"{place}: the diff {record.id} has other content in the topic"
     for extra in written.values():
         yield f"{extra.diff.group_id}: no event explains the diff {extra.id} in the topic"
 
 
-def _is_same(stored: DiffRecord, replayed: DiffRecord) -> bool:
+def _has_same_members(stored: DiffRecord, replayed: DiffRecord) -> bool:
     """Return True if the stored diff equals the replayed one, which lists all members."""
     if stored.diff.unchanged is UNSET:
         return stored.value == replayed.value
@@ -129,13 +129,13 @@ def replay(
     if page:
         from streaming.serve.server import serve_recording
 
-        serve_recording(recording, "127.0.0.1", port, lambda server: say(f"serving {server.address}"))
+        serve_recording(recording, "127.0.0.1", port, lambda server: print_line(f"serving {server.address}"))
     elif publish:
         settings, topic = session.settings, session.settings.topics.membership
         with EventProducer(settings) as producer:
             for record in recording.log:
                 producer.send_record(topic, record.key or b"", record.value or b"", record.all_headers)
-        say(f"{len(recording.log)} events written to {topic}")
+        print_line(f"{len(recording.log)} events written to {topic}")
     elif check:
         _report_differences(recording.differences())
     else:
@@ -145,7 +145,7 @@ def replay(
 def _report_differences(lines: Iterable[str]) -> None:
     count = 0
     for line in lines:
-        say(line)
+        print_line(line)
         count += 1
     warn(f"{count or 'no'} differences")
     if count:
@@ -187,4 +187,4 @@ def record(
     )
     with file_errors(f"--output {output}"), open_private(output, "wb") as file:
         count = write_recording(file, header, record_log(log, begin, recorded_settings.sinks))
-    say(f"{output}: {len(log)} events and {count - len(log)} outputs of {name}, {output.stat().st_size:,} bytes")
+    print_line(f"{output}: {len(log)} events and {count - len(log)} outputs of {name}, {output.stat().st_size:,} bytes")

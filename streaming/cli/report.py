@@ -20,7 +20,7 @@ from streaming.cli.output import file_errors, read_records
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
 from streaming.process.children import open_private
-from streaming.process.plain import printable, say
+from streaming.process.plain import escape_unprintable, print_line
 from streaming.recording import overview
 from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
 from streaming.records.diffs import UnknownGroup
@@ -58,10 +58,10 @@ def report(
         title = f"{group_id}: {kind_of(chosen)}, {utc(chosen.opened_at)}"
         sections = list(_group_sections(settings, chosen, records, now))
     sections.append(ReportSection("About", [f"rebalance-monitor {__version__}, written {utc(now)}. Times are UTC."]))
-    text = (as_html if format_ == "html" else as_markdown)(printable(title), sections)
+    text = (as_html if format_ == "html" else as_markdown)(escape_unprintable(title), sections)
     with file_errors(f"--output {output}"), open_private(output, "wb") as file:
         file.write(text.encode())
-    say(f"{output}: {len(text):,} characters")
+    print_line(f"{output}: {len(text):,} characters")
 
 
 def _find_episode(group_id: str, records: GroupRecords, number: int | None) -> Episode:
@@ -103,9 +103,9 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
             heads = ("severity", "advice", "evidence", "change", "saves")
             yield ReportSection("Advice", table=ReportTable(heads, rows))
     newest_first = (record.episode for record in overview.sort_episodes(records.episodes)[::-1])
-    others = [episode for episode in newest_first if episode.episode != chosen.episode][:10]
-    if others:
-        yield ReportSection("Other episodes", table=_as_report_table(episode_table(others)))
+    other_episodes = [episode for episode in newest_first if episode.episode != chosen.episode][:10]
+    if other_episodes:
+        yield ReportSection("Other episodes", table=_as_report_table(episode_table(other_episodes)))
 
 
 def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterator[ReportSection]:

@@ -10,7 +10,7 @@ from typing import Literal
 from assignors.errors import BadInput
 from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
-from streaming.process.plain import say
+from streaming.process.plain import print_line
 
 _BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
@@ -75,11 +75,11 @@ def run(
     from streaming.kafka.heartbeats import require_no_collector
     from streaming.kafka.topics import ensure_topics
     from streaming.process.children import Child, Children
-    from streaming.serve.server import listen
+    from streaming.serve.server import open_socket
     from streaming.spark.checkpoint import require_unused
 
     # Check everything that could keep a component from starting before another collector is ended.
-    listen("127.0.0.1", port).close()
+    open_socket("127.0.0.1", port).close()
     require_unused(checkpoint)
     check_reachable(settings.kafka)
     if not take_over:
@@ -126,13 +126,13 @@ def serve(
     from streaming.process.watchdog import Watchdog
     from streaming.serve.clusters import Cluster, ServeOptions
     from streaming.serve.history import Retention
-    from streaming.serve.security import Proxies
+    from streaming.serve.security import TrustedProxies
     from streaming.serve.server import FeedServer
     from streaming.serve.source import Source
 
     if trust_header is None and trusted_proxies:
         raise BadInput(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
-    proxies = None if trust_header is None else Proxies.of(trust_header, trusted_proxies or [])
+    proxies = None if trust_header is None else TrustedProxies.of(trust_header, trusted_proxies or [])
     config = ServeOptions(
         history=database,
         host=host,
@@ -147,15 +147,15 @@ def serve(
     clusters: list[Cluster] = []
     readers: list[BackgroundReader] = []
     for settings in session.settings.each_cluster:
-        name, tracker, lags = settings.kafka.cluster_name, HeartbeatTracker(settings), LagReader(settings)
-        readers += tracker, lags
+        name, heartbeat_tracker, lags = settings.kafka.cluster_name, HeartbeatTracker(settings), LagReader(settings)
+        readers += heartbeat_tracker, lags
         history = database.with_stem(f"{database.stem}-{name}") if clusters and database else database
         cluster = Cluster(partial(Source, settings), replace(config, history=history), name=name)
-        cluster.freshness, cluster.lags = tracker.freshness, partial(getattr, lags, "groups")
+        cluster.freshness, cluster.lags = heartbeat_tracker.freshness, partial(getattr, lags, "groups")
         clusters.append(cluster)
     watchdog = Watchdog(_WATCHDOG_SECONDS)
     server = FeedServer(clusters, config, beat=watchdog.beat)
-    say(f"serving {server.address}")
+    print_line(f"serving {server.address}")
     with watchdog, ExitStack() as stack:  # printed last, so that an error at the start is the only line
         for reader in readers:
             stack.enter_context(reader)

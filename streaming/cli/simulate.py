@@ -15,7 +15,7 @@ from streaming.cli.diff_lines import cause_text, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.episodes.story import listed
-from streaming.process.plain import say
+from streaming.process.plain import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import builtin_scenarios
@@ -63,7 +63,7 @@ def simulate(
     name = scenario or ""
     if show:
         for line in builtin_scenario_yaml(name, members, partitions):
-            say(line)
+            print_line(line)
         return
     plan = load_scenario_file(name, members, partitions)
     simulations = [
@@ -120,19 +120,19 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
     yield from yaml.safe_dump({"topics": plain["topics"]}, sort_keys=False, default_flow_style=None).splitlines()
     yield "events:"
     for event in plain["events"]:
-        flow = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
-        yield f"  - {flow.strip()}"
+        event_yaml = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
+        yield f"  - {event_yaml.strip()}"
 
 
 #: The most members that are listed per round.
 _MAX_LISTED = 20
-_LEGEND = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
+_COLUMNS = "p·s down: partition-seconds without a consumer · gap: the longest of one partition · rest: settled after"
 
 
 def simulation_lines(simulations: Sequence[Simulation], max_rows: int) -> Iterator[Table | SafeText]:
     """Yield the comparison of the protocols, then the first ``max_rows`` rounds of each."""
     yield _comparison_table(simulations)
-    yield SafeText(_LEGEND if max_rows else f"{_LEGEND} · rounds: --protocol NAME, or --rows N", "dim")
+    yield SafeText(_COLUMNS if max_rows else f"{_COLUMNS} · rounds: --protocol NAME, or --rows N", "dim")
     for simulation in simulations:
         if max_rows and simulation.result.rounds:
             yield SafeText()

@@ -47,15 +47,15 @@ class StoryFollower(Closeable):
         stopped: Callable[[], bool],
     ) -> None:
         self._printer, self._prints_only_changes = FeedPrinter(as_json=as_json), not as_json
-        self._stopped = stopped
-        self._next = self._wait_again_at = float("-inf")
+        self._is_stopped = stopped
+        self._next = self._next_wait_at = float("-inf")
         self._reader: EpisodeReader | None = None
         try:
             self._reader = EpisodeReader(
                 settings, from_beginning=from_beginning, group=group, follow=follow, on_malformed=warn_skipped
             )
         except (NotAllowed, TopicUnreadable) as problem:
-            self._stop_reading(problem)
+            self._warn_and_stop_reading(problem)
 
     def poll(self, now: float) -> None:
         """Print changed episodes (on the first call all episodes); ``now``: seconds of the monotonic clock."""
@@ -64,15 +64,15 @@ class StoryFollower(Closeable):
         first = self._next == float("-inf")
         self._next = now + _STORY_POLL_SECONDS
         self._print_stories(0)
-        while first and self._reader is not None and self._reader.is_behind and not self._stopped():
+        while first and self._reader is not None and self._reader.is_behind and not self._is_stopped():
             self._print_stories(_STORY_POLL_SECONDS)
 
     def with_stories(self, records: Iterable[_T]) -> Iterator[_T]:
         """Yield diffs; before each diff, print the stories that were published with it."""
         for record in records:
             now = time.monotonic()
-            if now >= self._wait_again_at:
-                self._wait_again_at = now + _SECONDS_BETWEEN_WAITS
+            if now >= self._next_wait_at:
+                self._next_wait_at = now + _SECONDS_BETWEEN_WAITS
                 deadline = now + _STORY_WAIT_SECONDS
                 while self._reader is not None and (seconds_left := deadline - time.monotonic()) > 0:
                     if self._print_stories(seconds_left):
@@ -85,13 +85,13 @@ class StoryFollower(Closeable):
         try:
             records = self._reader.poll(timeout)
         except (NotAllowed, TopicUnreadable) as problem:
-            self._stop_reading(problem)
+            self._warn_and_stop_reading(problem)
             return False
         for record in records:
             self._printer.story(record.episode, record.value, only_changes=self._prints_only_changes)
         return bool(records)
 
-    def _stop_reading(self, problem: Exception) -> None:
+    def _warn_and_stop_reading(self, problem: Exception) -> None:
         warn(f"no stories: {problem}")
         self.close()
 
@@ -115,7 +115,7 @@ class FreshnessWarnings:
     def __init__(self, freshness: Callable[[float], Freshness]) -> None:
         self._freshness = freshness
         self._next = float("-inf")
-        self._reported: str | None = None
+        self._last_reason: str | None = None
 
     def poll(self, now: float, epoch_seconds: float) -> None:
         """Warn if the data became outdated or current again; ``now``: monotonic time, ``epoch_seconds``: wall clock."""
@@ -123,16 +123,16 @@ class FreshnessWarnings:
             return
         self._next = now + _FRESHNESS_POLL_SECONDS
         freshness = self._freshness(now)
-        late, reported = freshness.late, self._reported
+        late, reported = freshness.late, self._last_reason
         if late is not None and late.reason != reported:
-            self._reported, age = late.reason, ago(epoch_seconds - late.since / 1000)
+            self._last_reason, age = late.reason, time_ago(epoch_seconds - late.since / 1000)
             warn(f"{late.reason} since {clock(late.since)} ({age}): groups may have changed since")
         elif late is None and freshness.is_known and reported is not None:
-            self._reported = None
+            self._last_reason = None
             warn("All components of the monitor send heartbeats again and are up to date")
 
 
-def ago(seconds: float) -> str:
+def time_ago(seconds: float) -> str:
     """Return an age as ``40 s ago``, ``13 min ago``, ``3 h ago`` or ``2 d ago``."""
     whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):

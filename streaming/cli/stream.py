@@ -12,7 +12,7 @@ from assignors.errors import BadInput
 from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, offline, option
 from streaming.cli.output import answer
-from streaming.process.plain import say
+from streaming.process.plain import print_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,10 +79,10 @@ def run_stream(
     from streaming.spark.start import StreamOptions
 
     code = assignment_code()
-    _log.log(logging.INFO if code.is_intended else logging.WARNING, "assignments: %s", code.text)
+    _log.log(logging.INFO if code.is_chosen else logging.WARNING, "assignments: %s", code.text)
     settings, quiet_ms = session.settings, None if episode_quiet is None else episode_quiet * 1000
-    options_set = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
-    settings.stream = changed(settings.stream, "stream", **{k: v for k, v in options_set.items() if v is not None})
+    chosen_options = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
+    settings.stream = changed(settings.stream, "stream", **{k: v for k, v in chosen_options.items() if v is not None})
     log_file = None if "://" in checkpoint else Path(checkpoint) / "spark.log"
     jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     job = StreamOptions(
@@ -112,9 +112,9 @@ def inspect_state(
     """List the groups in a checkpoint. No cluster is needed."""
     import msgspec
 
-    from streaming.spark.state import inspect
+    from streaming.spark.state import inspect_groups
 
-    states = list(inspect(checkpoint, group))
+    states = list(inspect_groups(checkpoint, group))
     if group is not None and not states:
         raise BadInput(f"--group {group!r}: not in the checkpoint")
     documents = (msgspec.Raw(state.as_json()) for state in states)
@@ -136,8 +136,8 @@ def resize(
     """Change the numbers of buckets and shuffle partitions of a stopped checkpoint. No cluster is needed."""
     from streaming.spark.resize import resize
 
-    done = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
-    answer([done], done.lines(), as_json=as_json)
+    resized = resize(checkpoint, buckets, shuffle_partitions, dry_run=dry_run)
+    answer([resized], resized.lines(), as_json=as_json)
 
 
 @stream.command("archive", epilog=options.example("rebalance-monitor stream archive --output monitor.tar.gz"))
@@ -148,7 +148,7 @@ def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.
 
     files = write_python(output)
     size = output.stat().st_size / 1e6
-    say(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")
+    print_line(f"{output}: {files} files, {size:.0f} MB, for executors with {python()} on this platform")
 
 
 @contextmanager
@@ -164,10 +164,10 @@ def report_batches(*, every_batch: bool) -> "Iterator[Callable[[BatchReport], No
     with screen.status(SafeText("starting Spark …")) as status:
         events = diffs = 0
 
-        def show(done: "BatchReport") -> None:
+        def show(report: "BatchReport") -> None:
             nonlocal events, diffs
-            events, diffs = events + done.events, diffs + done.diffs
-            behind = f", {done.lag:,} behind" if done.lag else ""
+            events, diffs = events + report.events, diffs + report.diffs
+            behind = f", {report.lag:,} behind" if report.lag else ""
             status.update(SafeText(f"{events:,} events, {diffs:,} diffs{behind}"))
 
         yield show

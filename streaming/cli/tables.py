@@ -36,17 +36,17 @@ _CHANGE_MARKS = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "gree
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
-    made = table((nowrap("member"), nowrap("change"), "partitions", stretch("why")), ())
+    result = table((nowrap("member"), nowrap("change"), "partitions", stretch("why")), ())
     for member, reason in answer["members"].items():
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():
             reasons = SafeText.assemble((rule, "bold"), f": {why}")
-            made.add_row(name, SafeText(*_CHANGE_MARKS[change]), SafeText(share_text(share)), reasons)
+            result.add_row(name, SafeText(*_CHANGE_MARKS[change]), SafeText(share_text(share)), reasons)
             name = SafeText()
         if not reason["decisions"]:
-            made.add_row(name, SafeText("no partitions", "dim"))
-        made.add_section()
-    return made
+            result.add_row(name, SafeText("no partitions", "dim"))
+        result.add_section()
+    return result
 
 
 def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, list[int]]]:
@@ -66,18 +66,18 @@ def comparison_table(answer: Mapping[str, Any]) -> Table:
     names, columns = answer["compared"].keys(), answer["compared"].values()
     members = dict.fromkeys(member for column in columns for member in column.get("assignment", ()))
     rows = ((member, *(share_text(way.get("assignment", {}).get(member, {})) for way in columns)) for member in members)
-    made = table((nowrap("member"), *map(fold, names)), rows)
-    made.add_section()
+    result = table((nowrap("member"), *map(fold, names)), rows)
+    result.add_section()
     moves = {column["moved"] for column in columns if "moved" in column}
-    fewest = min(moves) if len(moves) > 1 else None
+    fewest_moves = min(moves) if len(moves) > 1 else None
     for name in ("kept", "revoked", "assigned", "moved", "most", "least"):
         counts = [column.get(name, "") for column in columns]
-        cells = (SafeText(str(n), "bold green" if name == "moved" and n == fewest else "") for n in counts)
-        made.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)
+        cells = (SafeText(str(n), "bold green" if name == "moved" and n == fewest_moves else "") for n in counts)
+        result.add_row(SafeText(f"{name} per member" if name in ("most", "least") else name, "dim"), *cells)
     if any("error" in column for column in columns):
         messages = (SafeText(column.get("error", {}).get("message", ""), "red") for column in columns)
-        made.add_row(SafeText("error", "dim"), *messages)
-    return made
+        result.add_row(SafeText("error", "dim"), *messages)
+    return result
 
 
 def placement_table(answer: Mapping[str, Sequence[int]]) -> Table:

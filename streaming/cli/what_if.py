@@ -10,7 +10,7 @@ from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
 from streaming.cli.options import AsOneDocument, GroupId, connected, option
 from streaming.cli.output import Progress, answer
-from streaming.kafka.group_reader import read_live
+from streaming.kafka.group_reader import read_live_group
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.settings.config import Settings
 from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
@@ -46,14 +46,14 @@ def what_if(
     is 2 if there is no such group.
     """
     with Progress("records read") as progress:
-        group = read_live(settings, group_id, also=tuple(subscribe or ()), on_step=progress.step)
+        group = read_live_group(settings, group_id, also=tuple(subscribe or ()), on_step=progress.step)
     changes = {"add": add, "remove": remove, "partitions": partitions, "subscribe": subscribe}
     lists = {name: texts or () for name, texts in changes.items()}
-    question = parse_query(group, **lists, protocol=protocol, assignor=assignor)
-    change = apply_change(group, question.changes)
+    query = parse_query(group, **lists, protocol=protocol, assignor=assignor)
+    change = apply_change(group, query.changes)
     with Progress("assignments computed") as progress:
         results = list(progress.counted(outlooks(change)))
-    chosen = question.chosen(results)
+    chosen = query.chosen(results)
     document = what_if_document(change, results, chosen)
     answer([document], what_if_lines(change, results, chosen), as_json=as_json)
     if most is not None and (chosen is None or chosen.problem is not None):
@@ -90,7 +90,7 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
     for outlook in results:
         is_chosen = outlook is chosen
         row = ["→" if is_chosen else "", outlook.way.protocol, outlook.way.assignor]
-        local, placed = outlook.local
+        in_racks, with_replicas = outlook.local
         notes = ("now" if outlook.own else "", f"{outlook.unowned} without a consumer" if outlook.unowned else "")
         row += (
             [*[""] * 5, outlook.problem]
@@ -100,7 +100,7 @@ def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
                 str(outlook.newly_assigned),
                 str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
                 str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
-                f"{local} of {placed}" if placed else "",
+                f"{in_racks} of {with_replicas}" if with_replicas else "",
                 ", ".join(filter(None, notes)),
             ]
         )

@@ -12,9 +12,9 @@ from msgspec import UNSET, structs
 from assignors.assignment import minus, normalize, union
 from assignors.errors import OutsideFailure
 from streaming.collect.broker_log.events import CoordinatorEvent
-from streaming.collect.broker_log.group_reasons import SOURCE, GroupReasons
+from streaming.collect.broker_log.group_reasons import LOG_SOURCE, GroupReasons
 from streaming.collect.broker_log.log import BrokerLog, LogCounts
-from streaming.collect.evidence import unexplained
+from streaming.collect.evidence import unexplained_evidence
 from streaming.collect.partition_owners import COOPERATIVE
 from streaming.records.events import Event, GroupObserved, PartitionsStopped, Stop
 
@@ -25,26 +25,26 @@ _CHUNK_BYTES: Final = 2**20
 
 
 class LogTail:
-    """Reads the bytes appended to a log file; ``within_line``: reading began in the middle of a line."""
+    """Reads the bytes appended to a log file; ``begins_within_line``: reading began in the middle of a line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
-        self.within_line = False
+        self.begins_within_line = False
         if not path.exists():
             _log.warning("coordinator log %s does not exist yet; waiting for it", path)
         self._open()
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes that were appended to the file since the last call, at most 64 MiB."""
-        yield from self._read()
+        yield from self._read_chunks()
         if self._is_replaced():
-            had_file = self._file is not None
+            was_open = self._file is not None
             self.close()
             self._open()
-            if had_file:
+            if was_open:
                 yield b"\n"  # the new file does not continue the old file's last line
-            yield from self._read()
+            yield from self._read_chunks()
 
     def close(self) -> None:
         """Close the log file."""
@@ -68,9 +68,9 @@ class LogTail:
             raise OutsideFailure(f"--coordinator-log {self._path}: {problem}")
         self._file = os.fdopen(descriptor, "rb")
         self._file.seek(max(0, status.st_size - BACKLOG_BYTES))
-        self.within_line = status.st_size > BACKLOG_BYTES
+        self.begins_within_line = status.st_size > BACKLOG_BYTES
 
-    def _read(self) -> Iterator[bytes]:
+    def _read_chunks(self) -> Iterator[bytes]:
         for _ in range(BACKLOG_BYTES // _CHUNK_BYTES):
             chunk = self._file.read(_CHUNK_BYTES) if self._file is not None else b""
             if not chunk:
@@ -99,7 +99,7 @@ def add_reasons(event: Event, reasons: GroupReasons, previous: GroupObserved | N
     logged = reasons.evidence(data.group_id, data.number or 0, None if previous is None else previous.number)
     if not logged:
         return event
-    evidence = [*logged, *unexplained(data.evidence, logged)]
+    evidence = [*logged, *unexplained_evidence(data.evidence, logged)]
     return structs.replace(event, data=structs.replace(data, evidence=evidence))
 
 
@@ -123,7 +123,7 @@ def stop_event(event: Event, reasons: GroupReasons, previous: GroupObserved | No
     if not stops:
         return None
     stopped = PartitionsStopped(
-        group_id=data.group_id, timestamp=data.timestamp, source=SOURCE, stops=stops, generation=data.generation
+        group_id=data.group_id, timestamp=data.timestamp, source=LOG_SOURCE, stops=stops, generation=data.generation
     )
     return Event(event.source, f"{event.id}/joined", stopped)
 
@@ -133,7 +133,7 @@ class BrokerReasons:
 
     def __init__(self, logs: Iterable[Path]) -> None:
         tails = [(path, LogTail(path)) for path in dict.fromkeys(logs)]
-        self._logs = [(path, tail, BrokerLog(within_line=tail.within_line)) for path, tail in tails]
+        self._logs = [(path, tail, BrokerLog(begins_within_line=tail.begins_within_line)) for path, tail in tails]
         self._reported: set[Path] = set()
         self.reasons = GroupReasons()
 

@@ -18,43 +18,43 @@ from streaming.settings.connection import KafkaSettings
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
 #: Timeout of the request for the list of topics (s), which is short because the collector publishes nothing meanwhile.
-_LIST_SECONDS = 3.0
+_LIST_TIMEOUT_SECONDS = 3.0
 #: The number of attempts to list the topics, each with a timeout of ``_TIMEOUT`` seconds.
-_PATIENCE = 6
+_LIST_ATTEMPTS = 6
 #: The number of attempts to read the settings of all brokers.
-_BROKER_TRIES = 3
+_DESCRIBE_ATTEMPTS = 3
 #: The error code of a topic that does not exist; a topic that this user may not see has another code.
-_UNKNOWN = "UNKNOWN_TOPIC_OR_PART"
+_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 #: The metadata of a topic that does not exist.
-NO_TOPIC = TopicMetadata(partitions=0)
+DELETED_TOPIC = TopicMetadata(partitions=0)
 #: The most topics in one DescribeTopics request.
-_BATCH = 500
+_TOPICS_PER_REQUEST = 500
 #: The broker settings that limit the timeouts of groups.
-_LEAST_SESSION = "group.consumer.min.session.timeout.ms"
-_LONGEST_HEARTBEAT = "group.consumer.max.heartbeat.interval.ms"
+_MIN_SESSION_CONFIG = "group.consumer.min.session.timeout.ms"
+_MAX_HEARTBEAT_CONFIG = "group.consumer.max.heartbeat.interval.ms"
 
 
-def surely_alive_ms(kafka: KafkaSettings) -> int | None:
+def max_silence_ms(kafka: KafkaSettings) -> int | None:
     """Return the time (ms) after a commit in which no KIP-848 session can expire; None without the brokers' limits.
 
     The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """
     admin = kafka_admin.AdminClient(confluent_config(kafka))
-    for tries_left in reversed(range(_BROKER_TRIES)):
+    for attempts_left in reversed(range(_DESCRIBE_ATTEMPTS)):
         try:
             # One request per broker, as librdkafka requires.
             brokers = [ConfigResource(ResourceType.BROKER, str(n)) for n in admin.list_topics(timeout=_TIMEOUT).brokers]
             requests = [admin.describe_configs([broker], request_timeout=_TIMEOUT)[broker] for broker in brokers]
             configs = [result_of(request) for request in requests]
         except KafkaException as error:  # soon after a broker's death the metadata no longer contains it
-            if tries_left == 0:
+            if attempts_left == 0:
                 unknown = "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group"
                 _log.info("%s: %s", unknown, error.args[0].str())
         else:
             bounds = [
-                int(config[_LEAST_SESSION].value) - int(config[_LONGEST_HEARTBEAT].value)
+                int(config[_MIN_SESSION_CONFIG].value) - int(config[_MAX_HEARTBEAT_CONFIG].value)
                 for config in configs
-                if _LEAST_SESSION in config and _LONGEST_HEARTBEAT in config
+                if _MIN_SESSION_CONFIG in config and _MAX_HEARTBEAT_CONFIG in config
             ]
             return max(0, min(bounds, default=0)) or None
     return None
@@ -69,8 +69,8 @@ class ClusterTopics:
         self._counts: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[str, str] = {}
-        self._unknown: set[str] = set()
-        self._complete = False
+        self._unknown_topics: set[str] = set()
+        self._has_all_counts = False
         #: The cluster's metadata at the last request; None if the cluster did not answer.
         self.snapshot: ClusterSnapshot | None = None
 
@@ -79,30 +79,30 @@ class ClusterTopics:
 
         ``past``: all fetched records were in the log before this object was created, so one topic request covers them.
         """
-        self._complete = self._complete and past
+        self._has_all_counts = self._has_all_counts and past
 
     def name(self, topic_id: str) -> str:
         """Return the name of the topic with this id, or the id itself if the cluster no longer has the topic."""
-        if topic_id not in self._names and topic_id not in self._unknown:
-            if not self._complete:
-                self._request_all()
+        if topic_id not in self._names and topic_id not in self._unknown_topics:
+            if not self._has_all_counts:
+                self._list_topics()
             if topic_id not in self._names:
-                self._unknown.add(topic_id)
+                self._unknown_topics.add(topic_id)
                 _log.warning("topic id %s: the topic no longer exists; the id is used as its name", topic_id)
         return self._names.get(topic_id, topic_id)
 
-    def _request_all(self) -> None:
+    def _list_topics(self) -> None:
         self._topics.clear()  # a topic that was created again has the old name and count, but another id
-        for tries_left in reversed(range(_PATIENCE)):
+        for attempts_left in reversed(range(_LIST_ATTEMPTS)):
             try:
                 self.refresh(None)
             except KafkaException as error:
-                if tries_left == 0 or self._stop.is_set():
+                if attempts_left == 0 or self._stop.is_set():
                     raise
                 _log.warning("topic ids: %s", error.args[0].str())
             else:
                 break
-        self._complete = True
+        self._has_all_counts = True
 
     def refresh(self, wanted: Iterable[str] | None) -> Mapping[str, TopicMetadata]:
         """Request the topics again; return topics of ``wanted`` (None: all) that certainly exist, or certainly do not.
@@ -119,24 +119,24 @@ class ClusterTopics:
         self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
             admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        cluster = admin.list_topics(timeout=_LIST_SECONDS)
+        cluster = admin.list_topics(timeout=_LIST_TIMEOUT_SECONDS)
         counts = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
-        requested = counts.keys() if wanted is None else {name for name in wanted if name}
-        names = counts.keys() & requested
-        self._describe(admin, [n for n in names if n not in self._topics or self._counts.get(n) != counts[n]])
+        requested_topics = counts.keys() if wanted is None else {name for name in wanted if name}
+        names = counts.keys() & requested_topics
+        self._describe_topics(admin, [n for n in names if n not in self._topics or self._counts.get(n) != counts[n]])
         self._counts = counts
         topics = {name: self._topics[name] for name in names if name in self._topics}
-        for name, topic in _described(admin, requested - counts.keys()):
-            if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN:
-                topics[name] = NO_TOPIC
+        for name, topic in _described_topics(admin, requested_topics - counts.keys()):
+            if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN_TOPIC:
+                topics[name] = DELETED_TOPIC
         self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in topics.items()})
         self._admin = admin
         return topics
 
-    def _describe(self, admin: kafka_admin.AdminClient, names: Iterable[str]) -> None:
-        for name, topic in _described(admin, names):
+    def _describe_topics(self, admin: kafka_admin.AdminClient, names: Iterable[str]) -> None:
+        for name, topic in _described_topics(admin, names):
             if isinstance(topic, KafkaError):  # deleted between the two requests
                 _log.info("topic %s: %s", name, topic.str())
                 continue
@@ -146,7 +146,7 @@ class ClusterTopics:
                 for partition in sorted(topic.partitions, key=lambda partition: partition.id)
             ]
             self._names[topic_id] = name
-            self._unknown.discard(topic_id)
+            self._unknown_topics.discard(topic_id)
             self._topics[name] = TopicMetadata(
                 partitions=len(topic.partitions), racks=racks if any(racks) else None, topic_id=topic_id
             )
@@ -159,11 +159,11 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
     return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 
-def _described(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _described_topics(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Yield each topic's name with its description, or with the error that the cluster returned for it."""
     ordered = sorted(names)
-    for start in range(0, len(ordered), _BATCH):
-        batch = TopicCollection(ordered[start : start + _BATCH])
+    for start in range(0, len(ordered), _TOPICS_PER_REQUEST):
+        batch = TopicCollection(ordered[start : start + _TOPICS_PER_REQUEST])
         for name, answer in admin.describe_topics(batch, request_timeout=_TIMEOUT).items():
             try:
                 yield name, result_of(answer)

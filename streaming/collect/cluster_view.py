@@ -13,11 +13,11 @@ from assignors.java import string_hash
 from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterObserved, Event, GroupObserved
 
 #: A host counts as gone if at least this many groups lost all their members on the host, …
-_LEAST_GROUPS: Final = 3
+_MIN_GROUPS: Final = 3
 #: … all within this time (ms).
 _WITHIN_MS: Final = 120_000
 #: An outage of the whole cluster that is shorter than this (ms) is not published.
-_LEAST_SILENCE_MS: Final = 10_000
+_MIN_SILENCE_MS: Final = 10_000
 #: The time (ms) for which a coordinator's move waits: a broker that is stopped in order moves its partitions first.
 _SHUTDOWN_MS: Final = 10_000
 #: The subject of the change that reports an outage of the whole cluster.
@@ -56,7 +56,7 @@ class ClusterView:
         self._source = source
         self._brokers = None if brokers is None else frozenset(brokers)
         self._snapshot: ClusterSnapshot | None = None
-        self._silent_since: int | None = None
+        self._silent_since_ms: int | None = None
         self._coordinators: dict[int, int] = {}
         #: The begin (ms) and the groups of each move that waits, by the old and the new broker.
         self._moves: dict[tuple[int, int], tuple[int, list[str]]] = {}
@@ -64,21 +64,21 @@ class ClusterView:
 
     def add_outage(self, at_ms: int) -> None:
         """Record that no broker has answered since ``at_ms``; the next snapshot ends this outage."""
-        if self._silent_since is None and self._snapshot is not None:
-            self._silent_since = at_ms
+        if self._silent_since_ms is None and self._snapshot is not None:
+            self._silent_since_ms = at_ms
 
     def add_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
         """Compare a snapshot with the previous one; return an event with the changes, or None if nothing changed."""
         before, self._snapshot = self._snapshot, snapshot
         topics: dict[str, frozenset[str]] = {}
-        if snapshot != before or self._silent_since is not None:  # with thousands of groups too expensive at rest
+        if snapshot != before or self._silent_since_ms is not None:  # with thousands of groups too expensive at rest
             topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before in (None, snapshot) else [*self._changes(before, snapshot, topics, at_ms)]
-        changes += self._settled_moves(at_ms)
-        changes += self._gone_hosts(groups, at_ms)
-        if self._silent_since is not None and at_ms - self._silent_since >= _LEAST_SILENCE_MS:
-            changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since, [*topics]))
-        self._silent_since = None
+        changes += self._completed_moves(at_ms)
+        changes += self._removed_hosts(groups, at_ms)
+        if self._silent_since_ms is not None and at_ms - self._silent_since_ms >= _MIN_SILENCE_MS:
+            changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since_ms, [*topics]))
+        self._silent_since_ms = None
         has_other_brokers = self._brokers not in (None, snapshot.brokers)
         if not changes and not has_other_brokers:
             return None
@@ -111,21 +111,21 @@ class ClusterView:
             elif groups and new_count > old_count > 0:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
 
-    def _settled_moves(self, at_ms: int) -> Iterator[ClusterChange]:
+    def _completed_moves(self, at_ms: int) -> Iterator[ClusterChange]:
         """Yield the moves of coordinators whose old broker has not stopped soon afterwards."""
         for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
             since, groups = self._moves.pop((old, new))
             yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(groups))
 
-    def _gone_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
-        present: set[str] = set()
+    def _removed_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
+        present_hosts: set[str] = set()
         for group_id, group in groups.items():
             hosts = {member.client_host for member in group.members if member.client_host}
-            present |= hosts
+            present_hosts |= hosts
             for host in hosts:
                 self._hosts.setdefault(host, {})[group_id] = at_ms
-        for host in sorted(self._hosts.keys() - present):
+        for host in sorted(self._hosts.keys() - present_hosts):
             last_seen = self._hosts.pop(host)
             lost = {group_id: seen_ms for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
-            if len(lost) >= _LEAST_GROUPS:
+            if len(lost) >= _MIN_GROUPS:
                 yield ClusterChange("mass-restart", host.lstrip("/"), min(lost.values()), sorted(lost))

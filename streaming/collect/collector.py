@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_reasons import BrokerReasons, add_reasons, stop_event
-from streaming.collect.cluster import surely_alive_ms
+from streaming.collect.cluster import max_silence_ms
 from streaming.collect.commit_pauses import CommitPauses
 from streaming.collect.coordinator.layout_check import LayoutCheck
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
@@ -52,7 +52,7 @@ class Collector(BaseCollector):
 
     def _collect(self) -> None:
         settings, topics = self._settings, self._topics
-        alive_ms = surely_alive_ms(settings.kafka)
+        alive_ms = max_silence_ms(settings.kafka)
         published = read_published(settings, self._counts_source)
         self._count(published)
         self._rebalances = Rebalances(published.rebalances)
@@ -60,7 +60,7 @@ class Collector(BaseCollector):
         source = f"kafka://{self._cluster}/{OFFSETS_TOPIC}"
         self._ownership_checked_at = time.monotonic()
         self._layout = LayoutCheck()
-        self._newer: set[str] = set()
+        self._groups_with_newer_records: set[str] = set()
         self._source = OffsetsTopic(
             *(settings.kafka, settings.collector_id, self._stop),
             lambda partition: Fold(source, partition, topics.name, self._wanted, alive_ms),
@@ -70,7 +70,7 @@ class Collector(BaseCollector):
         self._states = GroupStates(settings.kafka, self._wanted)
         self._pauses = CommitPauses(f"kafka://{self._cluster}/cluster")
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
-        self._last_listing = 0
+        self._last_list_number = 0
         try:
             while self._should_continue():
                 self._publish(self._source.read())
@@ -82,7 +82,7 @@ class Collector(BaseCollector):
             self._states.close()
             self._source.close()
 
-    def _with_reasons(self, item: Outcome) -> list[Outcome]:
+    def _add_reasons(self, item: Outcome) -> list[Outcome]:
         if not isinstance(item, CollectedEvent):
             return [item]
         reasons, previous = self._logs.reasons, item.previous
@@ -95,38 +95,38 @@ class Collector(BaseCollector):
         self._metrics.behind.set(batch.behind)
         now = time.time_ns() // 1_000_000
 
-        def take_line(event: CoordinatorEvent) -> None:
+        def add_line(event: CoordinatorEvent) -> None:
             # Lines from before the start are too old to infer a time zone from their age.
             if not batch.behind and self._wanted(event.group_id):
                 self._rebalances.log(event, now)
 
-        self._metrics.logged(self._logs.read(take_line))
-        outcomes = [outcome for item in batch.outcomes if self._usable(item) for outcome in self._with_reasons(item)]
+        self._metrics.logged(self._logs.read(add_line))
+        outcomes = [outcome for item in batch.outcomes if self._can_use(item) for outcome in self._add_reasons(item)]
         # Subscriptions are complete once every partition was read to its end.
         is_complete = not batch.behind and not self._stop.is_set()
-        items = self._counts_publisher.with_counts(
+        items = self._counts_publisher.add_counts(
             outcomes, self._source.snapshots if is_complete else None, away=self._source.away
         )
-        collected = [outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent)]
-        for data in collected:
+        event_data = [outcome.event.data for outcome in outcomes if isinstance(outcome, CollectedEvent)]
+        for data in event_data:
             self._rebalances.observed(data)
-        self._metrics.groups.take(collected)
+        self._metrics.groups.take(event_data)
         if is_complete:
             listing = self._states.latest
-            if listing.number != self._last_listing:
-                self._last_listing = listing.number
+            if listing.number != self._last_list_number:
+                self._last_list_number = listing.number
                 self._rebalances.listed(listing.groups, now, complete=listing.complete)
             changed: list[GroupRebalancing | GroupProgress] = [*self._rebalances.events(self._source.group, now)]
             moment = time.monotonic()
             self._progress.schedule.touch(self._rebalances.groups(), moment, changed=False)
             # The sooner samples follow a round or the proof of an outage's end, the closer are the bounds of the cost.
-            self._progress.schedule.touch((data.group_id for data in collected), moment, changed=True)
+            self._progress.schedule.touch((data.group_id for data in event_data), moment, changed=True)
             changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)
             for item in items:
                 if isinstance(item, Event) and isinstance(item.data, ClusterObserved):
-                    self._pauses.take(item.data)
+                    self._pauses.add_change(item.data)
             if (pauses := self._pauses.event(self._source.group, self._topics.snapshot, now)) is not None:
                 items.append(pauses)
         if items:
@@ -136,14 +136,14 @@ class Collector(BaseCollector):
             self._confirm_ownership(batch)
         self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
 
-    def _usable(self, outcome: Outcome) -> bool:
+    def _can_use(self, outcome: Outcome) -> bool:
         """False for a record of a newer Kafka version; such a record is counted and skipped."""
         if isinstance(outcome, CollectedEvent):
             self._layout.used()
         elif isinstance(outcome.error, NewerRecord):
             self._metrics.newer.inc()
-            if str(outcome.error) not in self._newer:
-                self._newer.add(str(outcome.error))
+            if str(outcome.error) not in self._groups_with_newer_records:
+                self._groups_with_newer_records.add(str(outcome.error))
                 _log.warning("%s: %s is newer than this collector and skipped; update it", OFFSETS_TOPIC, outcome.error)
             return False
         else:

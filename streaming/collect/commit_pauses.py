@@ -18,10 +18,10 @@ from streaming.records.events import CLUSTER, ClusterChange, ClusterObserved, Ev
 #: The longest time (ms) from a change until the collector notices it: a broker's session and a request interval.
 _MAX_NOTICE_DELAY_MS: Final = 30_000
 #: The time (ms) without a commit after which the pause of a group with a coordinator counts as unknown.
-_COMMIT_TIMEOUT_MS: Final = 60_000
+_MAX_COMMIT_PAUSE_MS: Final = 60_000
 #: The most groups that an event lists.
-_MOST_GROUPS: Final = 500
-_GroupOf = Callable[[str], KnownGroup | None]
+_MAX_GROUPS: Final = 500
+_FindGroup = Callable[[str], KnownGroup | None]
 
 
 class CommitPauses:
@@ -34,14 +34,14 @@ class CommitPauses:
         #: Changes without published pauses, and the end (ms) of the wait for their groups.
         self._open: dict[tuple[str, str], tuple[ClusterChange, int]] = {}
 
-    def take(self, data: ClusterObserved) -> None:
+    def add_change(self, data: ClusterObserved) -> None:
         """Add the changes of a published cluster event. A repeated change replaces the earlier change."""
-        self._brokers, until = data.brokers, data.timestamp + _COMMIT_TIMEOUT_MS
+        self._brokers, until = data.brokers, data.timestamp + _MAX_COMMIT_PAUSE_MS
         for change in data.changes:
             if change.kind in ("broker-restart", "coordinator-moved") and change.groups:
                 self._open[change.kind, change.subject] = change, until
 
-    def event(self, group_of: _GroupOf, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
+    def event(self, group_of: _FindGroup, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
         """Return an event with the commit pauses that ended by ``now`` (ms), or None; at most once per snapshot."""
         if not self._open or snapshot is None or snapshot is self._snapshot:
             return None
@@ -50,7 +50,7 @@ class CommitPauses:
             groups = {name: group for name in change.groups if (group := group_of(name)) is not None}
             waiting = [name for name, group in groups.items() if _is_awaited(group.commits, change.since)]
             if waiting and (not leaders or None in {leaders[coordinator_partition(n, len(leaders))] for n in waiting}):
-                self._open[key] = change, now + _COMMIT_TIMEOUT_MS
+                self._open[key] = change, now + _MAX_COMMIT_PAUSE_MS
             elif not waiting or now >= until:
                 del self._open[key]
                 changes.append(structs.replace(change, pauses=_pauses(change, groups)))
@@ -68,10 +68,10 @@ def _pauses(change: ClusterChange, groups: Mapping[str, KnownGroup]) -> GroupPau
     resumed = {name: group.commits for name, group in groups.items() if (group.commits.last or 0) > change.since}
     gaps = {n: c.gap for n, c in resumed.items() if c.gap and c.gap.due >= change.since - _MAX_NOTICE_DELAY_MS}
     longest = sorted(gaps, key=lambda name: (-gaps[name].bounds[1], name))
-    begins = {name: gaps[name].began if name in gaps else change.since for name in groups}
+    pause_starts = {name: gaps[name].began if name in gaps else change.since for name in groups}
     return GroupPauses(
-        groups={name: gaps[name].bounds for name in longest[:_MOST_GROUPS]},
-        rebalanced=[name for name, at in begins.items() if groups[name].snapshot.timestamp > at][:_MOST_GROUPS],
-        more=len(longest[_MOST_GROUPS:]),
+        groups={name: gaps[name].bounds for name in longest[:_MAX_GROUPS]},
+        rebalanced=[name for name, at in pause_starts.items() if groups[name].snapshot.timestamp > at][:_MAX_GROUPS],
+        more=len(longest[_MAX_GROUPS:]),
         unknown=len(change.groups) - sum(name in gaps or c.usual_ms is not None for name, c in resumed.items()),
     )

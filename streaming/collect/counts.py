@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaException, Message
 
 from assignors.errors import BadInput
-from streaming.collect.cluster import NO_TOPIC, ClusterTopics
+from streaming.collect.cluster import DELETED_TOPIC, ClusterTopics
 from streaming.collect.cluster_view import ClusterView, subscribed
 from streaming.collect.fold import CollectedEvent, Outcome, RejectedRecord
 from streaming.kafka.topic_reader import RecordOrder, read_to_end
@@ -50,8 +50,8 @@ def partitions_changed(
     return events.Event(source, f"{group_id}@{timestamp}:{names}", data)
 
 
-_OBSERVED: Final = "group.observed"
-_TYPES: Final = (_OBSERVED, "group.deleted", "group.rebalancing", "topic.partitions_changed", "cluster.observed")
+_GROUP_OBSERVED: Final = "group.observed"
+_TYPES: Final = (_GROUP_OBSERVED, "group.deleted", "group.rebalancing", "topic.partitions_changed", "cluster.observed")
 
 
 class PublishedState:
@@ -76,7 +76,7 @@ class PublishedState:
         kind = attributes.get("type")
         if kind not in _TYPES or not self._order.accept(message):
             return
-        if kind == _OBSERVED:  # not decoded: snapshots are long
+        if kind == _GROUP_OBSERVED:  # not decoded: snapshots are long
             self.rebalances.pop((message.key() or b"").decode(errors="replace"), None)
             return
         try:
@@ -118,10 +118,10 @@ class CountsPublisher:
         view: ClusterView,
         interval_s: float,
     ) -> None:
-        self._topics, self._source, self._published, self._view = topics, source, published, view
-        self._interval_s, self._due = interval_s, 0.0
+        self._topics, self._source, self._published, self._cluster_view = topics, source, published, view
+        self._interval_s, self._due_at = interval_s, 0.0
 
-    def with_counts(
+    def add_counts(
         self,
         outcomes: Sequence[Outcome | events.Event],
         groups: Callable[[], Mapping[str, events.GroupObserved]] | None,
@@ -133,15 +133,15 @@ class CountsPublisher:
         ``groups`` returns the last snapshot of each group; None: some groups are still unknown. ``away``: the cluster
         does not answer, so no request is sent: waiting for an answer would delay the handling of signals.
         """
-        due = groups is not None and time.monotonic() >= self._due
-        all_groups = groups() if groups is not None and due else {}
+        is_due = groups is not None and time.monotonic() >= self._due_at
+        all_groups = groups() if groups is not None and is_due else {}
         subscriptions = {group_id: subscribed(snapshot) for group_id, snapshot in all_groups.items()}
-        data_of = [None if (event := _event(item)) is None else event.data for item in outcomes]
-        observed = [subscribed(data) for data in data_of if isinstance(data, events.GroupObserved)]
+        outcome_data = [None if (event := _event(item)) is None else event.data for item in outcomes]
+        observed = [subscribed(data) for data in outcome_data if isinstance(data, events.GroupObserved)]
         topics = frozenset().union(*subscriptions.values(), *observed)
-        current = self._request(topics) if due and not away else None
+        current = self._request(topics) if is_due and not away else None
         items: list[Outcome | events.Event] = []
-        for item, data in zip(outcomes, data_of, strict=True):
+        for item, data in zip(outcomes, outcome_data, strict=True):
             if isinstance(data, events.GroupDeleted):
                 self._published.pop(data.group_id, None)
             elif isinstance(data, events.GroupObserved):
@@ -152,13 +152,13 @@ class CountsPublisher:
         now = int(time.time() * 1000)
         for group_id, group_topics in subscriptions.items():
             items += self._publish(group_id, group_topics, current or {}, now)
-        if due:
+        if is_due:
             # The stream also drops the counts of a group that was empty for long.
             self._published = {name: counts for name, counts in self._published.items() if subscriptions.get(name)}
-            self._due = time.monotonic() + self._interval_s
+            self._due_at = time.monotonic() + self._interval_s
             if away or self._topics.snapshot is None:
-                self._view.add_outage(now)
-            elif (change := self._view.add_snapshot(self._topics.snapshot, all_groups, now)) is not None:
+                self._cluster_view.add_outage(now)
+            elif (change := self._cluster_view.add_snapshot(self._topics.snapshot, all_groups, now)) is not None:
                 items.append(change)
         return items
 
@@ -169,7 +169,7 @@ class CountsPublisher:
         published = self._published.get(group_id, {})
         # A topic that never existed is not a change.
         pairs = ((name, current[name]) for name in sorted(topics) if name in current)
-        new = {name: topic for name, topic in pairs if published.get(name, NO_TOPIC) != topic}
+        new = {name: topic for name, topic in pairs if published.get(name, DELETED_TOPIC) != topic}
         if not new:
             return []
         self._published[group_id] = published | new

@@ -28,30 +28,30 @@ from collections.abc import Iterable
 from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedMember
 
-SOURCE = "offset-commits"
+COMMIT_SOURCE = "offset-commits"
 #: The evidence kind of a removal that is either a crash or a leave.
-UNSURE = "group.observed"
+UNSURE_CAUSE = "group.observed"
 #: A member without commits for more than this many session timeouts counts as idle.
-_IDLE_FACTOR = 2
+_IDLE_INTERVAL_FACTOR = 2
 #: The least number of heartbeats in a session timeout, as Kafka advises for classic consumers.
-_HEARTBEATS = 3
+_HEARTBEATS_PER_SESSION = 3
 
 
 def departure_evidence(
-    before: GroupObserved, now: GroupObserved, owners: PartitionOwners, surely_alive_ms: int | None
+    before: GroupObserved, now: GroupObserved, owners: PartitionOwners, max_silence_ms: int | None
 ) -> list[Evidence]:
     """Return evidence about the members of the previous snapshot ``before`` that are missing in ``now``.
 
-    ``owners`` has the commits until ``before``; within ``surely_alive_ms`` after a commit, no session of a KIP-848
+    ``owners`` has the commits until ``before``; within ``max_silence_ms`` after a commit, no session of a KIP-848
     member can expire (None: unknown).
     """
     if now.generation is not None and now.generation > (before.generation or 0) + 1:
         return []  # a generation was not read, and the missing members may have left in that generation
-    return removal_evidence(departed(before, now), now.timestamp, now.group_protocol, owners, surely_alive_ms)
+    return removal_evidence(departed(before, now), now.timestamp, now.group_protocol, owners, max_silence_ms)
 
 
 def removal_evidence(
-    members: Iterable[ObservedMember], at: int, protocol: str, owners: PartitionOwners, surely_alive_ms: int | None
+    members: Iterable[ObservedMember], at: int, protocol: str, owners: PartitionOwners, max_silence_ms: int | None
 ) -> list[Evidence]:
     """Return evidence about removed ``members``; ``at``: time of the removal (ms); see :func:`departure_evidence`."""
     evidence = []
@@ -59,25 +59,25 @@ def removal_evidence(
         last_commit, timeout = owners.last_commit(member), member.session_timeout_ms
         if last_commit is None:
             continue
-        silence = max(0, at - last_commit)
-        surely_alive = surely_alive_ms if timeout is None else timeout - timeout // _HEARTBEATS
-        reason = f"last offset commit {silence} ms before it was gone"
+        silence_ms = max(0, at - last_commit)
+        surely_alive = max_silence_ms if timeout is None else timeout - timeout // _HEARTBEATS_PER_SESSION
+        reason = f"last offset commit {silence_ms} ms before it was gone"
         if timeout is not None:
             reason += f", session timeout {timeout} ms"
-        kind = UNSURE
+        kind = UNSURE_CAUSE
         if member.pending_revocation:
             reason += "; it still had partitions to give up: can't tell a crash from a leave"
-        elif surely_alive is not None and silence < surely_alive:
+        elif surely_alive is not None and silence_ms < surely_alive:
             kind = "member.left"
             reason += f": its session can't have run out within {surely_alive} ms, it left"
-        elif protocol == "classic" and timeout is not None and silence >= timeout:
-            if silence > _IDLE_FACTOR * timeout:
+        elif protocol == "classic" and timeout is not None and silence_ms >= timeout:
+            if silence_ms > _IDLE_INTERVAL_FACTOR * timeout:
                 continue
             kind = "member.fenced"
             reason += ": most likely its session ran out"
         else:
             reason += ": can't tell a crash from a leave"
-        evidence.append(Evidence(source=SOURCE, reason=reason, member_ids=[member.member_id], kind=kind))
+        evidence.append(Evidence(source=COMMIT_SOURCE, reason=reason, member_ids=[member.member_id], kind=kind))
     return evidence
 
 
@@ -88,10 +88,10 @@ def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMemb
     return [m for m in before.members if m.member_id not in ids and m.group_instance_id not in instances]
 
 
-def unexplained(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
+def unexplained_evidence(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
     """Return the inferred evidence about members whose removal the brokers' logs do not explain."""
-    removals = (item for item in logged if item.kind in ("member.left", "member.fenced"))
-    explained = {member_id for item in removals for member_id in item.member_ids}
+    removal_evidence = (item for item in logged if item.kind in ("member.left", "member.fenced"))
+    explained = {member_id for item in removal_evidence for member_id in item.member_ids}
     return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
 
 

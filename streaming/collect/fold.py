@@ -18,7 +18,7 @@ from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import TopicNames
 from streaming.collect.coordinator.records import OffsetCommit, RawRecord, decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.evidence import SOURCE
+from streaming.collect.evidence import COMMIT_SOURCE
 from streaming.collect.followed_group import FollowedGroup
 from streaming.collect.partition_owners import CoordinatorActivity, PartitionOwners
 from streaming.records.events import MAX_TIMESTAMP, Event, EventData, GroupObserved, PartitionsStopped
@@ -62,21 +62,21 @@ class Fold:
         partition: int,
         names: TopicNames,
         is_wanted: Callable[[str], bool] = lambda _: True,
-        surely_alive_ms: int | None = None,
+        max_silence_ms: int | None = None,
     ) -> None:
         self._source, self._partition = source, partition
-        self._names, self._is_wanted, self._surely_alive_ms = names, is_wanted, surely_alive_ms
+        self._names, self._is_wanted, self._max_silence_ms = names, is_wanted, max_silence_ms
         self.start, self.was_pending = 0, False
         self.open_offset: int | None = None
-        self._has_begun = False
-        self._leader_epoch, self._leader_since = -1, 0
+        self._has_read_first_record = False
+        self._leader_epoch, self._leader_since_ms = -1, 0
         self.groups: dict[str, FollowedGroup] = {}
         self.committed: dict[str, dict[tuple[str, int], OffsetCommit]] = {}
-        self._activity = CoordinatorActivity()
+        self._coordinator_activity = CoordinatorActivity()
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
-        self._changed: dict[str, RawRecord] = {}
-        self._resumed: dict[str, RawRecord] = {}
+        self._deferred: dict[str, RawRecord] = {}
+        self._resuming: dict[str, RawRecord] = {}
         self.held: dict[str, RawRecord] = {}
         self._outcomes: list[Outcome] = []
 
@@ -86,11 +86,11 @@ class Fold:
         outcomes = self.settle() if has_run_ended else []
         if record.offset >= self.start:
             self._begin()
-        outcomes += self._release_held(record.timestamp)
+        outcomes += self._release_deferred(record.timestamp)
         if record.leader_epoch > self._leader_epoch:
-            self._leader_epoch, self._leader_since = record.leader_epoch, record.timestamp
+            self._leader_epoch, self._leader_since_ms = record.leader_epoch, record.timestamp
         try:
-            has_outcome = self._apply(record)
+            has_outcome = self._apply_record(record)
         except MonitorError as error:
             self._outcomes.append(RejectedRecord(record, error))
             has_outcome = True
@@ -102,15 +102,15 @@ class Fold:
 
     def settle(self) -> list[Outcome]:
         """End the current run of records with one timestamp; return their outcomes: events and rejected records."""
-        for group_id, record in self._resumed.items():
-            self._add_resumed(self.groups[group_id], record)
-        self._resumed = {}
-        for group_id, record in self._changed.items():
-            if self.groups[group_id].hold(record):
+        for group_id, record in self._resuming.items():
+            self._defer_resumed(self.groups[group_id], record)
+        self._resuming = {}
+        for group_id, record in self._deferred.items():
+            if self.groups[group_id].defer(record):
                 self.held[group_id] = record
             else:
                 self._publish(self.groups[group_id], record)
-        self._changed = {}
+        self._deferred = {}
         self._timestamp = self.open_offset = None
         return self._take_outcomes(self.start)
 
@@ -125,11 +125,11 @@ class Fold:
 
     def _begin(self) -> None:
         """Begin to publish; drop waiting snapshots, except those that the previous collector had not published."""
-        if not self._has_begun and not self.was_pending:
+        if not self._has_read_first_record and not self.was_pending:
             self._publish_deferred([*self.held])
-        self._has_begun = True
+        self._has_read_first_record = True
 
-    def _release_held(self, timestamp: int) -> list[Outcome]:
+    def _release_deferred(self, timestamp: int) -> list[Outcome]:
         due = [group_id for group_id in self.held if not self.groups[group_id].is_early(timestamp)]
         outcomes = self._publish_deferred(due) if due else []
         for group_id in due:
@@ -139,33 +139,33 @@ class Fold:
     def _publish_deferred(self, group_ids: Iterable[str]) -> list[Outcome]:
         for group_id in sorted(group_ids, key=lambda group_id: self.held[group_id].offset):
             self._publish(self.groups[group_id], self.held[group_id])
-        return self._take_outcomes(0 if self._has_begun else self.start)
+        return self._take_outcomes(0 if self._has_read_first_record else self.start)
 
     def _take_outcomes(self, start: int) -> list[Outcome]:
         outcomes, self._outcomes = self._outcomes, []
         return [outcome for outcome in outcomes if outcome.record.offset >= start]
 
-    def _apply(self, record: RawRecord) -> bool:
+    def _apply_record(self, record: RawRecord) -> bool:
         decoded = decode(record.key, record.value, self._is_wanted)
         if decoded is None:
             return False
         group = self.groups.get(decoded.group_id)
         if isinstance(decoded, OffsetCommit):
             self._keep_offset(decoded)
-            is_evidence = group is not None and self._commit(group.owners, decoded)
+            is_evidence = group is not None and self._apply_commit(group.owners, decoded)
             if is_evidence:
-                self._resumed[decoded.group_id] = record
+                self._resuming[decoded.group_id] = record
             return is_evidence
         if not 0 <= record.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {record.timestamp} is not a time in milliseconds")
-        self._activity.wrote(record.timestamp)
+        self._coordinator_activity.record_write(record.timestamp)
         if group is None:
-            group = FollowedGroup(group_id=decoded.group_id, names=self._names, surely_alive_ms=self._surely_alive_ms)
+            group = FollowedGroup(group_id=decoded.group_id, names=self._names, max_silence_ms=self._max_silence_ms)
             self.groups[decoded.group_id] = group
-        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._changed and group.classic is not None:
-            self._publish(group, self._changed.pop(decoded.group_id))
+        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._deferred and group.classic is not None:
+            self._publish(group, self._deferred.pop(decoded.group_id))
         group.apply(decoded)
-        self._changed[decoded.group_id] = record
+        self._deferred[decoded.group_id] = record
         return True
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
@@ -180,25 +180,25 @@ class Fold:
                 offsets[place] = commit
             self.committed[commit.group_id] = offsets
 
-    def _commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:
+    def _apply_commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:
         sent_after = None
         if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
-            self._activity.wrote(commit.timestamp)
-            sent_after = self._activity.sent_after(commit.timestamp)
+            self._coordinator_activity.record_write(commit.timestamp)
+            sent_after = self._coordinator_activity.sent_after(commit.timestamp)
         return owners.commit(commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after)
 
-    def _add_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
+    def _defer_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
         if group.published is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:
             return
-        counts_epochs = group.published.counts_epochs
+        has_epochs = group.published.has_epochs
         for number, stops in group.owners.resumed().items():
             data = PartitionsStopped(
                 group_id=group.group_id,
                 timestamp=record.timestamp,
-                source=SOURCE,
+                source=COMMIT_SOURCE,
                 stops=stops,
-                generation=None if counts_epochs else number,
-                group_epoch=number if counts_epochs else None,
+                generation=None if has_epochs else number,
+                group_epoch=number if has_epochs else None,
             )
             event = Event(self._source, f"{self._partition}:{record.offset}/stopped/{number}", data)
             self._outcomes.append(CollectedEvent(record, event))
@@ -206,7 +206,7 @@ class Fold:
     def _publish(self, group: FollowedGroup, record: RawRecord) -> None:
         self.held.pop(group.group_id, None)
         previous = group.published
-        data: EventData | None = group.release(record, self._leader_since)
+        data: EventData | None = group.release(record, self._leader_since_ms)
         if group.is_gone:
             del self.groups[group.group_id]
         if data is not None:

@@ -19,13 +19,13 @@ from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 #: Seconds between two ListGroups requests to a broker, and from a failure to a new client.
-_EVERY_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 5.0
+_LIST_INTERVAL_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
 _TIMEOUT_MS: Final = 5000
 #: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
-_STATES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
+_STATE_NAMES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
 #: ListGroups requests between two requests for the cluster's brokers and, while no group is visible, for all groups.
-_LISTS: Final = 15
+_LISTS_PER_CONNECTION: Final = 15
 
 
 class RebalancingGroups(NamedTuple):
@@ -44,7 +44,7 @@ class GroupStates(Closeable):
         self.latest = RebalancingGroups()
         self._stopping = threading.Event()
         self._reported: str | None = None
-        self._sees_groups = False
+        self._has_seen_groups = False
         self._thread = threading.Thread(target=self._run, name="group-states", daemon=True)
         self._thread.start()
 
@@ -55,46 +55,46 @@ class GroupStates(Closeable):
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._list()
+                self._list_repeatedly()
             except Exception as error:  # noqa: BLE001 - the collector continues without group states
                 self.latest = RebalancingGroups(self.latest.number + 1)
                 self._report(f"{type(error).__name__}: {error}")
-                self._stopping.wait(_AGAIN_SECONDS)
+                self._stopping.wait(_RETRY_SECONDS)
 
     def _report(self, trouble: str | None) -> None:
         if trouble != self._reported and not self._stopping.is_set():
             _log.info("states of groups are requested" if trouble is None else f"states of groups: {trouble}")
             self._reported = trouble
 
-    def _list(self) -> None:
+    def _list_repeatedly(self) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
         timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), _TIMEOUT_MS)
         timeouts["reconnect_backoff_max_ms"] = 1000
         with KafkaAdminClient(**kafka_python(self._settings) | timeouts, client_id=CLIENT_ID) as client:
             brokers: list[int] = []
             while not self._stopping.is_set():
-                if self.latest.number % _LISTS == 0 or not brokers:
+                if self.latest.number % _LISTS_PER_CONNECTION == 0 or not brokers:
                     brokers = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
-                    self._sees_groups = self._sees_groups or bool(client.list_groups(broker_ids=brokers))
+                    self._has_seen_groups = self._has_seen_groups or bool(client.list_groups(broker_ids=brokers))
                 self._request(client, brokers)
-                self._stopping.wait(_EVERY_SECONDS)
+                self._stopping.wait(_LIST_INTERVAL_SECONDS)
 
     def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
         groups: dict[str, ListedGroup] = {}
         trouble = None
         for broker in brokers:
             try:
-                groups |= self._of_broker(client, broker)
+                groups |= self._list_groups_of_broker(client, broker)
             except KafkaError as error:
                 trouble = f"broker {broker}: {type(error).__name__}: {error}"
-        if not self._sees_groups:
+        if not self._has_seen_groups:
             trouble = trouble or "no group can be seen; this user needs Describe on groups, where there are any"
-        self._sees_groups = self._sees_groups or bool(groups)
+        self._has_seen_groups = self._has_seen_groups or bool(groups)
         self._report(trouble)
         self.latest = RebalancingGroups(self.latest.number + 1, groups, complete=trouble is None)
 
-    def _of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
-        listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATES)
+    def _list_groups_of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
+        listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATE_NAMES)
         wanted = [group for group in listed if self._is_wanted(group["group_id"])]
         classic = [group["group_id"] for group in wanted if (group.get("group_type") or "classic").lower() == "classic"]
         described: dict[str, dict[str, Any]] = {}

@@ -15,11 +15,11 @@ from streaming.collect.cluster import ClusterTopics
 from streaming.collect.cluster_view import ClusterView
 from streaming.collect.counts import CountsPublisher, PublishedState
 from streaming.collect.publisher import Publisher, output_topics
-from streaming.kafka.access import refusal, require
+from streaming.kafka.access import refusal, require_permissions
 from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
 from streaming.kafka.metadata import IdentityWatch, identify
-from streaming.kafka.security import Renewal
+from streaming.kafka.security import CredentialRenewal
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, GroupProgress, GroupRebalancing
 from streaming.settings.config import Settings
@@ -52,14 +52,14 @@ class MembershipTopicWatch:
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.membership
-        self._first = identify(settings.kafka, [self._topic])[self._topic]
+        self._first_identity = identify(settings.kafka, [self._topic])[self._topic]
         interval_s = settings.collect.metadata_interval_ms / 1000
         self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=interval_s)
 
     def is_recreated(self, now: float) -> bool:
         """True if the membership topic now has another topic id; False while the topic is deleted."""
-        identity = (self._watch.look(now) or {}).get(self._topic)
-        if identity is None or self._first is None or identity.topic_id == self._first.topic_id:
+        identity = (self._watch.poll(now) or {}).get(self._topic)
+        if identity is None or self._first_identity is None or identity.topic_id == self._first_identity.topic_id:
             return False
         _log.warning("topic %s was created again: its groups get new partition counts", self._topic)
         return True
@@ -74,7 +74,7 @@ class BaseCollector(ABC):
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
         self._settings, self._stop = settings, stop
         self._has_begun = False
-        self._renewal = Renewal(settings.kafka)
+        self._renewal = CredentialRenewal(settings.kafka)
         self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
@@ -86,14 +86,14 @@ class BaseCollector(ABC):
             try:
                 self._begin()
             except (KafkaException, ClusterUnavailable) as error:
-                problem = self._lasting_error(error)
+                problem = self._permanent_error(error)
                 if problem is not None:
                     raise problem from error
                 _log.warning("the cluster does not answer (%s): waiting, then going on from what was published", error)
                 wait_reachable(self._settings.kafka, self._stop)
         _log.info("stopped")
 
-    def _lasting_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
+    def _permanent_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
         """Return the error that ends the collector; None if the collector only has to wait for the cluster."""
         if isinstance(error, ClusterUnavailable):
             return None if self._has_begun else error
@@ -109,7 +109,7 @@ class BaseCollector(ABC):
     def _begin(self) -> None:
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced."""
         settings = self._settings
-        self._cluster = require(settings, "collect")
+        self._cluster = require_permissions(settings, "collect")
         ensure_topics(settings, output_topics(settings.topics))
         self._topics = ClusterTopics(settings.kafka, self._stop)
         self._publisher = Publisher(settings, settings.collector_id, self._stop.is_set)

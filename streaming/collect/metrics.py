@@ -14,10 +14,10 @@ from streaming.collect.publisher import OutgoingRecord
 from streaming.records.events import GroupDeleted, GroupProgress
 
 #: The most partitions with time series of their own; further partitions are included only in the sums.
-_MOST_PARTITIONS: Final = 20_000
+_MAX_PARTITIONS: Final = 20_000
 #: The number of end offsets that are kept per partition, to compute the age of the lag.
-_MAX_ENDS: Final = 30
-_PARTITION: Final = ("consumergroup", "topic", "partition")
+_MAX_END_OFFSETS: Final = 30
+_PARTITION_LABELS: Final = ("consumergroup", "topic", "partition")
 _TOPIC: Final = ("consumergroup", "topic")
 
 
@@ -28,8 +28,8 @@ class LagMetrics(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self._last: dict[str, GroupProgress] = {}
-        self._ends: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+        self._last_progress: dict[str, GroupProgress] = {}
+        self._end_offsets: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
         if registry is not None:
             registry.register(self)
 
@@ -37,35 +37,35 @@ class LagMetrics(Collector):
         """Update the lag from the samples and deletions of groups in ``events``; other events are ignored."""
         for data in events:
             if isinstance(data, GroupProgress):
-                self._take_sample(data)
-            elif isinstance(data, GroupDeleted) and self._last.pop(data.group_id, None) is not None:
-                self._ends = {key: ends for key, ends in self._ends.items() if key[0] != data.group_id}
+                self._add_sample(data)
+            elif isinstance(data, GroupDeleted) and self._last_progress.pop(data.group_id, None) is not None:
+                self._end_offsets = {key: ends for key, ends in self._end_offsets.items() if key[0] != data.group_id}
 
-    def _take_sample(self, data: GroupProgress) -> None:
-        self._last[data.group_id] = data
+    def _add_sample(self, data: GroupProgress) -> None:
+        self._last_progress[data.group_id] = data
         for topic, offsets in data.partitions.items():
             for partition, (_, end) in offsets.items():
-                ends = self._ends.setdefault((data.group_id, topic, partition), [])
+                ends = self._end_offsets.setdefault((data.group_id, topic, partition), [])
                 if ends and end < ends[-1][1]:
                     ends.clear()  # the topic was created again
                 ends.append((data.timestamp, end))
-                del ends[:-_MAX_ENDS]
+                del ends[:-_MAX_END_OFFSETS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the lag metrics of all groups."""
         name = "kafka_consumergroup"
-        lag = GaugeMetricFamily(f"{name}_lag", "End offset minus committed offset.", labels=_PARTITION)
-        offset = GaugeMetricFamily(f"{name}_current_offset", "Committed offset.", labels=_PARTITION)
+        lag = GaugeMetricFamily(f"{name}_lag", "End offset minus committed offset.", labels=_PARTITION_LABELS)
+        offset = GaugeMetricFamily(f"{name}_current_offset", "Committed offset.", labels=_PARTITION_LABELS)
         age = GaugeMetricFamily(
             f"{name}_lag_seconds",
             "Upper bound of the age of the oldest message that is not committed.",
-            labels=_PARTITION,
+            labels=_PARTITION_LABELS,
         )
         total = GaugeMetricFamily(f"{name}_lag_sum", "Lag, summed over a topic's partitions.", labels=_TOPIC)
-        for key, (committed, end) in islice(self._offsets(), _MOST_PARTITIONS):
+        for key, (committed, end) in islice(self._offsets(), _MAX_PARTITIONS):
             lag.add_metric(key, max(0, end - committed))
             offset.add_metric(key, committed)
-            if (seconds := self._seconds(key, committed, end)) is not None:
+            if (seconds := self._lag_in_seconds(key, committed, end)) is not None:
                 age.add_metric(key, seconds)
         sums: Count[tuple[str, str]] = Count()
         for (group_id, topic, _), (committed, end) in self._offsets():
@@ -75,17 +75,17 @@ class LagMetrics(Collector):
         yield from (lag, offset, age, total)
 
     def _offsets(self) -> Iterator[tuple[tuple[str, str, str], tuple[int, int]]]:
-        for group_id, data in list(self._last.items()):
+        for group_id, data in list(self._last_progress.items()):
             for topic, offsets in data.partitions.items():
                 for partition, (committed, end) in offsets.items():
                     if committed is not None:
                         yield (group_id, topic, partition), (committed, end)
 
-    def _seconds(self, key: tuple[str, str, str], committed: int, end: int) -> float | None:
+    def _lag_in_seconds(self, key: tuple[str, str, str], committed: int, end: int) -> float | None:
         """Return the upper bound of the oldest uncommitted message's age (s); None if it is older than all samples."""
         if end <= committed:
             return 0.0
-        ends = self._ends[key]
+        ends = self._end_offsets[key]
         produced_after = [at for at, offset in ends if offset <= committed]
         return (ends[-1][0] - produced_after[-1]) / 1000 if produced_after else None
 
@@ -127,14 +127,14 @@ class CollectMetrics(PublishMetrics):
         self._log_undated = self._metric(
             Counter, "log_lines_undated", "Lines with a known message whose timestamp can't be read."
         )
-        self._logged = LogCounts()
+        self._counted_lines = LogCounts()
 
     def logged(self, total: LogCounts) -> None:
         """Update the counters of coordinator log lines to the totals since the start."""
-        self._log_lines.inc(total.read - self._logged.read)
-        self._log_understood.inc(total.understood - self._logged.understood)
-        self._log_undated.inc(total.undated - self._logged.undated)
-        self._logged = total
+        self._log_lines.inc(total.read - self._counted_lines.read)
+        self._log_understood.inc(total.understood - self._counted_lines.understood)
+        self._log_undated.inc(total.undated - self._counted_lines.undated)
+        self._counted_lines = total
 
 
 class PollMetrics(PublishMetrics):

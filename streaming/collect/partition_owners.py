@@ -23,24 +23,24 @@ from streaming.records.events import MAX_TIMESTAMP, GroupObserved, Holding, Obse
 #: The only classic assignor with which members consume their unchanged partitions during a rebalance.
 COOPERATIVE: Final = "cooperative-sticky"
 #: The time (ms) without a record of the coordinator after which it may have been unavailable.
-_SILENCE_MS: Final = 250
+_COORDINATOR_SILENCE_MS: Final = 250
 #: The time (ms) after an outage in which the coordinator handles all requests that waited for it.
-_CATCH_UP_MS: Final = 2000
+_CATCH_UP_AFTER_SILENCE_MS: Final = 2000
 #: The time (ms) after a partition's first assignment in which a commit proves the first consumption. A later commit is
 #: not evidence, because a restarted collector reads old assignments and sees only new commits.
-_NEW_MS: Final = 600_000
+_NEW_OWNER_MS: Final = 600_000
 #: The most partitions without an owner whose commits are kept.
-_MOST_FREE: Final = 1000
+_MAX_UNOWNED: Final = 1000
 #: The least number of intervals, and the least time (ms), from which a group's usual commit interval is computed.
-_LEAST_INTERVALS: Final = 3
+_MIN_INTERVALS: Final = 3
 _WINDOW_MS: Final = 30_000
 #: The longest usual interval of regular commits, the shortest pause that counts, and the longest time from a commit to
 #: its acknowledgement (followers fetch again after replica.fetch.backoff.ms); ms.
-_LONGEST_USUAL_MS: Final = 60_000
-_LEAST_PAUSE_MS: Final = 500
-_LATEST_ACK_MS: Final = 1000
+_MAX_USUAL_INTERVAL_MS: Final = 60_000
+_MIN_PAUSE_MS: Final = 500
+_MAX_ACK_DELAY_MS: Final = 1000
 
-_Place = tuple[str, int]
+_Partition = tuple[str, int]
 #: The number of a round, the time until which partitions were consumed before it (None: unknown), and the time by which
 #: they were consumed again; in ms.
 _Resumed = tuple[int, int | None, int]
@@ -59,7 +59,7 @@ class _Ownership:
         stopped: a round moved or first assigned the partition, and no commit has proved since that it is consumed.
         number: the number of the round that stopped the partition.
         stopped_after, at_stop: ``consumed`` and ``offset`` at the time when the partition was stopped.
-        base: ``at_stop``, or a lower offset committed since: a higher one proves consumption.
+        base: ``offset_at_stop``, or a lower offset committed since: a higher one proves consumption.
         is_new: no commit has proved yet that the group consumes the partition.
     """
 
@@ -71,7 +71,7 @@ class _Ownership:
     stopped: bool = False
     number: int = 0
     stopped_after: int | None = None
-    at_stop: int | None = None
+    offset_at_stop: int | None = None
     base: int | None = None
     last_owner: str = ""
     is_new: bool = False
@@ -106,7 +106,7 @@ class CommitIntervals:
     def usual_ms(self) -> int | None:
         """The longest of the last intervals between commits; None if the group does not commit regularly."""
         usual = None if self.before is None else max(self.before, self.longest)
-        return None if usual is None or usual > _LONGEST_USUAL_MS else usual
+        return None if usual is None or usual > _MAX_USUAL_INTERVAL_MS else usual
 
     def take(self, at: int) -> None:
         """Add the time of the next commit; several commits at the same time count once."""
@@ -114,38 +114,38 @@ class CommitIntervals:
             self.last = self.began = at
         if at > self.last:
             length, usual = at - self.last, self.usual_ms
-            if usual is not None and length >= usual + _LEAST_PAUSE_MS:
-                self.gap = CommitGap(self.last, self.last + usual, (length - usual, length + _LATEST_ACK_MS))
+            if usual is not None and length >= usual + _MIN_PAUSE_MS:
+                self.gap = CommitGap(self.last, self.last + usual, (length - usual, length + _MAX_ACK_DELAY_MS))
             self.last, self.longest, self.count = at, max(self.longest, length), self.count + 1
-        if self.count >= _LEAST_INTERVALS and at - self.began >= _WINDOW_MS:
+        if self.count >= _MIN_INTERVALS and at - self.began >= _WINDOW_MS:
             self.before, self.longest, self.count, self.began = self.longest, 0, 0, at
 
 
 class CoordinatorActivity:
     """Times (ms) of the coordinator's writes to a partition of the offsets topic, which bound the delay of commits."""
 
-    __slots__ = ("_before_silence", "_last", "_previous", "_resumed")
+    __slots__ = ("_before_silence", "_last_record_ms", "_previous", "_resumed_at_ms")
 
     def __init__(self) -> None:
         #: The times of the last two writes, of the last write before the last pause, and of the first write after it.
-        self._last: int | None = None
+        self._last_record_ms: int | None = None
         self._previous: int | None = None
         self._before_silence: int | None = None
-        self._resumed: int | None = None
+        self._resumed_at_ms: int | None = None
 
-    def wrote(self, at: int) -> None:
+    def record_write(self, at: int) -> None:
         """Record ``at`` (ms) as the time of the coordinator's latest write."""
-        if self._last is not None and at <= self._last:
+        if self._last_record_ms is not None and at <= self._last_record_ms:
             return
-        if self._last is None or at - self._last > _SILENCE_MS:
-            self._before_silence, self._resumed = self._last, at
-        self._previous, self._last = self._last, at
+        if self._last_record_ms is None or at - self._last_record_ms > _COORDINATOR_SILENCE_MS:
+            self._before_silence, self._resumed_at_ms = self._last_record_ms, at
+        self._previous, self._last_record_ms = self._last_record_ms, at
 
     def sent_after(self, at: int) -> int | None:
         """Return the earliest time (ms) at which a commit that arrived at ``at`` was sent; None if unknown."""
-        if self._last is None or self._resumed is None or at < self._last:
+        if self._last_record_ms is None or self._resumed_at_ms is None or at < self._last_record_ms:
             return None
-        return self._before_silence if at - self._resumed < _CATCH_UP_MS else self._previous
+        return self._before_silence if at - self._resumed_at_ms < _CATCH_UP_AFTER_SILENCE_MS else self._previous
 
 
 class PartitionOwners:
@@ -154,17 +154,17 @@ class PartitionOwners:
     Commits of partitions that no member has owned are ignored: other programs may write offsets, too.
     """
 
-    __slots__ = ("_free", "_held", "_number", "_of", "_resumed", "intervals")
+    __slots__ = ("_free", "_last_generation", "_ownerships", "_partitions_by_member", "_resumed_at_ms", "intervals")
 
     def __init__(self) -> None:
         self.intervals = CommitIntervals()
-        self._held: dict[_Place, _Ownership] = {}
+        self._ownerships: dict[_Partition, _Ownership] = {}
         #: Partitions that have no owner now, in the order in which members gave them up.
-        self._free: dict[_Place, None] = {}
+        self._free: dict[_Partition, None] = {}
         #: The partitions of each member.
-        self._of: dict[str, set[_Place]] = {}
-        self._number = 0
-        self._resumed: dict[_Resumed, dict[str, dict[int, int | None]]] = {}
+        self._partitions_by_member: dict[str, set[_Partition]] = {}
+        self._last_generation = 0
+        self._resumed_at_ms: dict[_Resumed, dict[str, dict[int, int | None]]] = {}
 
     def commit(
         self,
@@ -178,12 +178,12 @@ class PartitionOwners:
         """Add a commit, or its removal (no offset); return True if the commit proves that a partition is consumed."""
         if timestamp is not None:
             self.intervals.take(timestamp)
-        held = self._held.get((topic, partition))
+        held = self._ownerships.get((topic, partition))
         if held is None:
             return False
         if timestamp is None or offset is None:
             held.committed = timestamp
-            held.offset = held.consumed = held.base = held.at_stop = None
+            held.offset = held.consumed = held.base = held.offset_at_stop = None
             return False
         if held.member_id and timestamp >= held.since:
             held.committed = timestamp
@@ -191,25 +191,25 @@ class PartitionOwners:
         if has_progress and sent_after is not None and (held.member_id or held.last_owner):
             held.consumed = max(sent_after, held.consumed or 0)
         held.offset = offset
-        return held.stopped and self._further(held, topic, partition, timestamp, offset)
+        return held.stopped and self._is_further(held, topic, partition, timestamp, offset)
 
-    def _further(self, held: _Ownership, topic: str, partition: int, timestamp: int, offset: int) -> bool:
+    def _is_further(self, held: _Ownership, topic: str, partition: int, timestamp: int, offset: int) -> bool:
         if held.base is None or offset < held.base:
             held.base = offset
         holder = held.member_id or (held.last_owner if held.is_new else "")
         if not holder or offset == held.base or not 0 <= timestamp <= MAX_TIMESTAMP:
             return False
-        is_late = held.is_new and timestamp - held.since > _NEW_MS
+        is_late = held.is_new and timestamp - held.since > _NEW_OWNER_MS
         held.stopped = held.is_new = False
         if is_late:
             return False
         resumed = (held.number, held.stopped_after, timestamp)
-        self._resumed.setdefault(resumed, {}).setdefault(topic, {})[partition] = held.at_stop
+        self._resumed_at_ms.setdefault(resumed, {}).setdefault(topic, {})[partition] = held.offset_at_stop
         return True
 
     def resumed(self) -> dict[int, list[Stop]]:
         """Return the partitions that commits since the last call prove to be consumed again, by round number."""
-        resumed, self._resumed = self._resumed, {}
+        resumed, self._resumed_at_ms = self._resumed_at_ms, {}
         stops: dict[int, list[Stop]] = {}
         for (number, after, before), partitions in resumed.items():
             committed = {
@@ -228,73 +228,73 @@ class PartitionOwners:
     def observe(self, now: GroupObserved) -> None:
         """Update the owners from a new snapshot; tasks, and partitions of share groups, have no owner."""
         number = now.number or 0
-        eager = not now.counts_epochs and now.protocol != COOPERATIVE and number != self._number
-        self._number = number
-        owners: dict[_Place, str] = {}
+        eager = not now.has_epochs and now.protocol != COOPERATIVE and number != self._last_generation
+        self._last_generation = number
+        owners: dict[_Partition, str] = {}
         for member in () if now.holds_tasks or now.group_protocol == "share" else now.members:
-            owners |= dict.fromkeys(_places(member.assigned), member.member_id)
-        for place, held in self._held.items():
+            owners |= dict.fromkeys(_partitions_of(member.assigned), member.member_id)
+        for place, held in self._ownerships.items():
             if held.member_id and place not in owners:
-                self._release(place, held)
+                self._release_partition(place, held)
         members = {member.member_id for member in now.members}
-        self._mark_gone(lambda member_id: member_id not in members)
+        self._mark_removed_owners(lambda member_id: member_id not in members)
         for place, member_id in owners.items():
             self._assign(place, member_id, number, now.timestamp, eager=eager)
-        self._drop_oldest_free()
+        self._drop_oldest_unowned()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
         """Update some members' assignments between two snapshots of a group with epochs; None: the member left."""
-        self._number = epoch
+        self._last_generation = epoch
         for member_id, share in assigned.items():
-            for place in self._of.get(member_id, set()).difference(_places(share or {})):
-                self._release(place, self._held[place])
+            for place in self._partitions_by_member.get(member_id, set()).difference(_partitions_of(share or {})):
+                self._release_partition(place, self._ownerships[place])
             if share is None:
-                self._mark_gone(member_id.__eq__)
+                self._mark_removed_owners(member_id.__eq__)
         for member_id, share in assigned.items():
-            for place in _places(share or {}):
+            for place in _partitions_of(share or {}):
                 self._assign(place, member_id, epoch, timestamp)
-        self._drop_oldest_free()
+        self._drop_oldest_unowned()
 
-    def _release(self, place: _Place, held: _Ownership) -> None:
-        self._of[held.member_id].discard(place)
-        if not self._of[held.member_id]:
-            del self._of[held.member_id]
+    def _release_partition(self, place: _Partition, held: _Ownership) -> None:
+        self._partitions_by_member[held.member_id].discard(place)
+        if not self._partitions_by_member[held.member_id]:
+            del self._partitions_by_member[held.member_id]
         held.last_owner, held.member_id, held.committed = held.member_id, "", None
         self._free[place] = None
 
-    def _mark_gone(self, is_gone: Callable[[str], bool]) -> None:
+    def _mark_removed_owners(self, is_gone: Callable[[str], bool]) -> None:
         """Mark members as departed, so that later commits for their partitions are those of the new owners."""
         for place in self._free:
-            held = self._held[place]
+            held = self._ownerships[place]
             if held.last_owner and is_gone(held.last_owner):
                 held.last_owner = ""
 
-    def _assign(self, place: _Place, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
-        held = self._held.get(place)
+    def _assign(self, place: _Partition, member_id: str, number: int, now: int, *, eager: bool = False) -> None:
+        held = self._ownerships.get(place)
         if held is not None and held.member_id and held.member_id != member_id:
-            self._release(place, held)
-        self._of.setdefault(member_id, set()).add(place)
+            self._release_partition(place, held)
+        self._partitions_by_member.setdefault(member_id, set()).add(place)
         if held is None:  # the first progress will prove that the group has begun to consume the partition
-            self._held[place] = _Ownership(member_id, now, stopped=True, number=number, is_new=True)
+            self._ownerships[place] = _Ownership(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
             self._free.pop(place, None)
             if not held.stopped:
                 held.stopped, held.stopped_after = True, held.consumed
-                held.at_stop = held.base = held.offset
+                held.offset_at_stop = held.base = held.offset
             held.number = number
             if held.member_id != member_id:
                 held.member_id, held.since, held.committed, held.last_owner = member_id, now, None, ""
 
-    def _drop_oldest_free(self) -> None:
-        for place in list(self._free)[:-_MOST_FREE] if len(self._free) > _MOST_FREE else ():
-            del self._free[place], self._held[place]
+    def _drop_oldest_unowned(self) -> None:
+        for place in list(self._free)[:-_MAX_UNOWNED] if len(self._free) > _MAX_UNOWNED else ():
+            del self._free[place], self._ownerships[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
         """Return the time (ms) of the member's last commit since its assignment; None without such a commit."""
-        held = (self._held.get(place) for place in _places(member.assigned))
+        held = (self._ownerships.get(place) for place in _partitions_of(member.assigned))
         own = (hold for hold in held if hold is not None and hold.member_id == member.member_id)
         return max((hold.committed for hold in own if hold.committed is not None), default=None)
 
 
-def _places(assigned: Holding) -> dict[_Place, None]:
+def _partitions_of(assigned: Holding) -> dict[_Partition, None]:
     return {(topic, number): None for topic, numbers in assigned.items() for number in numbers}

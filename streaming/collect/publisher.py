@@ -22,7 +22,7 @@ from streaming.collect.source import ResumePoint
 from streaming.kafka import clients
 from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
-from streaming.kafka.topics import describe_topics, longest_records
+from streaming.kafka.topics import describe_topics, max_record_bytes_by_topic
 from streaming.records import codec
 from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
 from streaming.records.events import Event
@@ -35,9 +35,9 @@ _TIMEOUT = 30.0
 _CALL_TIMEOUT_SECONDS = 5.0
 _MAX_CALL_TIMEOUT_SECONDS = 40.0
 #: librdkafka's fatal error after an unclean leader election in which the topic lost this producer's newest records.
-_RECORDS_LOST = "out of order sequence number"
+_SEQUENCE_ERROR = "out of order sequence number"
 #: The timeout of librdkafka's own call, as a part of that timeout.
-_OWN_TIMEOUT_PART = 0.8
+_CALL_TIMEOUT_SHARE = 0.8
 _REACH_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
@@ -83,7 +83,7 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
     return OutgoingRecord(topic, *shorten_dead_letter(record.key, record.value, origin, limits[topic]), dead=True)
 
 
-class Superseded(OutsideFailure):
+class ReplacedByOtherCollector(OutsideFailure):
     """Another collector with the same group id has taken over; stop one, or set another collect.group_id."""
 
 
@@ -92,7 +92,7 @@ def output_topics(topics: TopicSettings) -> tuple[str, ...]:
     return topics.membership, topics.dead_letters
 
 
-class _ClientLost(OutsideFailure):
+class _ClientUnusable(OutsideFailure):
     """The producer can't reach the cluster, but other clients can (:mod:`streaming.kafka.metadata`)."""
 
 
@@ -116,16 +116,16 @@ def _call_with_timeout(call: Callable[[], object], seconds: float) -> None:
     try:
         clients.result_of(ended, seconds)
     except TimeoutError:
-        raise _ClientLost(f"no answer within {seconds:g} s") from None
+        raise _ClientUnusable(f"no answer within {seconds:g} s") from None
 
 
 class Publisher:
     """Publishes batches exactly once; ``group_id`` is also the transactional id, which fences a second collector."""
 
-    def __init__(self, settings: Settings, group_id: str, stopping: Callable[[], bool]) -> None:
-        self._settings, self._group_id, self._stopping = settings, group_id, stopping
+    def __init__(self, settings: Settings, group_id: str, is_stopping: Callable[[], bool]) -> None:
+        self._settings, self._group_id, self._stopping = settings, group_id, is_stopping
         self._cluster = clients.check_reachable(settings.kafka)
-        self._limits = longest_records(describe_topics(settings, output_topics(settings.topics)))
+        self._max_record_bytes = max_record_bytes_by_topic(describe_topics(settings, output_topics(settings.topics)))
         self._committed_offsets: Mapping[int, int] | None = None
         self._call_timeout = _CALL_TIMEOUT_SECONDS
         self._begin()
@@ -142,12 +142,12 @@ class Publisher:
                     # transaction then waits for it for ever (librdkafka issue 5511).
                     "metadata.recovery.strategy": "none",
                     # A producer batch of several records must not exceed max.message.bytes of the topics either.
-                    "batch.size": min(1_000_000, *self._limits.values()),
+                    "batch.size": min(1_000_000, *self._max_record_bytes.values()),
                 },
             )
             try:
                 self._retry(lambda client, seconds: client.init_transactions(seconds))
-            except _ClientLost as lost:
+            except _ClientUnusable as lost:
                 if self._stopping():
                     raise OutsideFailure(f"the cluster does not answer: {lost}") from lost
                 self._call_timeout = min(2 * self._call_timeout, _MAX_CALL_TIMEOUT_SECONDS)
@@ -168,7 +168,7 @@ class Publisher:
                 raise OutsideFailure("the cluster did not accept the last batch; the next start reads it again")
             time.sleep(_RETRY_SECONDS)
             clients.require_same_cluster(self._settings.kafka, self._cluster)
-            if self._limits_changed():
+            if self._has_new_limits():
                 self._begin()
                 batch = self._encode(items)
         self._committed_offsets = None if place is None else place.offsets
@@ -178,7 +178,7 @@ class Publisher:
     def _write(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
         try:
             return self._try_transaction(batch, place)
-        except _ClientLost as lost:
+        except _ClientUnusable as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
             self._call_timeout = min(2 * self._call_timeout, _MAX_CALL_TIMEOUT_SECONDS)
             self._begin()
@@ -197,13 +197,13 @@ class Publisher:
         return {partition.partition: partition.offset for partition in committed} == dict(place.offsets)
 
     def _encode(self, items: Iterable[Outcome | Event]) -> list[OutgoingRecord]:
-        batch = [encode_outcome(item, self._settings.topics, self._limits) for item in items]
+        batch = [encode_outcome(item, self._settings.topics, self._max_record_bytes) for item in items]
         for letter in (record for record in batch if record.dead):
             reason = dict(letter.headers)["dlt_message"] or b""
             _log.warning("dead-lettered to %s: %r", letter.topic, reason.decode(errors="replace"))
         return batch
 
-    def _limits_changed(self) -> bool:
+    def _has_new_limits(self) -> bool:
         try:
             states = describe_topics(self._settings, output_topics(self._settings.topics))
         except (clients.ClusterUnavailable, KafkaException) as error:
@@ -213,8 +213,8 @@ class Publisher:
         if gone:
             _log.warning("no topic %s: waiting until `rebalance-monitor topics --create` creates it", ", ".join(gone))
             return False
-        limits = longest_records(states)
-        changed, self._limits = limits != self._limits, limits
+        limits = max_record_bytes_by_topic(states)
+        changed, self._max_record_bytes = limits != self._max_record_bytes, limits
         return changed
 
     def _try_transaction(self, batch: list[OutgoingRecord], place: ResumePoint | None) -> bool:
@@ -224,7 +224,7 @@ class Publisher:
             for record in batch:
                 self._producer.send_record(record.topic, record.key, record.value, record.headers)
             if place is not None:
-                arguments = (place.partitions(), place.group, _OWN_TIMEOUT_PART * self._call_timeout)
+                arguments = (place.partitions(), place.group, _CALL_TIMEOUT_SHARE * self._call_timeout)
                 _call_with_timeout(lambda: client.send_offsets_to_transaction(*arguments), self._call_timeout)
             self._producer.flush(_TIMEOUT)
             self._retry(lambda client, seconds: client.commit_transaction(seconds))
@@ -244,7 +244,7 @@ class Publisher:
             # The client has no metadata; after a restart of the only broker it may never receive metadata.
             has_no_metadata = isinstance(error, clients.ClusterUnavailable) and error.__cause__ is not None
             if has_no_metadata and self._is_reachable():
-                raise _ClientLost(str(error)) from error
+                raise _ClientUnusable(str(error)) from error
             _log.warning("transaction failed: %s", error)
             self._retry(lambda client, seconds: client.abort_transaction(seconds))
             return False
@@ -253,10 +253,10 @@ class Publisher:
     def _retry(self, call: Callable[[confluent_kafka.Producer, float], object]) -> None:
         """Call ``call`` with the client and a timeout (s); repeat the call while the cluster does not answer."""
         client = self._producer.client
-        tries = 0
+        attempt_count = 0
         while True:
             try:
-                _call_with_timeout(lambda: call(client, _OWN_TIMEOUT_PART * self._call_timeout), self._call_timeout)
+                _call_with_timeout(lambda: call(client, _CALL_TIMEOUT_SHARE * self._call_timeout), self._call_timeout)
             except KafkaException as error:
                 self._raise_fatal(error)
                 problem = error.args[0]
@@ -264,9 +264,9 @@ class Publisher:
                     raise
                 if self._stopping():
                     raise OutsideFailure(f"the cluster does not answer: {problem.str()}") from error
-                tries += 1
-                if tries > 1 and self._is_reachable():
-                    raise _ClientLost(problem.str()) from error
+                attempt_count += 1
+                if attempt_count > 1 and self._is_reachable():
+                    raise _ClientUnusable(problem.str()) from error
                 _log.warning("no contact with Kafka (%s): waiting for it", problem.str())
             else:
                 return
@@ -280,12 +280,12 @@ class Publisher:
 
     def _raise_fatal(self, error: KafkaException) -> None:
         problem = error.args[0]
-        if (not_allowed := refusal(problem, self._settings, "collect")) is not None:
-            raise not_allowed from error
+        if (permission_error := refusal(problem, self._settings, "collect")) is not None:
+            raise permission_error from error
         fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)  # noqa: SLF001 - librdkafka's own codes are spelled so
         if problem.code() in fenced:
-            raise Superseded from error
-        if problem.fatal() and _RECORDS_LOST in problem.str():
-            raise _ClientLost(problem.str()) from error
+            raise ReplacedByOtherCollector from error
+        if problem.fatal() and _SEQUENCE_ERROR in problem.str():
+            raise _ClientUnusable(problem.str()) from error
         if problem.fatal():
             raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error

@@ -24,16 +24,16 @@ from streaming.records.events import MAX_TIMESTAMP, GroupDeleted, GroupObserved,
 
 #: States in which a group rebalances, as Kafka names them.
 REBALANCING_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-PREPARING, COMPLETING = REBALANCING_STATES[:2]
+PREPARING, COMPLETING_REBALANCE = REBALANCING_STATES[:2]
 #: States in which a group does not rebalance.
 STABLE_STATES: Final = ("Stable", "Empty")
-LOG, ADMIN, RECORDS = "coordinator-log", "admin", "records"
+LOG, ADMIN, FROM_RECORDS = "coordinator-log", "admin", "records"
 #: The least length of a published rebalance, and the least time between two events of a group; ms.
 _MIN_INTERVAL_MS: Final = 1000
 #: The number of consecutive ListGroups responses without a group after which its rebalance is over.
 _MAX_MISSED_LISTS: Final = 2
-_JOINED: Final = (ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED)
-_ENDS: Final = (MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED)
+_JOIN_REASONS: Final = (ReasonKind.JOINED, ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED, ReasonKind.STATIC_REJOINED)
+_END_MESSAGES: Final = (MessageKind.GROUP_EMPTY, MessageKind.GROUP_DEAD, MessageKind.GROUP_UNLOADED)
 
 
 class ListedGroup(NamedTuple):
@@ -86,7 +86,7 @@ class Rebalances:
     def __init__(self, published: Mapping[str, GroupRebalancing] | None = None) -> None:
         self._open: dict[str, _Rebalance] = {}
         #: When each member of a group with epochs began to revoke partitions (ms).
-        self._revoking: dict[str, dict[str, int]] = {}
+        self._revoking_since: dict[str, dict[str, int]] = {}
         for group_id, event in (published or {}).items():
             self._open[group_id] = _Rebalance(
                 event.since, event.timestamp, event.source, event.state, event.reason, published=event
@@ -100,7 +100,7 @@ class Rebalances:
         """Add the next event of the coordinator's log; ``now``: when the event was read (ms)."""
         rebalance = self._open.get(event.group_id)
         if event.kind is MessageKind.PREPARING:
-            self._prepare(event, now)
+            self._apply_log_event(event, now)
         elif rebalance is None:
             return
         elif event.kind is MessageKind.MEMBER_JOINING:
@@ -109,17 +109,17 @@ class Rebalances:
             rebalance.gone.update(event.member_ids)
             rebalance.joined.difference_update(event.member_ids)
         elif event.kind is MessageKind.STABILIZED:
-            rebalance.state = COMPLETING
-        elif event.kind is MessageKind.ASSIGNMENT_RECEIVED or event.kind in _ENDS:
+            rebalance.state = COMPLETING_REBALANCE
+        elif event.kind is MessageKind.ASSIGNMENT_RECEIVED or event.kind in _END_MESSAGES:
             rebalance.in_log = False
             if rebalance.published is None:
-                self._forget(event.group_id)
+                self._forget_rebalance(event.group_id)
             elif event.kind is MessageKind.GROUP_UNLOADED:  # another broker's log has the rest
                 rebalance.missed = _MAX_MISSED_LISTS
 
-    def _prepare(self, event: CoordinatorEvent, now: int) -> None:
+    def _apply_log_event(self, event: CoordinatorEvent, now: int) -> None:
         # A line is read soon after it was written.
-        since = now if event.timestamp is None else event.timestamp.ms + event.timestamp.zone_ms(now)
+        since = now if event.timestamp is None else event.timestamp.ms + event.timestamp.zone_offset_ms(now)
         since = min(max(since, 0), now)
         rebalance = self._open.get(event.group_id)
         if rebalance is None:
@@ -129,7 +129,7 @@ class Rebalances:
         rebalance.source, rebalance.state, rebalance.in_log, rebalance.missed = LOG, PREPARING, True, 0
         rebalance.reason, rebalance.number = rebalance.reason or event.reason or None, event.number
         # All members have to join again, including members that had joined before.
-        rebalance.joined = set(event.member_ids) if event.reason_kind in _JOINED else set()
+        rebalance.joined = set(event.member_ids) if event.reason_kind in _JOIN_REASONS else set()
         if event.reason_kind in (ReasonKind.LEFT, ReasonKind.FENCED):
             rebalance.gone.update(event.member_ids)
 
@@ -142,36 +142,36 @@ class Rebalances:
             rebalance.state, rebalance.missed = listed.state, 0
             rebalance.described = listed.members or rebalance.described
         for group_id, rebalance in self._open.items() if complete else ():
-            if group_id not in groups and rebalance.source != RECORDS:
+            if group_id not in groups and rebalance.source != FROM_RECORDS:
                 rebalance.missed += 1
                 rebalance.in_log = rebalance.in_log and rebalance.missed < _MAX_MISSED_LISTS
 
     def observed(self, data: object) -> None:
         """Update the rebalances from a published event; a new generation ends a classic group's rebalance."""
         if isinstance(data, GroupDeleted):
-            self._forget(data.group_id)
-        elif isinstance(data, GroupObserved) and data.counts_epochs:
-            self._step(data)
+            self._forget_rebalance(data.group_id)
+        elif isinstance(data, GroupObserved) and data.has_epochs:
+            self._update_epoch_group(data)
         elif isinstance(data, GroupObserved) and (not data.polled or data.state in (*STABLE_STATES, None)):
             rebalance = self._open.get(data.group_id)
             number = None if rebalance is None else rebalance.number
             if number is None or data.generation is None or data.generation > number:
                 self._open.pop(data.group_id, None)
 
-    def _step(self, data: GroupObserved) -> None:
+    def _update_epoch_group(self, data: GroupObserved) -> None:
         rebalance = self._open.get(data.group_id)
-        before = self._revoking.get(data.group_id, {})
+        before = self._revoking_since.get(data.group_id, {})
         revoking = {m.member_id: before.get(m.member_id, data.timestamp) for m in data.members if m.pending_revocation}
-        self._revoking[data.group_id] = revoking
+        self._revoking_since[data.group_id] = revoking
         if not revoking:
-            del self._revoking[data.group_id]
+            del self._revoking_since[data.group_id]
         if data.state in (*STABLE_STATES, None):
             if rebalance is not None:
                 rebalance.state, rebalance.missed, rebalance.source = data.state, _MAX_MISSED_LISTS, ADMIN
         elif not data.polled:
-            if rebalance is None or rebalance.source != RECORDS:
+            if rebalance is None or rebalance.source != FROM_RECORDS:
                 published = None if rebalance is None else rebalance.published
-                rebalance = _Rebalance(data.timestamp, data.timestamp, RECORDS, published=published)
+                rebalance = _Rebalance(data.timestamp, data.timestamp, FROM_RECORDS, published=published)
                 self._open[data.group_id] = rebalance
             logged = (item.reason for item in data.evidence if item.source == LOG)
             rebalance.state, rebalance.reason = data.state, rebalance.reason or next(logged, None)
@@ -182,7 +182,7 @@ class Rebalances:
         for group_id, rebalance in [*self._open.items()]:
             published = rebalance.published
             if rebalance.missed >= _MAX_MISSED_LISTS and not rebalance.in_log:
-                self._forget(group_id)
+                self._forget_rebalance(group_id)
                 if published is not None:
                     state = rebalance.state if rebalance.state in (*STABLE_STATES, None) else None
                     changes: dict[str, Any] = {"awaited": [], "until": {}, "state": state, "ended": True}
@@ -198,21 +198,21 @@ class Rebalances:
                 events.append(event)
         return events
 
-    def _forget(self, group_id: str) -> None:
+    def _forget_rebalance(self, group_id: str) -> None:
         self._open.pop(group_id, None)
-        self._revoking.pop(group_id, None)
+        self._revoking_since.pop(group_id, None)
 
     def _event(self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int) -> GroupRebalancing:
         until: dict[str, int] = {}
         if group is None:
             joined, awaited = sorted(rebalance.described or rebalance.joined), list[str]()
-        elif group.snapshot.counts_epochs:
+        elif group.snapshot.has_epochs:
             awaited = _behind(group.snapshot)
             joined = [m.member_id for m in group.snapshot.members if m.member_id not in awaited]
-            until = _deadlines(group.snapshot, self._revoking.get(group_id, {}))
+            until = _rejoin_deadlines(group.snapshot, self._revoking_since.get(group_id, {}))
         else:
             joined, awaited = _classic_members(rebalance, group)
-            until = _deadlines(group.snapshot, dict.fromkeys(awaited, rebalance.since))
+            until = _rejoin_deadlines(group.snapshot, dict.fromkeys(awaited, rebalance.since))
         return GroupRebalancing(
             group_id=group_id,
             timestamp=now,
@@ -223,7 +223,7 @@ class Rebalances:
             state=rebalance.state,
             until={member_id: at for member_id, at in until.items() if member_id in awaited and at <= MAX_TIMESTAMP},
             source=rebalance.source,
-            commits_stopped=UNSET if group is None else _have_stopped(group, rebalance.since),
+            commits_stopped=UNSET if group is None else _has_stopped_consuming(group, rebalance.since),
         )
 
 
@@ -231,39 +231,39 @@ def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str
     before = {member.member_id: member for member in group.snapshot.members}
     described = rebalance.described if rebalance.described is not None else before.keys() | rebalance.joined
     members = described - rebalance.gone
-    if rebalance.state == COMPLETING:
+    if rebalance.state == COMPLETING_REBALANCE:
         return sorted(members), []
     joined = members & rebalance.joined | members - before.keys()
-    possible = [member_id for member_id in before if member_id in members and member_id not in joined]
-    polled = {member_id for member_id in possible if (group.last_commit(before[member_id]) or 0) > rebalance.since}
+    not_joined = [member_id for member_id in before if member_id in members and member_id not in joined]
+    polled = {member_id for member_id in not_joined if (group.last_commit(before[member_id]) or 0) > rebalance.since}
     # At least one member must be awaited, or the rebalance would be over: a member committed without rejoining.
-    awaited = [member_id for member_id in possible if member_id not in polled] or possible
+    awaited = [member_id for member_id in not_joined if member_id not in polled] or not_joined
     return sorted(joined | polled - {*awaited}), awaited
 
 
 def _behind(snapshot: GroupObserved) -> list[str]:
-    late = [m.member_id for m in snapshot.members if m.pending_revocation or _is_late(m, snapshot.group_epoch)]
+    late = [m.member_id for m in snapshot.members if m.pending_revocation or _is_behind_epoch(m, snapshot.group_epoch)]
     return late or [m.member_id for m in snapshot.members if m.state not in ("STABLE", None)]
 
 
-def _is_late(member: ObservedMember, epoch: int | None) -> bool:
+def _is_behind_epoch(member: ObservedMember, epoch: int | None) -> bool:
     if member.state is None and member.member_epoch is None:
         return member.target is not None and member.target != member.assigned
     return member.state == "STABLE" and (member.member_epoch or 0) < (epoch or 0)
 
 
-def _deadlines(snapshot: GroupObserved, begins: Mapping[str, int]) -> dict[str, int]:
+def _rejoin_deadlines(snapshot: GroupObserved, revoking_since: Mapping[str, int]) -> dict[str, int]:
     """Return the time (ms) at which each awaited member is removed: in a classic group, after the longest timeout."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {
-        member_id: at + (timeouts[member_id] if snapshot.counts_epochs else longest)
-        for member_id, at in begins.items()
+        member_id: at + (timeouts[member_id] if snapshot.has_epochs else longest)
+        for member_id, at in revoking_since.items()
         if member_id in timeouts and longest > 0
     }
 
 
-def _have_stopped(group: KnownGroup, since: int) -> bool | UnsetType:
+def _has_stopped_consuming(group: KnownGroup, since: int) -> bool | UnsetType:
     if group.snapshot.holds_tasks:
         return UNSET
     last = max(filter(None, map(group.last_commit, group.snapshot.members)), default=None)

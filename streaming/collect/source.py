@@ -20,20 +20,20 @@ from streaming.collect.followed_group import COALESCE_MS
 from streaming.collect.rebalances import KnownGroup
 from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable, committed_offsets, reader_config
-from streaming.kafka.metadata import Contact, EndOffsets, IdentityWatch, OffsetRequest
+from streaming.kafka.metadata import ContactState, EndOffsets, IdentityWatch, OffsetRequest
 from streaming.records.events import GroupObserved
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
-_BATCH = 2000
+_MAX_BATCH_RECORDS = 2000
 #: Seconds at the end of a partition after which the log has all records of the last millisecond.
 _SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
 #: Seconds between two checks that the cluster answers, while no records arrive.
-_LOOK_SECONDS = 2.0
+_IDENTITY_CHECK_SECONDS = 2.0
 #: The metadata of a committed offset if snapshots of its partition wait to be published.
-_HELD = "held"
+_PAUSED = "held"
 
 
 class ResumePoint(NamedTuple):
@@ -46,7 +46,7 @@ class ResumePoint(NamedTuple):
     def partitions(self) -> list[TopicPartition]:
         """Return the offsets as the ``TopicPartition`` list that the client commits."""
         offsets = self.offsets.items()
-        return [TopicPartition(OFFSETS_TOPIC, n, offset, _HELD if n in self.held else "") for n, offset in offsets]
+        return [TopicPartition(OFFSETS_TOPIC, n, offset, _PAUSED if n in self.held else "") for n, offset in offsets]
 
 
 class OffsetsBatch(NamedTuple):
@@ -69,7 +69,7 @@ class OffsetsBatch(NamedTuple):
     @property
     def up_to_date(self) -> bool:
         """True if the next read reaches the end of every partition."""
-        return self.is_current and self.behind == 0 and self.lag <= _BATCH
+        return self.is_current and self.behind == 0 and self.lag <= _MAX_BATCH_RECORDS
 
 
 @dataclass(slots=True)
@@ -88,8 +88,8 @@ class _Partition:
     @property
     def place(self) -> int:
         """The offset to commit, which never decreases, even while old records are read again."""
-        unsettled = self.fold.open_offset
-        return max(self.fold.start, (self.next_offset or 0) if unsettled is None else unsettled)
+        open_offset = self.fold.open_offset
+        return max(self.fold.start, (self.next_offset or 0) if open_offset is None else open_offset)
 
     def take(self, message: Message) -> list[Outcome]:
         """Add the next record; if its timestamp is new, return the events and rejected records of earlier records."""
@@ -123,13 +123,13 @@ class OffsetsTopic:
         on_fetch: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._kafka, self._group_id, self._stop = kafka, group_id, stop
-        self._waiting, self._fetched = waiting, on_fetch
+        self._on_wait, self._on_fetch = waiting, on_fetch
         self._partitions: dict[int, _Partition] = {}
-        self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], interval_s=_LOOK_SECONDS)
-        self._contact = Contact()
-        self._short_since: float | None = None
+        self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], interval_s=_IDENTITY_CHECK_SECONDS)
+        self._contact = ContactState()
+        self._lagging_since: float | None = None
         self._ends = EndOffsets(kafka, ())
-        self._past: dict[int, int] = {}
+        self._end_offsets_at_start: dict[int, int] = {}
         self._consumer = self._connect()
         # Constant while partitions are assigned by hand. The call waits for librdkafka's main thread while it holds
         # Python's interpreter lock (confluent-kafka, Consumer.c), so it has no place in a loop.
@@ -142,8 +142,8 @@ class OffsetsTopic:
 
     def _connect(self) -> confluent_kafka.Consumer:
         # Open transactions may hold offset commits back; membership records are never in transactions.
-        isolation = {"isolation.level": "read_uncommitted"}
-        return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation)
+        isolation_config = {"isolation.level": "read_uncommitted"}
+        return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation_config)
 
     def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
         """Read the topic once; return the events and rejected records of complete runs (records with one timestamp).
@@ -151,8 +151,8 @@ class OffsetsTopic:
         After ``settle_seconds`` at the end of a partition its last run of records counts as complete, and after
         ``flush_seconds`` every waiting snapshot is returned.
         """
-        messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
-        self._fetched(all(m.error() or m.offset() < self._past[m.partition()] for m in messages))
+        messages = self._consumer.consume(_MAX_BATCH_RECORDS, _POLL_SECONDS)
+        self._on_fetch(all(m.error() or m.offset() < self._end_offsets_at_start[m.partition()] for m in messages))
         outcomes: list[Outcome] = []
         records = 0
         for message in messages:
@@ -165,21 +165,21 @@ class OffsetsTopic:
         for partition in self._partitions.values():
             if partition.at_end_since is None:
                 continue
-            idle = now - partition.at_end_since
-            if idle >= settle_seconds:
+            idle_seconds = now - partition.at_end_since
+            if idle_seconds >= settle_seconds:
                 outcomes += partition.fold.settle()
-            if idle >= max(settle_seconds, flush_seconds):
+            if idle_seconds >= max(settle_seconds, flush_seconds):
                 partition.at_end_since = None
                 outcomes += partition.fold.flush()
         if records:
-            self._short_since = None
+            self._lagging_since = None
         else:
             self._replace_stuck_client(now)
         behind = sum(partition.behind for partition in self._partitions.values())
         read = [(number, entry) for number, entry in self._partitions.items() if entry.next_offset is not None]
         held = frozenset(number for number, partition in read if partition.fold.held)
         place = ResumePoint({number: partition.place for number, partition in read}, self._group, held)
-        return OffsetsBatch(outcomes, place, records, self._lag(now), behind, self._ends.are_current(now))
+        return OffsetsBatch(outcomes, place, records, self._total_lag(now), behind, self._ends.are_current(now))
 
     def _handle_error(self, message: Message) -> None:
         error: Any = message.error()
@@ -221,8 +221,8 @@ class OffsetsTopic:
         """Close the consumer."""
         self._consumer.close()
 
-    def _lag(self, now: float) -> int:
-        ends = self._ends.look(now)
+    def _total_lag(self, now: float) -> int:
+        ends = self._ends.poll(now)
         return sum(
             max(0, ends.get((OFFSETS_TOPIC, number), 0) - partition.reached)
             for number, partition in self._partitions.items()
@@ -233,16 +233,16 @@ class OffsetsTopic:
 
         librdkafka may lose all its brokers at once (:mod:`streaming.kafka.metadata`).
         """
-        answer = self._watch.look(now)
+        answer = self._watch.poll(now)
         if (news := self._contact.news(self._watch.trouble)) is not None:
             _log.warning("%s", news)
         if answer is None:
             return
-        short_since = self._short_since or now
-        self._short_since = short_since if self._lag(now) else None
-        if self._short_since is None or now - short_since < metadata.STALL_SECONDS:
+        lagging_since = self._lagging_since or now
+        self._lagging_since = lagging_since if self._total_lag(now) else None
+        if self._lagging_since is None or now - lagging_since < metadata.STALL_SECONDS:
             return
-        self._short_since = None
+        self._lagging_since = None
         _log.warning("%s: no record arrives, though it has more: using a new client", OFFSETS_TOPIC)
         self._consumer.close()
         self._consumer = self._connect()
@@ -256,11 +256,11 @@ class OffsetsTopic:
             topic = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
             numbers = sorted(topic.partitions) if topic.error is None else []
             if not numbers:
-                self._waiting()
+                self._on_wait()
                 self._stop.wait(0.2)
         places = [(OFFSETS_TOPIC, number) for number in numbers]
         ends = OffsetRequest(self._kafka).wait(places)
-        self._past = {number: ends.get((OFFSETS_TOPIC, number), 0) for number in numbers}
+        self._end_offsets_at_start = {number: ends.get((OFFSETS_TOPIC, number), 0) for number in numbers}
         wanted = [TopicPartition(*place) for place in places]
         for kept in committed_offsets(self._consumer, wanted, _TIMEOUT, self._stop.is_set) if wanted else ():
             # A partition without a leader has its committed offset again once it has a leader.
@@ -271,7 +271,7 @@ class OffsetsTopic:
                     *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
                 )
             partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
-            partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _HELD
+            partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _PAUSED
         self._ends = EndOffsets(self._kafka, places)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)

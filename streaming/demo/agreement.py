@@ -63,34 +63,34 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     A consumer does not report a generation in which it was killed, or which the next one replaced before the consumer
     received its partitions. Then its partitions before the generation are compared, but a difference is not counted.
     """
-    reports_of: dict[str, list[ReportLine]] = defaultdict(list)
+    reports_by_member: dict[str, list[ReportLine]] = defaultdict(list)
     for line in reports:
-        reports_of[line.member_id].append(line)
+        reports_by_member[line.member_id].append(line)
     by_generation = [(diff.generation, diff) for diff in diffs if diff.generation is not None]
     compared, differences = 0, []
     for generation, diff in by_generation:
         eager = eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
-            lines = reports_of[member_id]
+            lines = reports_by_member[member_id]
             held, last = _owned_by_generation(lines, eager=eager), max((line.generation for line in lines), default=-1)
             earlier = [reported for reported in held if reported <= generation]
             has_left = any(line.closing for line in lines) or not partitions_after(member)
             if not earlier or (generation > last and has_left):
                 continue  # The member has not joined yet, is leaving, or crashed, and so has no callback.
-            closing = [line.owned for line in lines if line.closing and line.generation == generation]
-            owned = [held[max(earlier)], *closing]
+            closing_reports = [line.owned for line in lines if line.closing and line.generation == generation]
+            owned = [held[max(earlier)], *closing_reports]
             late = next((line for line in lines if line.generation == generation + 1), None)
             if late is not None and late.event == "revoked" and not (late.closing or eager or generation in held):
                 owned.append(late.owned)
-            agrees = partitions_after(member) in owned
+            is_reported = partitions_after(member) in owned
             # The consumer closed, or the next round began, before the member received its partitions.
             replaced = last < generation or any(
                 generation < later <= last and member_id in shown.members for later, shown in by_generation
             )
-            if not agrees and generation not in held and (closing or replaced):
+            if not is_reported and generation not in held and (closing_reports or replaced):
                 continue
             compared += 1
-            if not agrees:
+            if not is_reported:
                 differences.append(
                     f"{diff.group_id} generation {generation}, {member_id}: the diff says {partitions_after(member)}, "
                     f"the consumer reported {owned[0]}"

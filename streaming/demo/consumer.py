@@ -21,12 +21,12 @@ import msgspec
 from streaming.demo.agreement import ReportLine
 from streaming.listener import Listener
 from streaming.listener.confluent import librdkafka_generation
-from streaming.process.children import follow_parent
+from streaming.process.children import end_with_parent
 from streaming.process.service import stop_on_signals
 from streaming.records.events import Partitions
 
 
-def _shares(partitions: Iterable[tuple[str, int]]) -> Partitions:
+def _partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> Partitions:
     shares: Partitions = {}
     for topic, partition in sorted(partitions):
         shares.setdefault(topic, []).append(partition)
@@ -39,24 +39,24 @@ class Report:
     ``whole``: True if an assignment contains all of the consumer's partitions (eager), not only new ones.
     """
 
-    def __init__(self, name: str, stop: threading.Event, *, whole: bool) -> None:
-        self._name, self._stop, self._whole = name, stop, whole
+    def __init__(self, name: str, stop: threading.Event, *, replaces_all: bool) -> None:
+        self._name, self._stop, self._replaces_all = name, stop, replaces_all
         self._owned: set[tuple[str, int]] = set()
 
     def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
         """Apply a rebalance callback to the tracked partitions, and write its line."""
-        touched = {(partition.topic, partition.partition) for partition in partitions}
+        changed = {(partition.topic, partition.partition) for partition in partitions}
         if event != "assigned":
-            self._owned -= touched
+            self._owned -= changed
         else:
-            self._owned = touched if self._whole else self._owned | touched
-        shares, at_ms = (_shares(touched), _shares(self._owned)), time.time_ns() // 1_000_000
+            self._owned = changed if self._replaces_all else self._owned | changed
+        shares, at_ms = (_partitions_by_topic(changed), _partitions_by_topic(self._owned)), time.time_ns() // 1_000_000
         line = ReportLine(at_ms, self._name, member_id, generation, event, *shares, closing=self._stop.is_set())
         sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _listening(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
+def _add_listener(consumer: type[Any], args: argparse.Namespace) -> type[Any]:
     if args.listener is None:
         return consumer
     return Listener(args.listener, topic_prefix=args.listener_prefix).wrap(consumer)
@@ -88,7 +88,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
         config["heartbeat.interval.ms"] = args.session_timeout_ms // 5
         config["partition.assignment.strategy"] = _assignor(args)
     config |= dict(setting.split("=", 1) for setting in args.property)
-    report = Report(args.name, stop, whole=args.protocol == "eager")
+    report = Report(args.name, stop, replaces_all=args.protocol == "eager")
 
     def write(event: str, consumer: Any, partitions: Iterable[Any]) -> None:
         try:
@@ -97,7 +97,7 @@ def run_confluent(args: argparse.Namespace, stop: threading.Event) -> None:
             member, metadata = "", b""
         report.write(event, partitions, member, librdkafka_generation(metadata))
 
-    consumer = _listening(Consumer, args)(config)
+    consumer = _add_listener(Consumer, args)(config)
     events = {"on_assign": "assigned", "on_revoke": "revoked", "on_lost": "lost"}
     consumer.subscribe(args.topics.split(","), **{name: partial(write, event) for name, event in events.items()})
     try:
@@ -116,7 +116,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
 
     strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     strategies |= {"cooperative-sticky": CooperativeStickyAssignor}
-    consumer = _listening(KafkaConsumer, args)(
+    consumer = _add_listener(KafkaConsumer, args)(
         bootstrap_servers=args.bootstrap_servers,
         group_id=args.group,
         client_id=args.name,
@@ -129,7 +129,7 @@ def run_kafka_python(args: argparse.Namespace, stop: threading.Event) -> None:
         allow_auto_create_topics=False,
         partition_assignment_strategy=[strategies[_assignor(args)]],
     )
-    report = Report(args.name, stop, whole=args.protocol == "eager")
+    report = Report(args.name, stop, replaces_all=args.protocol == "eager")
 
     def write(event: str, partitions: Iterable[Any]) -> None:
         metadata = consumer.group_metadata()
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--listener-prefix", default="", help="prefix of the monitor's topics")
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="consumer property")
     args = parser.parse_args()
-    follow_parent()
+    end_with_parent()
     stop = stop_on_signals()
     (run_confluent if args.client == "confluent" else run_kafka_python)(args, stop)
 

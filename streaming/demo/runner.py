@@ -61,7 +61,7 @@ RECORDS_PER_SECOND = 20
 
 
 @contextmanager
-def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
+def produce_records(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
     """Produce keyed records from a thread until the ``with`` block ends."""
     from confluent_kafka import Producer
 
@@ -86,7 +86,7 @@ def traffic(settings: Settings, topics: Iterable[str]) -> Iterator[None]:
         thread.join(10)
 
 
-def _pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
+def _start_pipeline(settings: Settings, folder: Path, collect: list[str], page_port: int) -> list[Child]:
     common = ["--bootstrap-servers", settings.kafka.bootstrap_servers, "--topic-prefix", settings.topics.prefix]
     stream = ["--checkpoint", str(folder / "checkpoint"), "--buckets", "4"]
     serve = ["--port", str(page_port), "--database", str(folder / "history.sqlite")]
@@ -107,10 +107,10 @@ class DemoRun:
     ) -> None:
         self._settings, self._folder, self._actors = settings, folder, actors
         self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
-        self._view, self._stop, self._numbers = view, stop, count(1)
+        self._view, self._stop, self._step_numbers = view, stop, count(1)
         self._diffs: list[Diff] = []
         self._children: dict[str, Child] = {}
-        self._leaving: list[Child] = []
+        self._leaving_consumers: list[Child] = []
 
     def run_schedule(
         self, duration: float, reader: DiffReader, children: Children, *, keep_running: bool = False
@@ -133,7 +133,7 @@ class DemoRun:
         finally:
             for name in list(self._children):
                 self._run_step("leave", name)
-            for child in self._leaving:
+            for child in self._leaving_consumers:
                 child.wait()
         self._wait_for_last_diffs(reader, children)
         return DemoSummary(self._diffs, compare(self._diffs, self._read_reports(), self._eager))
@@ -145,7 +145,7 @@ class DemoRun:
             self._children[name] = self._start_consumer(self._actors[name])
         elif action == "leave" and child is not None:
             child.terminate()
-            self._leaving.append(self._children.pop(name))
+            self._leaving_consumers.append(self._children.pop(name))
         elif action == "crash" and child is not None:
             self._children.pop(name).kill()
 
@@ -155,7 +155,7 @@ class DemoRun:
             *("--group", actor.group, "--topics", actor.topic, "--name", actor.name, "--client", actor.client),
             *("--protocol", actor.protocol, "--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
         ]
-        file = self._folder / f"{actor.name}-{next(self._numbers)}"
+        file = self._folder / f"{actor.name}-{next(self._step_numbers)}"
         return Child(actor.name, words, log=file.with_suffix(".log"), output=file.with_suffix(".jsonl"))
 
     def _read_reports(self) -> list[ReportLine]:
@@ -219,19 +219,19 @@ def run_demo(
             )
         ensure_topics(settings)
         actors, topics = make_actors(prefix), {f"{prefix}{name}": count for name, count in TOPICS.items()}
-        copies = settings.topics.replication_factor
-        request_topics(settings, [NewTopic(name, n, replication_factor=copies) for name, n in topics.items()], 10)
+        replicas = settings.topics.replication_factor
+        request_topics(settings, [NewTopic(name, n, replication_factor=replicas) for name, n in topics.items()], 10)
         view.stage("start the collector, the Spark job and the page: the first diff comes in about fifteen seconds")
         children = stack.enter_context(Children())
         port = free_ports(1)[0] if is_open(PAGE_PORT) else PAGE_PORT
-        for child in _pipeline(settings, folder, collect, port):
+        for child in _start_pipeline(settings, folder, collect, port):
             children.add(child)
         view.stage(f"the page: http://127.0.0.1:{port}/")
         if keep_running:
             cluster = f"--bootstrap-servers {settings.kafka.bootstrap_servers}"
             more = f" --topic-prefix {prefix}" if prefix else ""
             view.stage(f"until Ctrl-C: rebalance-monitor groups {cluster}{more}")
-        stack.enter_context(traffic(settings, topics))
+        stack.enter_context(produce_records(settings, topics))
         reader = stack.enter_context(DiffReader(settings, from_beginning=embedded))
         run = DemoRun(settings, folder, view, stop, actors)
         summary = run.run_schedule(duration, reader, children, keep_running=keep_running)

@@ -44,7 +44,7 @@ def make_actors(prefix: str = "") -> dict[str, Actor]:
 SESSION_TIMEOUT_MS = 6000
 
 #: Steps in the first minute of the demo: scale-out, a crash, a graceful leave, and the rejoin of all consumers.
-_FIRST_MINUTE: tuple[ScheduledStep, ...] = (
+_FIRST_MINUTE_STEPS: tuple[ScheduledStep, ...] = (
     *(ScheduledStep(0, "start", f"{name}-app-{number}") for name in TOPICS for number in (1, 2)),
     ScheduledStep(6, "start", "orders-app-3"),
     ScheduledStep(12, "crash", "payments-app-1"),
@@ -58,10 +58,10 @@ _FIRST_MINUTE: tuple[ScheduledStep, ...] = (
     ScheduledStep(50, "start", "orders-app-2"),
 )
 #: Steps in later minutes, which begin with all consumers: consumers that started late in the first minute leave.
-_LATER_MINUTES: tuple[ScheduledStep, ...] = (
+_LATER_MINUTE_STEPS: tuple[ScheduledStep, ...] = (
     ScheduledStep(0, "leave", "payments-app-3"),
     ScheduledStep(3, "leave", "orders-app-3"),
-    *(step for step in _FIRST_MINUTE if step.at > 0),
+    *(step for step in _FIRST_MINUTE_STEPS if step.at > 0),
 )
 _MINUTE_SECONDS = 60.0
 
@@ -70,7 +70,7 @@ def scheduled_steps(duration: float) -> Iterator[ScheduledStep]:
     """Yield the steps of a demo that lasts ``duration`` seconds, in order of time; they repeat every minute."""
     start = 0.0
     while start < duration:
-        for step in _FIRST_MINUTE if start == 0 else _LATER_MINUTES:
+        for step in _FIRST_MINUTE_STEPS if start == 0 else _LATER_MINUTE_STEPS:
             if start + step.at < duration:
                 yield ScheduledStep(start + step.at, step.action, step.name)
         start += _MINUTE_SECONDS

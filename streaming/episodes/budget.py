@@ -34,12 +34,12 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
     if any(episode.downtime is None and episode.rebalances for episode in episodes):
         used = used[0], None
     delays = [(0, None) if episode.cost is None else episode.cost.worst_delay_ms for episode in episodes]
-    uppers = [upper for _, upper in delays if upper is not None]
-    most = max(uppers, default=0) if len(uppers) == len(delays) else None
+    upper_delays = [upper for _, upper in delays if upper is not None]
+    most = max(upper_delays, default=0) if len(upper_delays) == len(delays) else None
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
     objectives = (used, downtime_day_ms), (delay, worst_delay_ms)
     verdicts = [_is_within(cost, objective) for cost, objective in objectives if objective is not None]
-    met, budget_left = False not in verdicts, None
+    is_met, budget_left = False not in verdicts, None
     if downtime_day_ms is not None:
         least = None if used[1] is None else round(1 - used[1] / downtime_day_ms, 4)
         budget_left = least, round(1 - used[0] / downtime_day_ms, 4)
@@ -49,7 +49,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
         downtime_ms=used,
         delay_ms=delay,
         budget_left=budget_left,
-        met=None if met and None in verdicts else met,
+        met=None if is_met and None in verdicts else is_met,
     )
 
 

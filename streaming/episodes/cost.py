@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET, Struct, field, structs
 
-from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, outage_of
+from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, find_outage
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import GroupProgress
 
 #: Source of bounds that come from samples of offsets.
-PROGRESS: Final = "progress"
+PROGRESS_SOURCE: Final = "progress"
 #: The most samples kept per partition. Beyond that every second sample is dropped, which only widens the bounds.
-MOST_SAMPLES: Final = 32
+MAX_SAMPLES: Final = 32
 #: The least number of samples per partition that are kept after an episode.
-_KEPT_SAMPLES: Final = 4
+_SAMPLES_KEPT_AT_REST: Final = 4
 #: An end offset without the time of its request is at most this much older than its sample, ms.
-_REQUEST_MS: Final = 500
+_MAX_REQUEST_MS: Final = 500
 _ZERO_BOUNDS: Final[Bounds] = (0, 0)
 _UNKNOWN_BOUNDS: Final[Bounds] = (0, None)
 
@@ -78,10 +78,10 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
     current, at = progress or OffsetSamples(), data.timestamp
     if at <= current.at:
         return None
-    since = at - _REQUEST_MS if data.requested_at is UNSET else data.requested_at
+    since = at - _MAX_REQUEST_MS if data.requested_at is UNSET else data.requested_at
     samples = {topic: dict(by_partition) for topic, by_partition in current.samples.items()}
     followed = current.followed
-    lag_now = lag_most = 0
+    current_lag = max_lag = 0
     is_unknown = False
     for topic, offsets in data.partitions.items():
         by_partition = samples.setdefault(topic, {})
@@ -96,11 +96,11 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
             if committed is None:
                 is_unknown = True
                 continue
-            lag_now += max(0, end - committed)
-            lag_most += max(0, end - min((sample.committed or 0 for sample in series[-2:]), default=committed))
+            current_lag += max(0, end - committed)
+            max_lag += max(0, end - min((sample.committed or 0 for sample in series[-2:]), default=committed))
     lower, upper = current.peak
-    most = None if upper is None or is_unknown else max(upper, lag_most)
-    return OffsetSamples(at, samples, (max(lower, lag_now), most), current.past, followed, current.unsettled)
+    most = None if upper is None or is_unknown else max(upper, max_lag)
+    return OffsetSamples(at, samples, (max(lower, current_lag), most), current.past, followed, current.unsettled)
 
 
 def _add_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...]:
@@ -109,22 +109,22 @@ def _add_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...
     offsets = sample.committed, sample.end
     if len(series) > 1 and all((earlier.committed, earlier.end) == offsets for earlier in series[-2:]):
         return (*series[:-1], sample)
-    if len(series) >= MOST_SAMPLES:
+    if len(series) >= MAX_SAMPLES:
         series = (series[0], *series[1:-1:2], series[-1])
     return (*series, sample)
 
 
 def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
     """Return a text such as ``t 0 from 500 to 100`` for each partition whose committed offset has decreased."""
-    rewinds: list[str] = []
+    rewound: list[str] = []
     for topic, by_partition in before.samples.items() if before is not None else ():
         for number, series in by_partition.items():
             old, new = series[-1], after.samples[topic][number][-1]
             if old.committed is None or new.committed is None or new.end < old.end:
                 continue
             if new.committed < old.committed:
-                rewinds.append(f"{topic} {number} from {old.committed} to {new.committed}")
-    return rewinds
+                rewound.append(f"{topic} {number} from {old.committed} to {new.committed}")
+    return rewound
 
 
 def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
@@ -142,7 +142,7 @@ def _last_samples(series: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Return the last samples, back to the newest sample whose messages have all been committed by now."""
     committed = series[-1].committed or 0
     first = max((place for place, sample in enumerate(series) if sample.end <= committed), default=0)
-    return series[min(first, max(0, len(series) - _KEPT_SAMPLES)) :]
+    return series[min(first, max(0, len(series) - _SAMPLES_KEPT_AT_REST)) :]
 
 
 def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
@@ -152,7 +152,7 @@ def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outag
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}
     unsettled, ended = list[tuple[str, int, Outage]](), [*progress.unsettled]
     for topic, number, outage in before.tracked():
-        now = outage_of(after, topic, number)
+        now = find_outage(after, topic, number)
         if outage.rounds and now is not None and now.first != outage.first:
             ended.append((topic, number, outage))
     for topic, number, outage in ended:
@@ -193,8 +193,8 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
     past = [bounds for counts in progress.past.values() for bounds in counts.values()]
     for topic, number, outage in progress.unsettled:
         past.append(outage_cost_bounds(progress.samples[topic][number], outage, opened_at)[:2])
-    for past_delayed, past_worst in past:
-        delayed, worst = add_bounds(delayed, past_delayed), max_bounds(worst, past_worst)
+    for delayed_before, worst_delay_before in past:
+        delayed, worst = add_bounds(delayed, delayed_before), max_bounds(worst, worst_delay_before)
     at = caught_up if is_known and not catching_up and caught_up else None
     return (
         Cost(
@@ -203,7 +203,7 @@ def cost(progress: OffsetSamples | None, outages: Outages | None, opened_at: int
             peak_lag=progress.peak,
             catch_up_ms=(0, at - resumed if at is not None and resumed else None),
             caught_up_at=at,
-            evidence=[PROGRESS, *outages.sources],
+            evidence=[PROGRESS_SOURCE, *outages.sources],
         ),
         catching_up,
     )
@@ -223,7 +223,7 @@ def outage_cost_bounds(samples: Sequence[Sample], outage: Outage, opened_at: int
     if end is None and resumed is not None and resumed <= samples[-1].at and samples[-1].end == start:
         end = start  # no message was pending, and no message has been produced since
     least = worst_lower_bound = 0
-    for stopped, resumed_after in (outage.longest_part or (None, None), (outage.stopped_before, resumed)):
+    for stopped, resumed_after in (outage.longest_interval or (None, None), (outage.stopped_before, resumed)):
         if stopped is None or resumed_after is None:
             continue
         oldest, newest = _end_offset_after(samples, stopped), _last_sample_until(samples, resumed_after)

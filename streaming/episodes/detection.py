@@ -7,13 +7,13 @@ from msgspec import UNSET, structs
 
 from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
-from streaming.episodes.cost import PROGRESS, Offsets
+from streaming.episodes.cost import PROGRESS_SOURCE, Offsets
 from streaming.episodes.incidents import IncidentState, StoredIncident, Thresholds, close_incidents, open_incident
 from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.story import count, duration, member_list, partition_list, quoted, repetition_text
+from streaming.episodes.story import count, duration, member_list, partition_list, quote_reasons, repetition_text
 from streaming.records.diffs import Expected, MemberNames
 from streaming.records.episodes import EpisodeIncidentKind, IncidentKind, QuietIncidentKind, Rebalancing
 from streaming.records.events import Evidence
@@ -22,13 +22,13 @@ from streaming.records.names import display_names
 QUIET_GROUP_KINDS: Final[tuple[IncidentKind, ...]] = get_args(QuietIncidentKind)
 EPISODE_KINDS: Final[tuple[IncidentKind, ...]] = get_args(EpisodeIncidentKind)
 #: The most members for which the state has times at which max.poll.interval.ms was exceeded.
-_MOST_MEMBERS: Final = 64
+_MAX_MEMBERS: Final = 64
 #: A rebalance is stuck after this many times the group's usual duration, but not before :data:`_LEAST_STUCK_MS`.
-_USUAL_TIMES: Final = 3
-_LEAST_STUCK_MS: Final = 10_000
+_USUAL_DURATION_FACTOR: Final = 3
+_MIN_STUCK_MS: Final = 10_000
 #: Verdicts of the comparison with the assignor that open no incident.
-_ACCEPTED: Final = ("equal", "tie", "custom")
-_DEPARTURES: Final = ("member.left", "member.fenced")
+_ACCEPTED_VERDICTS: Final = ("equal", "tie", "custom")
+_DEPARTURE_CAUSES: Final = ("member.left", "member.fenced")
 
 
 def detect_in_note(
@@ -51,26 +51,26 @@ def detect_in_note(
     if isinstance(note, RoundNote):
         expected = note.diff.expected
         if state.by_key:
-            resolved = {
+            is_resolved_by_kind = {
                 "stuck": not episode.waiting,
                 "partition-without-owner": not note.diff.unassigned,
-                "unexpected-assignment": expected is not UNSET and expected.verdict in _ACCEPTED,
+                "unexpected-assignment": expected is not UNSET and expected.verdict in _ACCEPTED_VERDICTS,
             }
-            state = close_incidents(state, [kind for kind, is_over in resolved.items() if is_over], at)
+            state = close_incidents(state, [kind for kind, is_over in is_resolved_by_kind.items() if is_over], at)
         if expected is not UNSET and expected.verdict == "different":
-            incidents.append(_unexpected(note, expected, episode))
+            incidents.append(_unexpected_assignment(note, expected, episode))
         for member_id, item in _poll_timeouts(note).items():
             state, repeated = _count_poll_timeout(state, note, member_id, item, limits)
             incidents += repeated
-    may_storm = episode.rebalances + episode.bounces >= storm_turns
-    if may_storm and (storm := kinds.storm(episode, storm_turns)) is not None:
-        incidents.append(_storm(episode, storm))
+    can_be_storm = episode.rebalances + episode.bounces >= storm_turns
+    if can_be_storm and (storm := kinds.find_storm(episode, storm_turns)) is not None:
+        incidents.append(_storm_incident(episode, storm))
     for incident in incidents:
         state = open_incident(state, incident, at, episode=episode.number, reopen_ms=limits.reopen_ms)
     return state
 
 
-def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:
+def _unexpected_assignment(note: RoundNote, expected: Expected, episode: EpisodeState) -> StoredIncident:
     extra = {} if expected.extra is UNSET else expected.extra
     partitions = {topic: sorted(numbers) for topic, numbers in collect_lists(extra.values()).items()}
     names = {member.now: member.identity for member in episode.histories}
@@ -81,15 +81,15 @@ def _unexpected(note: RoundNote, expected: Expected, episode: EpisodeState) -> S
     return StoredIncident("unexpected-assignment", what, sorted(extra), names, partitions, evidence=[evidence])
 
 
-def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
+def _storm_incident(episode: EpisodeState, storm: Storm) -> StoredIncident:
     named = {member.now: member.identity for member in episode.histories}
     ids = [member.now for member in storm.members]
     who, about = member_list(ids, display_names(named)), {member_id: named[member_id] for member_id in ids}
-    why = [item for item in episode.evidence if set(ids) & set(item.member_ids) or item.kind in _DEPARTURES][:3]
+    why = [item for item in episode.evidence if set(ids) & set(item.member_ids) or item.kind in _DEPARTURE_CAUSES][:3]
     if storm.instance:
         rejoins = count(max(member.rejoins for member in storm.members), "time")
-        maybe = "" if storm.sure else "probably "
-        what = f"{who} rejoined {rejoins} under new member ids: {maybe}two processes share the instance id"
+        probably = "" if storm.sure else "probably "
+        what = f"{who} rejoined {rejoins} under new member ids: {probably}two processes share the instance id"
         return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
     what = "Rebalances again and again"
     if len(ids) == 1:
@@ -103,7 +103,7 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
     if any(exceeds_poll_interval(item.reason) for item in why):
         what += ", max.poll.interval.ms exceeded"
     elif own := application_reasons(episode.evidence):
-        what += f", client reason: {quoted(own)}"
+        what += f", client reason: {quote_reasons(own)}"
         why = why or [item for item in episode.evidence if own[0] in item.reason][:1]
     return StoredIncident("storm", what, ids, about, evidence=why)
 
@@ -111,7 +111,7 @@ def _storm(episode: EpisodeState, storm: Storm) -> StoredIncident:
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
     evidence: dict[str, Evidence] = {}
     for item in note.diff.cause.evidence if note.diff.round == 1 else ():
-        if item.kind in _DEPARTURES and exceeds_poll_interval(item.reason):
+        if item.kind in _DEPARTURE_CAUSES and exceeds_poll_interval(item.reason):
             evidence |= {member_id: item for member_id in item.member_ids if member_id not in evidence}
     return evidence
 
@@ -126,7 +126,7 @@ def _count_poll_timeout(
     key = f"={who.group_instance_id}" if who.group_instance_id else key
     times = tuple(time for time in (*state.overruns.get(key, ()), at) if time > since)[-limits.poll_timeouts :]
     others = {name: times for name, times in state.overruns.items() if name != key and times[-1] > since}
-    while len(others) >= _MOST_MEMBERS:
+    while len(others) >= _MAX_MEMBERS:
         del others[next(iter(others))]
     state = structs.replace(state, overruns={**others, key: times})
     if len(times) < limits.poll_timeouts:
@@ -183,18 +183,18 @@ def detect_lost_records(
         stored = state.by_key.get("data-loss")
         is_sampled = stored is not None and any(topic in partitions for topic in stored.partitions)
         return close_incidents(state, ["data-loss"], at) if is_sampled else state
-    holding = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
-    what = f"Retention deleted {records:,} records of {partition_list(holding)} before they were consumed"
-    why = Evidence(source=PROGRESS, reason="log start offset above the committed offset")
-    incident = StoredIncident("data-loss", what, partitions=holding, evidence=[why])
+    lost_partitions = {topic: sorted(numbers) for topic, numbers in sorted(lost.items())}
+    what = f"Retention deleted {records:,} records of {partition_list(lost_partitions)} before they were consumed"
+    why = Evidence(source=PROGRESS_SOURCE, reason="log start offset above the committed offset")
+    incident = StoredIncident("data-loss", what, partitions=lost_partitions, evidence=[why])
     return open_incident(state, incident, at, episode=episode, reopen_ms=reopen_ms)
 
 
 def stuck_after_ms(past_durations_ms: Sequence[int], limits: Thresholds) -> int:
     """Return the duration (ms) after which a rebalance counts as stuck: as configured, or less in a fast group."""
-    if len(past_durations_ms) < waiting.FEWEST_DURATIONS:
+    if len(past_durations_ms) < waiting.MIN_DURATIONS:
         return limits.rebalance_stuck_ms
-    usual = max(_USUAL_TIMES * waiting.usual_ms(past_durations_ms), _LEAST_STUCK_MS)
+    usual = max(_USUAL_DURATION_FACTOR * waiting.usual_ms(past_durations_ms), _MIN_STUCK_MS)
     return min(usual, limits.rebalance_stuck_ms)
 
 

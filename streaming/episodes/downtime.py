@@ -55,7 +55,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
     first: int
     rounds: int = 1
     is_owned: bool = False
-    holder_stayed: bool = True
+    is_owner_present: bool = True
     started_at: int | None = None
     past: Stops = NO_STOPS
     longest_part_ms: int = 0
@@ -68,7 +68,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
     reported_stop: int | None = None
     reported_start: int | None = None
     committed: int | None = None
-    longest_part: tuple[int, int] | None = None
+    longest_interval: tuple[int, int] | None = None
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
@@ -199,7 +199,7 @@ def stops_of(outage: Outage) -> Stops:
 
 
 def _last_stops(outage: Outage) -> Stops:
-    part = _proved_part_ms(outage)
+    part = _proved_duration_ms(outage)
     total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
     if outage.resumed_before is None or outage.stopped_after is None:
@@ -210,7 +210,7 @@ def _last_stops(outage: Outage) -> Stops:
     return Stops(count, (total, upper), (longest, upper))
 
 
-def _proved_part_ms(outage: Outage) -> int:
+def _proved_duration_ms(outage: Outage) -> int:
     """Return the proven downtime since the last round that took the partition away, ms."""
     intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
     return max([0, *(end - start for start, end in intervals if start is not None and end is not None)])
@@ -219,11 +219,11 @@ def _proved_part_ms(outage: Outage) -> int:
 def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
     """Apply the assignment changes of a rebalance round to the outages, in place, and return the outages."""
     outages = outages or Outages()
-    for holding, stayed in ((change.taken, True), (change.orphaned, False)):
+    for holding, is_owner_present in ((change.taken, True), (change.orphaned, False)):
         for topic, partition in partitions_of(holding):
             is_pending = partition in change.pending.get(topic, ())
             consumed_at = change.at if is_pending else None
-            _stop(outages, topic, partition, change.number, holder_stayed=stayed, consumed_at=consumed_at)
+            _stop(outages, topic, partition, change.number, is_owner_present=is_owner_present, consumed_at=consumed_at)
     apply_temporary_leave(outages, change.away, change.number)
     if change.at is not None:
         prove_unconsumed(outages, change.at, change.pending)
@@ -243,43 +243,43 @@ def partitions_of(holding: Holding) -> Iterator[tuple[str, int]]:
             yield topic, partition
 
 
-def outage_of(outages: Outages, topic: str, partition: int) -> Outage | None:
+def find_outage(outages: Outages, topic: str, partition: int) -> Outage | None:
     """Return the outage of a partition; None if the partition is not tracked."""
     return outages.partitions.get(topic, {}).get(partition)
 
 
 def _stop(
-    outages: Outages, topic: str, partition: int, number: int, *, holder_stayed: bool, consumed_at: int | None = None
+    outages: Outages, topic: str, partition: int, number: int, *, is_owner_present: bool, consumed_at: int | None = None
 ) -> None:
     """Record that a round took a partition away; ``consumed_at``: when the partition was still consumed, ms."""
-    before = outage_of(outages, topic, partition)
+    before = find_outage(outages, topic, partition)
     if before is None:
         if outages.followed >= MOST_PARTITIONS:
             outages.missed += 1
             return
         outages.followed += 1
-        outage = Outage(number, number, holder_stayed=holder_stayed)
+        outage = Outage(number, number, is_owner_present=is_owner_present)
     elif not before.rounds or before.resumed_before is not None or before.started_at is not None:
         outage = Outage(
             *(number, number),
-            holder_stayed=holder_stayed,
+            is_owner_present=is_owner_present,
             started_at=before.started_at if before.resumed_before is None else None,
             past=stops_of(before),
             stopped_after=before.started_at,  # no downtime before the group started
         )
     elif not before.is_owned:
-        outage = structs.replace(before, number=number, holder_stayed=holder_stayed)
+        outage = structs.replace(before, number=number, is_owner_present=is_owner_present)
     else:
-        part, stopped, resumed = _proved_part_ms(before), before.stopped_before, before.resumed_after
+        part, stopped, resumed = _proved_duration_ms(before), before.stopped_before, before.resumed_after
         is_longest = part > before.longest_part_ms and stopped is not None and resumed is not None
         outage = structs.replace(
             before,
             number=number,
             rounds=before.rounds + 1,
             is_owned=False,
-            holder_stayed=holder_stayed,
+            is_owner_present=is_owner_present,
             longest_part_ms=max(before.longest_part_ms, part),
-            longest_part=(stopped, resumed) if is_longest else before.longest_part,
+            longest_interval=(stopped, resumed) if is_longest else before.longest_interval,
             parts_ms=before.parts_ms + part,
             stopped_before=None,
             resumed_after=None,
@@ -295,7 +295,7 @@ def _stop(
 
 
 def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
-    outage = outage_of(outages, topic, partition)
+    outage = find_outage(outages, topic, partition)
     if outage is None:
         if change.starts and change.at is not None and outages.followed < MOST_PARTITIONS:
             outages.followed += 1
@@ -345,8 +345,8 @@ def apply_temporary_leave(outages: Outages, away: Holding, number: int) -> bool:
     """Begin outages for partitions of static members that left temporarily; return whether any has begun."""
     changed = False
     for topic, partition in partitions_of(away):
-        outage = outage_of(outages, topic, partition)
+        outage = find_outage(outages, topic, partition)
         if outage is None or outage.is_owned:
-            _stop(outages, topic, partition, number, holder_stayed=False)
+            _stop(outages, topic, partition, number, is_owner_present=False)
             changed = True
     return changed

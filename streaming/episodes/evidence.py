@@ -40,7 +40,7 @@ def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
         # A static member that rejoins under the same id does not cause a round.
         present = collect_lists(member.assigned for member in view.members if member.member_epoch != AWAY_EPOCH)
         for topic, partition in downtime.partitions_of(present):
-            outage = downtime.outage_of(outages, topic, partition)
+            outage = downtime.find_outage(outages, topic, partition)
             if outage is not None and not outage.is_owned:
                 outages.partitions[topic][partition] = structs.replace(outage, is_owned=True, number=number)
                 changed = True
@@ -64,15 +64,15 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
         return False
     changed = False
     for stop in record.stops:
-        is_general = stop.partitions is UNSET
+        is_whole_group = stop.partitions is UNSET
         tracked = [(topic, partition) for topic, partition, _ in outages.tracked()]
         for topic, partition in tracked if stop.partitions is UNSET else downtime.partitions_of(stop.partitions):
-            outage = narrowed = downtime.outage_of(outages, topic, partition)
+            outage = narrowed = downtime.find_outage(outages, topic, partition)
             if outage is None:
                 continue
             if outage.number == number:
                 offsets = {} if stop.committed is UNSET else stop.committed.get(topic, {})
-                narrowed = _narrow(outage, stop, offsets.get(str(partition)), is_general=is_general)
+                narrowed = _narrow(outage, stop, offsets.get(str(partition)), is_whole_group=is_whole_group)
             elif outage.number > number and stop.resumed_before is not UNSET:
                 narrowed = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
             if narrowed is not None and narrowed != outage:
@@ -83,7 +83,7 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
     return changed
 
 
-def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_general: bool) -> Outage:
+def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_whole_group: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _narrow_bound(min, resumed_before, stop.resumed_before)
@@ -92,13 +92,13 @@ def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_gene
     after, started, moment = outage.stopped_after, outage.started_at, stop.stopped_after
     # Consumption after the first proof of the outage: the record is only about a part of the outage.
     if moment is not UNSET and (outage.stopped_by is None or moment <= outage.stopped_by):
-        if not is_general and moment > (outage.started_at or 0):
+        if not is_whole_group and moment > (outage.started_at or 0):
             started = None
         if outage.first == outage.number:
             # A record without partitions is about members that are still in the group.
-            if outage.holder_stayed or not is_general:
+            if outage.is_owner_present or not is_whole_group:
                 after = _narrow_bound(max, after, moment)
-        elif after is None and not is_general:
+        elif after is None and not is_whole_group:
             # After several rounds, the last consumption in the record was before the first of these rounds.
             after = moment
     return structs.replace(
@@ -113,19 +113,19 @@ def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_gene
     )
 
 
-def _narrow_bound(pick: Callable[..., int], current: int | None, moment: int | UnsetType) -> int | None:
-    return current if moment is UNSET else moment if current is None else pick(current, moment)
+def _narrow_bound(choose_bound: Callable[..., int], current: int | None, moment: int | UnsetType) -> int | None:
+    return current if moment is UNSET else moment if current is None else choose_bound(current, moment)
 
 
 def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> bool:
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
-    free_slots = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
-    if sum(map(len, revoked.values())) <= free_slots:
+    free_report_slots = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
+    if sum(map(len, revoked.values())) <= free_report_slots:
         for topic, partition in downtime.partitions_of(revoked):
             changed = _apply_release(outages, topic, partition, report.timestamp) or changed
-    if report.generation > 0 and sum(map(len, assigned.values())) <= free_slots:
+    if report.generation > 0 and sum(map(len, assigned.values())) <= free_report_slots:
         for topic, partition in downtime.partitions_of(assigned):
             changed = _apply_gain(outages, topic, partition, report) or changed
     if changed:
@@ -135,9 +135,9 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
 
 def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> bool:
     """Apply a member's report that it revoked a partition in the last or the next rebalance round."""
-    outage = downtime.outage_of(outages, topic, partition)
-    is_next = outage is None or not outage.rounds
-    if outage is None or is_next or (outage.reported_start is not None and at > outage.reported_start):
+    outage = downtime.find_outage(outages, topic, partition)
+    is_next_round = outage is None or not outage.rounds
+    if outage is None or is_next_round or (outage.reported_start is not None and at > outage.reported_start):
         outages.early.setdefault(topic, {})[partition] = EarlyReport(at)
         return False
     if outage.reported_stop is not None:
@@ -149,7 +149,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
 def _apply_gain(outages: Outages, topic: str, partition: int, report: events.AssignmentAcknowledged) -> bool:
     """Apply a member's report that it was assigned a partition in the last or a later rebalance round."""
     at, number = report.timestamp, report.generation
-    outage = downtime.outage_of(outages, topic, partition)
+    outage = downtime.find_outage(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number
     if outage is not None and is_assigned and outage.reported_start is None:
         outages.partitions[topic][partition] = structs.replace(outage, reported_start=at)

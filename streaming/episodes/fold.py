@@ -17,7 +17,7 @@ from msgspec import UNSET, structs
 
 from streaming.episodes import cost, downtime, evidence, kinds, members, waiting
 from streaming.episodes.downtime import Outages
-from streaming.episodes.incidents import MOST_LISTED
+from streaming.episodes.incidents import MAX_LISTED_ITEMS
 from streaming.episodes.notes import BounceNote, RoundNote, topic_change
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.episodes.state import EpisodeState
@@ -27,22 +27,22 @@ from streaming.records.episodes import Cost, Rebalancing, Waiting
 from streaming.records.events import Evidence
 
 #: Time without a round after which an episode ends, ms.
-QUIET_MS: Final = 120_000
+QUIET_TIME_MS: Final = 120_000
 #: The most diff ids that an episode lists; a storm may have any number of rounds.
 MOST_ROUNDS: Final = 256
 #: The most reasons that an episode lists, apart from those about how a member departed.
-MOST_EVIDENCE: Final = 16
-_MOST_DEPARTURE_EVIDENCE: Final = 48
+MAX_EVIDENCE: Final = 16
+_MAX_DEPARTURE_EVIDENCE: Final = 48
 _PARTITIONS_CHANGED: Final = "topic.partitions_changed"
 _SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
 _GROUP_DELETED: Final = "group.deleted"
 #: Kinds of causes and evidence that explain why a group rebalanced without a membership change.
 _OTHER_CAUSES: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _GROUP_DELETED, _SUBSCRIPTION_CHANGED})
 #: The most rounds of a classic rebalance: cooperative rebalances take two, a third corrects an uneven result (KIP-429).
-_MOST_FOLLOW_UPS: Final = 3
+_MAX_FOLLOW_UP_ROUNDS: Final = 3
 #: The most rebalances of one episode that new partition counts explain.
 _MOST_PARTITION_CHANGES: Final = 3
-_FIRST_OBSERVATION: Final = "first observation"
+_FIRST_OBSERVATION_REASON: Final = "first observation"
 #: The newest episode (the same object if unchanged), and the episode that has ended.
 EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
 
@@ -65,7 +65,7 @@ def apply_note(
 
     The state is changed in place, as a copy per round would cost more than the round.
     """
-    closed, first = None, note if isinstance(note, RoundNote) else None
+    closed_state, first = None, note if isinstance(note, RoundNote) else None
     if state is None or not state.open:
         state = open_episode(state or EpisodeState(0), note.timestamp, note.before, first)
     elif (
@@ -73,11 +73,11 @@ def apply_note(
         and note.timestamp > quiet_time_end(state, quiet_ms)
         and (first is None or first.diff.round == 1)
     ):
-        closed = state
+        closed_state = state
         state = open_episode(state_after_end(state), note.timestamp, note.before, first)
     elif _begins_next_episode(state, note) or (not state.round_count and kinds.is_reset(state)):
         # Open waits continue in the new episode.
-        closed = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
+        closed_state = structs.replace(state, waiting=(), awaited=(), rebalancing=None)
         state = structs.replace(
             open_episode(state_after_end(state), note.timestamp, note.before, first),
             waiting=state.waiting,
@@ -103,7 +103,7 @@ def apply_note(
         state.outages = downtime.apply_change(state.outages, note.change)
         if state.progress is not None:
             state.progress = cost.keep_past_cost(state.progress, before, state.outages)
-    return state, closed
+    return state, closed_state
 
 
 def apply_evidence(state: EpisodeState, data: evidence.DowntimeEvidence) -> bool:
@@ -120,9 +120,9 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
     if state.before == 0 and not state.departures:
         return bool(state.present)
     # A migration lasts until the group is quiet.
-    migrates = state.protocol_before not in (None, state.protocol)
+    has_new_protocol = state.protocol_before not in (None, state.protocol)
     departures = max(state.departures, state.bounces)
-    if migrates or (state.before or 0) <= 1 or departures < (state.before or 0):
+    if has_new_protocol or (state.before or 0) <= 1 or departures < (state.before or 0):
         return False
     for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
         history = state.present.get(old)
@@ -145,13 +145,13 @@ def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
 
 def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | None = None) -> EpisodeState:
     """Return a new episode. ``before``: number of members before the episode; ``first``: the round that begins it."""
-    first_seen, may_be_new = 0, False
+    first_number, can_be_new_group = 0, False
     members_before: int | None = before
-    if first is not None and not last.number and _first_seen(first):
-        first_seen = first.diff.number
+    if first is not None and not last.number and _is_first_observation(first):
+        first_number = first.diff.number
         # In a new group each join makes at most one generation.
-        may_be_new = not first.existed_before and 1 < first_seen <= before + len(first.joined) + 1
-        members_before = before if may_be_new else None
+        can_be_new_group = not first.existed_before and 1 < first_number <= before + len(first.joined) + 1
+        members_before = before if can_be_new_group else None
     return structs.replace(
         state_after_end(last),
         number=last.number + 1,
@@ -161,24 +161,24 @@ def open_episode(last: EpisodeState, at: int, before: int, first: RoundNote | No
         protocol_before=last.protocol if last.number else None,
         assignor_before=last.assignor if last.number else None,
         before=members_before,
-        first_seen=first_seen,
-        may_be_new=may_be_new,
+        first_seen=first_number,
+        may_be_new=can_be_new_group,
         outages=last.outages,
     )
 
 
-def _first_seen(note: RoundNote) -> bool:
+def _is_first_observation(note: RoundNote) -> bool:
     """Return whether the group may have had members before its first observation."""
     evidence = note.diff.cause.evidence
     if any(item.kind == events.GROUP_CREATED for item in evidence):
         return False
     comparisons = [item.reason for item in evidence if item.source == "comparison"]
-    return note.existed_before or any(_FIRST_OBSERVATION in reason for reason in comparisons)
+    return note.existed_before or any(_FIRST_OBSERVATION_REASON in reason for reason in comparisons)
 
 
 def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     diff, cause = note.diff, note.diff.cause
-    has_too_many_rounds = diff.round > _MOST_FOLLOW_UPS and diff.protocol == "classic"
+    has_too_many_rounds = diff.round > _MAX_FOLLOW_UP_ROUNDS and diff.protocol == "classic"
     first = diff.round == 1 or has_too_many_rounds
     state.rebalances += first or not state.round_count
     if state.before is None and not state.round_count:
@@ -186,19 +186,19 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     else:
         _apply_members(state, note)
         state.changes_tasks = state.changes_tasks or note.changes_tasks
-        state.unexplained += first and _is_unprovoked(state, note)
+        state.unexplained += first and _has_no_cause(state, note)
     for topic, partitions in note.moved.items():
         moved = state.moved.setdefault(topic, set())
-        twice = moved.intersection(partitions)
-        if twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
-            state.moved_twice.setdefault(topic, set()).update(twice)
+        moved_twice = moved.intersection(partitions)
+        if moved_twice and diff.undelivered is UNSET:  # moves of an undelivered generation did not happen
+            state.moved_twice.setdefault(topic, set()).update(moved_twice)
         moved.update(partitions)
     is_new_cause = first or cause.kind not in state.causes  # a follow-up round may have a cause with more evidence
     if is_new_cause:
         state.causes[cause.kind] = state.causes.get(cause.kind, 0) + 1
     for item in cause.evidence:
-        about_departure = item.kind is not None and exceeds_poll_interval(item.reason)
-        room = _MOST_DEPARTURE_EVIDENCE if about_departure else MOST_EVIDENCE
+        is_departure = item.kind is not None and exceeds_poll_interval(item.reason)
+        room = _MAX_DEPARTURE_EVIDENCE if is_departure else MAX_EVIDENCE
         if len(state.evidence) < room and item not in state.evidence:
             state.evidence = (*state.evidence, item)
     if cause.kind == _PARTITIONS_CHANGED and is_new_cause and (topics := topic_change(cause)) is not None:
@@ -230,7 +230,7 @@ def _apply_members(state: EpisodeState, note: RoundNote) -> None:
         members.apply_requests(state.present, note, state.rebalances)
 
 
-def _is_unprovoked(state: EpisodeState, note: RoundNote) -> bool:
+def _has_no_cause(state: EpisodeState, note: RoundNote) -> bool:
     """Return whether nothing explains a rebalance: no membership change, and no other usual reason."""
     cause = note.diff.cause
     kinds = {cause.kind, *(item.kind for item in cause.evidence)}
@@ -282,8 +282,8 @@ def apply_rebalancing(
 
     A report older than the last note is ignored, unless the note is a step of a KIP-848 rebalance.
     """
-    closed, state, awaited = None, structs.replace(last), data.awaited[:MOST_LISTED]
-    now = None if data.ended else _rebalancing(data, awaited)
+    closed_state, state, awaited = None, structs.replace(last), data.awaited[:MAX_LISTED_ITEMS]
+    now = None if data.ended else _rebalancing_summary(data, awaited)
     is_between_steps = state.protocol != "classic" and bool(state.waiting or state.awaited)
     if state.rebalancing is not None:
         if data.timestamp < state.rebalancing_at or now == state.rebalancing:
@@ -295,7 +295,7 @@ def apply_rebalancing(
     elif not state.open:
         state = open_episode(state, data.since, len(names))
     elif data.since > quiet_time_end(state, quiet_ms):
-        closed = state
+        closed_state = state
         state = open_episode(state_after_end(state), data.since, len(names))
     state.rebalancing, state.rebalancing_at = now, data.timestamp
     state.stuck = False
@@ -304,14 +304,14 @@ def apply_rebalancing(
     if now is not None:
         awaited_names = {member_id: names[member_id] for member_id in awaited if member_id in names}
         state.awaited_names = state.awaited_names | awaited_names
-    return state, closed
+    return state, closed_state
 
 
-def _rebalancing(data: events.GroupRebalancing, awaited: list[str]) -> Rebalancing:
+def _rebalancing_summary(data: events.GroupRebalancing, awaited: list[str]) -> Rebalancing:
     return Rebalancing(
         since=data.since,
         reason=data.reason,
-        joined=data.joined[:MOST_LISTED],
+        joined=data.joined[:MAX_LISTED_ITEMS],
         awaited=awaited,
         state=data.state,
         until={member_id: data.until[member_id] for member_id in awaited if member_id in data.until},
@@ -328,10 +328,10 @@ def apply_samples(state: EpisodeState, data: events.GroupProgress) -> EpisodeSta
 
 def apply_reset(state: EpisodeState, mark: str, at: int, why: Evidence, quiet_ms: int) -> EpisodeStep:
     """Apply a reset of committed offsets in a group without members: open an episode, or add evidence to it."""
-    closed = None
+    closed_state = None
     if state.open and at > quiet_time_end(state, quiet_ms):
-        closed, state = state, state_after_end(state)
+        closed_state, state = state, state_after_end(state)
     if not state.open:
         state = open_episode(state, at, 0)
-    evidence = state.evidence if len(state.evidence) >= MOST_EVIDENCE else (*state.evidence, why)
-    return structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), last_note_id=mark), closed
+    evidence = state.evidence if len(state.evidence) >= MAX_EVIDENCE else (*state.evidence, why)
+    return structs.replace(state, evidence=evidence, last_at=max(state.last_at, at), last_note_id=mark), closed_state

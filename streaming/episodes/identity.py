@@ -16,9 +16,9 @@ BY_OWNER: Final = "client ids of one owner"
 BY_PATTERN: Final = "client id without its UUID"
 BY_DEFAULT: Final = "default client id"
 #: All keys but the member id, the strongest first.
-KEYS: Final = (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT)
+KEY_KINDS: Final = (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT)
 #: Keys with which a whole set of members may have been replaced by another set.
-OF_SETS: Final = frozenset({BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN})
+SHARED_KEY_KINDS: Final = frozenset({BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN})
 #: Keys that don't prove a replacement, as many members may have the same key.
 UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
 #: Characters of generated Kubernetes names (``SafeEncodeString``): no vowels, no digits that look like letters.
@@ -26,50 +26,50 @@ _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Variable parts of generated names: pods' suffixes, containers' ids, ordinals, addresses, times.
-_GENERATED: Final = (
+_GENERATED_SUFFIXES: Final = (
     re.compile(rf"(?<=-){_SAFE}{{5}}(?=-\d+$|$)"),
     re.compile(r"(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,64}(?![0-9A-Za-z])"),
     re.compile(r"(?<=[-_.])\d+(?=[-_.]|$)"),
 )
 #: Default client ids of client libraries.
-_DEFAULT: Final = re.compile(
+_DEFAULT_CLIENT_ID: Final = re.compile(
     r"rdkafka|kafka-python-[\d.]+|aiokafka-[\d.]+|sarama|kgo|consumer-.+-\d+|consumer-\d+|console-consumer(-\d+)?"
 )
 
 
-def exact_keys(member_id: str, who: MemberNames) -> Iterator[tuple[str, str]]:
+def exact_keys(member_id: str, names: MemberNames) -> Iterator[tuple[str, str]]:
     """Yield keys that identify the member, such as its client id with its host, the most specific key first."""
     yield BY_MEMBER, member_id
-    if who.group_instance_id:
+    if names.group_instance_id:
         # Members with different instance ids are different members, even if they have the same client id.
-        yield BY_INSTANCE, who.group_instance_id
-    elif who.client_id:
-        if who.client_host:
-            yield BY_HOST, f"{who.client_id} {who.client_host}"
-        if not is_default(who.client_id):
-            yield BY_CLIENT, who.client_id
+        yield BY_INSTANCE, names.group_instance_id
+    elif names.client_id:
+        if names.client_host:
+            yield BY_HOST, f"{names.client_id} {names.client_host}"
+        if not is_default_client_id(names.client_id):
+            yield BY_CLIENT, names.client_id
 
 
-def is_default(client_id: str) -> bool:
+def is_default_client_id(client_id: str) -> bool:
     """Return whether a client id is the default of a client library."""
-    return _DEFAULT.fullmatch(client_id) is not None
+    return _DEFAULT_CLIENT_ID.fullmatch(client_id) is not None
 
 
 @lru_cache(maxsize=1 << 12)
-def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
+def keys_of_owner(client_id: str) -> tuple[tuple[str, str], ...]:
     """Return the keys that members of one deployment share, such as client id or pod name, the most specific first."""
-    if is_default(client_id):
+    if is_default_client_id(client_id):
         return ((BY_DEFAULT, client_id),)
     keys = [(BY_CLIENT, client_id)]
-    pod = _DEPLOYMENT.fullmatch(client_id)
-    if pod is not None:
-        keys.append((BY_POD, f"{pod['name']} {pod['thread'] or ''}"))
+    pod_match = _DEPLOYMENT.fullmatch(client_id)
+    if pod_match is not None:
+        keys.append((BY_POD, f"{pod_match['name']} {pod_match['thread'] or ''}"))
     plain = _UUID.sub("", client_id)
     if plain != client_id:
         keys.append((BY_PATTERN, plain))
     template = plain
-    for generated in _GENERATED:
-        template = generated.sub("*", template)
+    for suffix_pattern in _GENERATED_SUFFIXES:
+        template = suffix_pattern.sub("*", template)
     if template != plain and template.strip("*-_. "):
         keys.append((BY_OWNER, template))
     elif template != plain:
@@ -77,16 +77,16 @@ def owner_keys(client_id: str) -> tuple[tuple[str, str], ...]:
     return tuple(keys)
 
 
-def shared_keys(who: MemberNames) -> list[tuple[str, str]]:
+def keys_of_set(names: MemberNames) -> list[tuple[str, str]]:
     """Return the keys that a member and its replacement may share with other members, the strongest first.
 
     Different instance ids mean different members, except pod names: a pod that replaces another has a new name.
     """
-    name = who.group_instance_id or who.client_id
-    return [key for key in owner_keys(name) if key[0] == BY_POD or not who.group_instance_id] if name else []
+    name = names.group_instance_id or names.client_id
+    return [key for key in keys_of_owner(name) if key[0] == BY_POD or not names.group_instance_id] if name else []
 
 
-def replica_set(who: MemberNames) -> str | None:
+def replica_set(names: MemberNames) -> str | None:
     """Return the ReplicaSet's hash if a member has a pod name as instance id or client id; None otherwise."""
-    pod = _DEPLOYMENT.fullmatch(who.group_instance_id or who.client_id or "")
-    return None if pod is None else pod["hash"]
+    pod_match = _DEPLOYMENT.fullmatch(names.group_instance_id or names.client_id or "")
+    return None if pod_match is None else pod_match["hash"]

@@ -15,9 +15,9 @@ from streaming.records.episodes import Acknowledged, Incident, IncidentKind
 from streaming.records.events import CLUSTER, Evidence, GroupPauses, Holding
 
 #: The most members and partitions that an incident lists: thousands would make a record of megabytes.
-MOST_LISTED: Final = 500
+MAX_LISTED_ITEMS: Final = 500
 #: The most groups that a cluster incident lists.
-_MOST_GROUPS: Final = 5000
+_MAX_GROUPS: Final = 5000
 
 
 class Thresholds(NamedTuple):
@@ -40,7 +40,7 @@ class Thresholds(NamedTuple):
 
 DEFAULTS: Final = Thresholds()
 #: Characters of the story in a record that was shortened because it was too large.
-_SHORT_STORY: Final = 1000
+_MAX_SHORT_STORY_CHARACTERS: Final = 1000
 
 
 class StoredIncident(Struct, frozen=True, array_like=True, gc=False):
@@ -105,21 +105,21 @@ def open_incident(
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
     key = incident_key(detected.kind, detected.subject)
-    stored, ids, unnamed = state.by_key.get(key), detected.member_ids[:MOST_LISTED], MemberNames()
+    stored, ids, no_names = state.by_key.get(key), detected.member_ids[:MAX_LISTED_ITEMS], MemberNames()
     detected = structs.replace(
         detected,
         member_ids=ids,
-        names={member_id: names for member_id in ids if (names := detected.names.get(member_id, unnamed)) != unnamed},
+        names={member_id: names for member_id in ids if (names := detected.names.get(member_id, no_names)) != no_names},
         partitions=_listed(detected.partitions),
-        groups=detected.groups[:_MOST_GROUPS],
+        groups=detected.groups[:_MAX_GROUPS],
     )
     if stored is None or (stored.closed_at and at - stored.closed_at > reopen_ms):
-        updated = structs.replace(detected, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
+        incident = structs.replace(detected, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
         acknowledged = stored.acknowledged
         if stored.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
             acknowledged = None
-        updated = structs.replace(
+        incident = structs.replace(
             detected,
             number=stored.number,
             opened_at=stored.opened_at,
@@ -128,10 +128,10 @@ def open_incident(
             episode=stored.episode,
             acknowledged=acknowledged,
         )
-        if updated == stored:
+        if incident == stored:
             return state
-        updated = structs.replace(updated, updated_at=max(at, stored.updated_at))
-    return structs.replace(state, last=max(state.last, updated.number), by_key={**state.by_key, key: updated})
+        incident = structs.replace(incident, updated_at=max(at, stored.updated_at))
+    return structs.replace(state, last=max(state.last, incident.number), by_key={**state.by_key, key: incident})
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
@@ -148,25 +148,25 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
     """
     for kind, stored in state.by_key.items():
         if stored.number == number:
-            updated = structs.replace(stored, acknowledged=acknowledged)
-            return structs.replace(state, by_key={**state.by_key, kind: updated})
+            incident = structs.replace(stored, acknowledged=acknowledged)
+            return structs.replace(state, by_key={**state.by_key, kind: incident})
     return state
 
 
 def _listed(partitions: Mapping[str, list[int]]) -> Holding:
-    room_left, listed = MOST_LISTED, Holding()
+    remaining_count, listed = MAX_LISTED_ITEMS, Holding()
     for topic, numbers in partitions.items():
-        if room_left > 0 or not numbers:
-            listed[topic] = numbers[:room_left]
-            room_left -= len(listed[topic])
+        if remaining_count > 0 or not numbers:
+            listed[topic] = numbers[:remaining_count]
+            remaining_count -= len(listed[topic])
     return listed
 
 
 def incident_record(group_id: str, stored: StoredIncident) -> Incident:
     """Return the published record of an incident of a group or of the cluster."""
     opened = moment(stored.opened_at)
-    when = f"from {opened} to {moment(stored.closed_at)} UTC" if stored.closed_at else f"since {opened} UTC"
-    often = f", {stored.times} times" if stored.times > 1 else ""
+    period_text = f"from {opened} to {moment(stored.closed_at)} UTC" if stored.closed_at else f"since {opened} UTC"
+    times_text = f", {stored.times} times" if stored.times > 1 else ""
     kept = structs.asdict(stored)
     for name in ("what", "number", "subject"):
         del kept[name]
@@ -177,12 +177,12 @@ def incident_record(group_id: str, stored: StoredIncident) -> Incident:
         group_id=group_id,
         incident=stored.number,
         status="closed" if stored.closed_at else "open",
-        story=f"{stored.what} ({when}{often}).",
+        story=f"{stored.what} ({period_text}{times_text}).",
         scope="cluster" if group_id == CLUSTER else "group",
     )
 
 
 def shorten_incident(incident: Incident) -> Incident:
     """Return a record below the size limit: without members, partitions, groups, pauses and evidence."""
-    incident = structs.replace(incident, story=incident.story[:_SHORT_STORY], pauses=UNSET)
+    incident = structs.replace(incident, story=incident.story[:_MAX_SHORT_STORY_CHARACTERS], pauses=UNSET)
     return structs.replace(incident, member_ids=[], names={}, partitions={}, groups=[], evidence=[])

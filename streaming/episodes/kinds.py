@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from streaming.episodes.downtime import LISTENER, RECORDS
 from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
-from streaming.episodes.members import MemberChanges, MemberHistory, alternates, changes, share_an_owner
-from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS, application_reasons
+from streaming.episodes.members import MemberChanges, MemberHistory, alternates, changes, have_one_owner
+from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS_REASON, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
 from streaming.records.events import COORDINATOR_MOVED, OFFSETS_RESET, POLLING
@@ -20,18 +20,18 @@ STORM_TURNS: Final = 3
 #: A storm without a triggering member needs this many more rebalances, as one change of a cooperative group takes two.
 _MORE_WITHOUT_MEMBER: Final = 2
 #: If members that joined within the episode depart, at least this multiple of the threshold is a storm.
-_VISIT_FACTOR: Final = 2
+_MIN_VISIT_RATIO: Final = 2
 _SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
 _NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
-_REPLACED_EARLY: Final = (
+_EARLY_REPLACEMENT_DOUBT: Final = (
     "the sessions ended after the members were back: it is unknown if they crashed together or in turn"
 )
-_NO_GAPS_POLLED: Final = "polling does not show how many members were away at once"
+_POLLING_DOUBT: Final = "polling does not show how many members were away at once"
 _UNEXPLAINED_LEAVE: Final = (
     "left without a client reason and came back from the same host: "
     "restarted, exceeded max.poll.interval.ms, or unsubscribed for a while"
 )
-_ALL_EXPIRED_TOGETHER: Final = (
+_COMMON_EXPIRY_DOUBT: Final = (
     "the sessions of all members ended together and all came back from the same hosts: "
     "the coordinator was unavailable, or all crashed"
 )
@@ -64,7 +64,7 @@ def is_reset(state: EpisodeState) -> bool:
     return any(item.kind == OFFSETS_RESET for item in state.evidence)
 
 
-def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
+def find_storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
     """Return the episode's storm of rebalances without progress; None if there are fewer than ``threshold``."""
     if state.rebalances + state.bounces < threshold:
         return None
@@ -76,7 +76,7 @@ def storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
         return Storm(worst) if worst else None
     visit_count = len({member.rebalance for member in state.absent if not member.was_present})
     is_unexplained = state.unexplained >= threshold + _MORE_WITHOUT_MEMBER and 2 * state.unexplained > state.rebalances
-    has_many_visits = visit_count >= _VISIT_FACTOR * threshold and 3 * visit_count > state.rebalances
+    has_many_visits = visit_count >= _MIN_VISIT_RATIO * threshold and 3 * visit_count > state.rebalances
     return Storm() if is_unexplained or has_many_visits else None
 
 
@@ -90,9 +90,9 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
         return None
     shared = [member for member in rejoined if alternates(member.identities)]
     if shared:
-        return Storm(_worst_first(shared), instance=True)
+        return Storm(_most_visits_first(shared), instance=True)
     is_shared = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
-    return Storm(_worst_first(rejoined), instance=True, sure=False) if is_shared else None
+    return Storm(_most_visits_first(rejoined), instance=True, sure=False) if is_shared else None
 
 
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
@@ -104,19 +104,19 @@ def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHist
         repeaters = [member for member in repeaters if member.departures_and_requests - member.closes >= threshold]
     if _is_migration(state):
         repeaters = [member for member in repeaters if member.how in ("lost", "overran")]
-    triggered = sum(max(member.rebalances, member.rejoins) for member in repeaters)
-    return _worst_first(repeaters) if 2 * triggered > state.rebalances + state.bounces else ()
+    rebalance_count = sum(max(member.rebalances, member.rejoins) for member in repeaters)
+    return _most_visits_first(repeaters) if 2 * rebalance_count > state.rebalances + state.bounces else ()
 
 
-def _worst_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
+def _most_visits_first(members: Sequence[MemberHistory]) -> tuple[MemberHistory, ...]:
     return tuple(sorted(members, key=lambda member: -member.departures_and_requests))
 
 
 def repetition_of(worst: MemberHistory) -> Repeated:
     """Return how often a member triggered a rebalance, and the usual time between two of them."""
     gaps = sorted(after - before for before, after in pairwise(worst.times))
-    period = max(0, gaps[len(gaps) // 2]) if gaps else None
-    return Repeated(member_id=worst.now, times=worst.departures_and_requests, period_ms=period)
+    period_ms = max(0, gaps[len(gaps) // 2]) if gaps else None
+    return Repeated(member_id=worst.now, times=worst.departures_and_requests, period_ms=period_ms)
 
 
 def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdict, Storm | None, MemberChanges]:
@@ -124,14 +124,14 @@ def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdi
 
     ``storm_turns``: rebalances without progress that make a storm.
     """
-    repetition, seen = storm(state, storm_turns), changes(state.present, state.absent)
+    repetition, seen = find_storm(state, storm_turns), changes(state.present, state.absent)
     verdict = _classify(state, repetition, seen)
     if verdict.kind in ("crash", "zone-lost"):
         if (state.kind, state.protocol) == ("streams", "classic"):
-            verdict = Verdict("unknown", STREAMS_STAYS)
+            verdict = Verdict("unknown", STREAMS_STAYS_REASON)
         elif any(item.source == OFFSET_COMMITS and item.kind == "member.fenced" for item in state.evidence):
             verdict = Verdict(verdict.kind, verdict.why or "the end of a session is only inferred from offset commits")
-        elif _moved(state):
+        elif _has_moved(state):
             verdict = Verdict(verdict.kind, verdict.why or "the group's coordinator moved meanwhile")
     return verdict, repetition, seen
 
@@ -148,7 +148,7 @@ def _classify(state: EpisodeState, repetition: Storm | None, seen: MemberChanges
         return Verdict("unknown", "the rebalance has brought no new generation")
     if not state.before and not state.bounces:
         return _classify_start(state, seen)
-    if state.first_seen and not (seen.returned or seen.departed or seen.passed) and not state.bounces:
+    if state.first_seen and not (seen.returned or seen.departed or seen.temporary_members) and not state.bounces:
         return _classify_first_seen(state, seen)
     if None not in (state.assignor_before, state.assignor) and state.assignor_before != state.assignor:
         return Verdict("assignor-change")
@@ -159,9 +159,9 @@ def _classify_start(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if state.after:
         at = f"first seen at generation {state.first_seen}: earlier generations have no record"
         return Verdict("first-start", at if state.may_be_new else "")
-    if not state.deleted and not seen.passed:
+    if not state.deleted and not seen.temporary_members:
         return Verdict("unknown", "the group has no members, and had none when the episode began")
-    return _classify_emptied_group(state, seen.passed)
+    return _classify_emptied_group(state, seen.temporary_members)
 
 
 def _classify_first_seen(state: EpisodeState, seen: MemberChanges) -> Verdict:
@@ -186,14 +186,14 @@ def _classify_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR091
         return Verdict("connector-change")
     if application_reasons(state.evidence):
         return Verdict("app-requested")
-    if _moved(state):
-        return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
+    if _has_moved(state):
+        return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER)
     if state.bounces:
         return Verdict("static-bounce")
     return Verdict("unknown", "no evidence shows why the group rebalanced")
 
 
-def _moved(state: EpisodeState, *, logged: bool = False) -> bool:
+def _has_moved(state: EpisodeState, *, logged: bool = False) -> bool:
     return any(item.kind == COORDINATOR_MOVED and not (logged and item.source == RECORDS) for item in state.evidence)
 
 
@@ -201,15 +201,15 @@ def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdic
     if any(member.how == "overran" for member in state.histories):
         return Verdict("poll-timeout")
     if not state.after and seen.departed:
-        return _classify_emptied_group(state, (*seen.departed, *seen.passed))
+        return _classify_emptied_group(state, (*seen.departed, *seen.temporary_members))
     if seen.returned and len(seen.returned) >= len(seen.departed):
         return _classify_full_restart(state, seen)
     if seen.departed:
         return _classify_exchange(state, seen) if seen.joined else _classify_departures(state, seen.departed)
     if seen.joined:
         return Verdict("scale-out")
-    if any(member.how == "lost" for member in seen.passed):
-        return _classify_crash(seen.passed)
+    if any(member.how == "lost" for member in seen.temporary_members):
+        return _classify_crash(seen.temporary_members)
     return Verdict("unknown", "members joined and departed again")
 
 
@@ -232,7 +232,7 @@ def _classify_full_restart(state: EpisodeState, seen: MemberChanges) -> Verdict:
             why = "the same client left and came back: it exceeded max.poll.interval.ms, or unsubscribed for a while"
             return Verdict("poll-timeout", why)
         return Verdict("unknown", "the same client was gone and came back; no evidence shows why")
-    why = _unproven(state, seen)
+    why = _doubt_text(state, seen)
     if (strategy := _deployment_strategy(state, seen)) is not None:
         return Verdict(strategy, why)
     return Verdict("restart", why) if len(returned) == 1 else _classify_several_restarts(state, why)
@@ -250,7 +250,7 @@ def _deployment_strategy(state: EpisodeState, seen: MemberChanges) -> EpisodeKin
         return None
     if state.before > 1 and _joined_before_departures(returned, returned):
         return "fleet-replaced"
-    return "surge" if all(member.by == BY_POD for member in returned) and share_an_owner(returned) else None
+    return "surge" if all(member.by == BY_POD for member in returned) and have_one_owner(returned) else None
 
 
 def _joined_before_departures(joined: Sequence[MemberHistory], departed: Sequence[MemberHistory]) -> bool:
@@ -260,9 +260,9 @@ def _joined_before_departures(joined: Sequence[MemberHistory], departed: Sequenc
 def _classify_several_restarts(state: EpisodeState, why: str) -> Verdict:
     is_polled = any(item.source == POLLING for item in state.evidence)
     if 2 * state.away <= (state.before or 0):
-        return Verdict("rolling-restart", why or (_NO_GAPS_POLLED if is_polled else ""))
+        return Verdict("rolling-restart", why or (_POLLING_DOUBT if is_polled else ""))
     if is_polled:
-        return Verdict("unknown", _NO_GAPS_POLLED)
+        return Verdict("unknown", _POLLING_DOUBT)
     if any(item.source == LISTENER and item.kind is None for item in state.evidence):
         why = why or "members' own reports may be late: it is uncertain how many were away at once"
     return Verdict("restart", why)
@@ -272,25 +272,25 @@ def _classify_crashes_with_return(
     state: EpisodeState, returned: Sequence[MemberHistory], lost: Sequence[MemberHistory]
 ) -> Verdict:
     whole_group_left = len(returned) > 1 and len(returned) == state.before
-    first_loss = min((member.times[-1] for member in lost if member.times), default=0)
-    early = [member for member in returned if 0 < member.joined_at <= first_loss]
+    first_loss_ms = min((member.times[-1] for member in lost if member.times), default=0)
+    early = [member for member in returned if 0 < member.joined_at <= first_loss_ms]
     if whole_group_left and 2 * len(early) > len(returned):
-        return Verdict("crash", _REPLACED_EARLY)
+        return Verdict("crash", _EARLY_REPLACEMENT_DOUBT)
     if whole_group_left and 2 * state.away <= len(returned) and state.rebalances > 1:
         return Verdict("rolling-restart", "members crashed one after the other and came back, as in a rolling restart")
     if whole_group_left and len(lost) == len(returned) and all(member.has_same_address for member in returned):
-        return Verdict("unknown", _ALL_EXPIRED_TOGETHER)
+        return Verdict("unknown", _COMMON_EXPIRY_DOUBT)
     return _classify_crash(returned)
 
 
-def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
+def _doubt_text(state: EpisodeState, seen: MemberChanges) -> str:
     """Return the reason why replaced members may not have been restarted; ``""`` if it is certain that they were."""
     if any(member.by in UNSURE for member in seen.returned):
         return "members were matched by names that other members may share"
     # Under KIP-848 each process generates its member id; under the classic protocol each join gives a new one.
-    new_id_proves = state.protocol != "classic"
+    is_new_id_proof = state.protocol != "classic"
     left = [member for member in seen.returned if member.how == "left"]
-    if not all(member.is_new_process or (new_id_proves and member.by != BY_MEMBER) for member in left):
+    if not all(member.is_new_process or (is_new_id_proof and member.by != BY_MEMBER) for member in left):
         return _UNEXPLAINED_LEAVE
     if any(member.how == "gone" for member in seen.returned):
         return "no evidence shows whether members that came back were restarted or crashed"
@@ -299,12 +299,12 @@ def _unproven(state: EpisodeState, seen: MemberChanges) -> str:
 
 def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verdict | None:
     """Return ``coordinator-move`` if the coordinator moved and all members rejoined from their address, else None."""
-    other_process = any(m.closed or m.how == "overran" or not m.has_same_address for m in seen.returned)
-    if other_process or seen.departed or seen.joined or not _moved(state):
+    has_new_process = any(m.closed or m.how == "overran" or not m.has_same_address for m in seen.returned)
+    if has_new_process or seen.departed or seen.joined or not _has_moved(state):
         return None
     if any(member.how == "left" for member in seen.returned):
         return Verdict("coordinator-move", _UNEXPLAINED_LEAVE)
-    return Verdict("coordinator-move", "" if _moved(state, logged=True) else _NEW_LEADER)
+    return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER)
 
 
 def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
@@ -312,7 +312,7 @@ def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
     if any(member.how == "lost" for member in departed):
         return _classify_departures(state, departed)
     whole_group_left = len(departed) == state.before and all(member.how == "left" for member in departed)
-    if whole_group_left and not state.away and share_an_owner(joined) and _joined_before_departures(joined, departed):
+    if whole_group_left and not state.away and have_one_owner(joined) and _joined_before_departures(joined, departed):
         return Verdict("fleet-replaced")
     why = f"{len(seen.joined)} joined and {len(seen.departed)} departed; no evidence shows which member replaced which"
     return Verdict("unknown", why)

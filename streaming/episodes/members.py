@@ -22,13 +22,13 @@ from streaming.records.events import COMPARISON
 #: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not depart.
 DepartureManner = Literal["", "left", "lost", "overran", "gone"]
 #: The number of departures and rejoins per member whose times are kept: enough to compute the usual time between two.
-_MOST_TIMES: Final = 16
+_MAX_TIMES: Final = 16
 #: The number of identities that are kept per static member.
-_MOST_IDENTITIES: Final = 8
+_MAX_IDENTITIES: Final = 8
 #: A rebalance request this soon after the member's last departure or request is not counted, ms.
-_REPEATED_MS: Final = 1000
+_SAME_DEPARTURE_MS: Final = 1000
 #: The most members that joined and departed within the episode and are kept one by one.
-MOST_PASSED: Final = 256
+MAX_TEMPORARY_MEMBERS: Final = 256
 _UNKNOWN_MEMBER: Final = MemberNames()
 #: Causes whose members may neither have joined nor departed.
 _REQUEST_CAUSES = frozenset({"member.joined", "member.subscription_changed"})
@@ -73,8 +73,8 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
     def is_new_process(self) -> bool:
         """True if the returned member is a new process: the old process was closed, or host or client id differ."""
         first, latest = self.first_identity, self.identity
-        other_host = bool(first.client_host and latest.client_host) and first.client_host != latest.client_host
-        return self.closed or self.by == identity.BY_INSTANCE or other_host or first.client_id != latest.client_id
+        has_new_host = bool(first.client_host and latest.client_host) and first.client_host != latest.client_host
+        return self.closed or self.by == identity.BY_INSTANCE or has_new_host or first.client_id != latest.client_id
 
     @property
     def has_same_address(self) -> bool:
@@ -93,7 +93,7 @@ class MemberChanges(NamedTuple):
     returned: tuple[MemberHistory, ...]
     joined: tuple[MemberHistory, ...]
     departed: tuple[MemberHistory, ...]
-    passed: tuple[MemberHistory, ...]
+    temporary_members: tuple[MemberHistory, ...]
 
 
 def alternates(identities: Iterable[MemberNames]) -> bool:
@@ -148,15 +148,15 @@ def apply_membership(
     for member_id in note.gone:
         history = present.pop(member_id, None) or _founder_history(member_id, note.names)
         how, closed = departure_manner(note.diff.cause, member_id, derived=note.derived)
-        history = _triggered(_with_turn(history, note.timestamp), rebalance)
+        history = _add_rebalance(_add_time(history, note.timestamp), rebalance)
         closes, departures = history.closes + closed, history.departures + 1
         departed.append(structs.replace(history, how=how, closed=closed, closes=closes, departures=departures))
     absent = (*absent, *departed)
     if note.joined:
-        absent = _match_arrivals(present, absent, note, rebalance)
+        absent = _match_joined_members(present, absent, note, rebalance)
     if note.diff.round == 1 and note.diff.cause.kind in _REQUEST_CAUSES:
         apply_requests(present, note, rebalance)
-    return _without_oldest(absent)
+    return _drop_oldest_temporary(absent)
 
 
 def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
@@ -166,9 +166,9 @@ def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance
             continue
         history = present.get(member_id) or _founder_history(member_id, note.names)
         # Some clients repeat a request at once (kafka-python's leader, for new metadata). The repeat is not counted.
-        if not history.times or note.timestamp - history.times[-1] >= _REPEATED_MS:
-            history = _with_turn(history, note.timestamp)
-        present[member_id] = _triggered(history, rebalance)
+        if not history.times or note.timestamp - history.times[-1] >= _SAME_DEPARTURE_MS:
+            history = _add_time(history, note.timestamp)
+        present[member_id] = _add_rebalance(history, rebalance)
 
 
 def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
@@ -177,19 +177,19 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
         who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder_history(old, note.names)
         present[new] = structs.replace(
-            _with_turn(history, note.timestamp),
+            _add_time(history, note.timestamp),
             now=new,
             identity=who,
             by=identity.BY_INSTANCE if history.was_present else "",
             rejoins=history.rejoins + 1,
-            identities=(*(history.identities or (history.identity,)), who)[-_MOST_IDENTITIES:],
+            identities=(*(history.identities or (history.identity,)), who)[-_MAX_IDENTITIES:],
         )
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
     """Return the members that returned, joined or departed; without an instance id they are paired by weaker keys."""
     departed = [member for member in absent if member.was_present]
-    passed = tuple(member for member in absent if not member.was_present)
+    temporary_members = tuple(member for member in absent if not member.was_present)
     joined = [member for member in present.values() if not member.was_present]
     returned = [member for member in present.values() if member.was_present and member.by and member.how]
     if departed and joined:
@@ -198,13 +198,13 @@ def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory
         taken = {id(member) for gone, new, _ in pairs for member in (gone, new)}
         departed = [member for member in departed if id(member) not in taken]
         joined = [member for member in joined if id(member) not in taken]
-    return MemberChanges(tuple(returned), tuple(joined), tuple(departed), passed)
+    return MemberChanges(tuple(returned), tuple(joined), tuple(departed), temporary_members)
 
 
-def share_an_owner(members: Iterable[MemberHistory]) -> bool:
+def have_one_owner(members: Iterable[MemberHistory]) -> bool:
     """Return whether all members have names of one owner, such as a Deployment."""
     ids = [member.identity.client_id for member in members]
-    keys = [set(identity.owner_keys(client_id)) if client_id else set() for client_id in ids]
+    keys = [set(identity.keys_of_owner(client_id)) if client_id else set() for client_id in ids]
     return bool(keys) and bool(set.intersection(*keys))
 
 
@@ -213,92 +213,92 @@ def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> Member
     return MemberHistory(member_id, member_id, who, who, was_present=True)
 
 
-def _with_turn(history: MemberHistory, timestamp: int) -> MemberHistory:
-    times = (*history.times[1 - _MOST_TIMES :], timestamp)
+def _add_time(history: MemberHistory, timestamp: int) -> MemberHistory:
+    times = (*history.times[1 - _MAX_TIMES :], timestamp)
     return structs.replace(history, departures_and_requests=history.departures_and_requests + 1, times=times)
 
 
-def _triggered(history: MemberHistory, rebalance: int) -> MemberHistory:
+def _add_rebalance(history: MemberHistory, rebalance: int) -> MemberHistory:
     if history.rebalance == rebalance:
         return history
     return structs.replace(history, rebalances=history.rebalances + 1, rebalance=rebalance)
 
 
-def _match_arrivals(
+def _match_joined_members(
     present: dict[str, MemberHistory], absent: tuple[MemberHistory, ...], note: RoundNote, rebalance: int
 ) -> tuple[MemberHistory, ...]:
     """Match joined members with absent members of the same identity; return the members that are still absent."""
-    arrivals = {member_id: note.names.get(member_id, _UNKNOWN_MEMBER) for member_id in note.joined}
+    joined_members = {member_id: note.names.get(member_id, _UNKNOWN_MEMBER) for member_id in note.joined}
     places: dict[tuple[str, str], list[int]] = {}
     for place, history in enumerate(absent):
         for named in identity.exact_keys(history.now, history.identity):
             places.setdefault(named, []).append(place)
-    matched: set[int] = set()
+    matched_positions: set[int] = set()
     if places:
-        shared = Counter(who.client_id for who in arrivals.values())
+        shared = Counter(who.client_id for who in joined_members.values())
         for by in (identity.BY_MEMBER, identity.BY_INSTANCE, identity.BY_HOST, identity.BY_CLIENT):
-            for member_id, who in arrivals.items():
+            for member_id, who in joined_members.items():
                 key = dict(identity.exact_keys(member_id, who)).get(by)
                 if member_id in present or key is None:
                     continue
-                free = [place for place in places.get((by, key), ()) if place not in matched]
+                free = [place for place in places.get((by, key), ()) if place not in matched_positions]
                 # If several members have this client id, the match would be ambiguous.
                 if not free or (by == identity.BY_CLIENT and (len(free) > 1 or shared[who.client_id] > 1)):
                     continue
-                matched.add(free[0])
+                matched_positions.add(free[0])
                 returned = structs.replace(absent[free[0]], now=member_id, identity=who, by=by)
-                present[member_id] = _triggered(returned, rebalance)
-    for member_id, who in arrivals.items():
+                present[member_id] = _add_rebalance(returned, rebalance)
+    for member_id, who in joined_members.items():
         if member_id not in present:
             new = MemberHistory(member_id, member_id, who, who, was_present=False, joined_at=note.timestamp)
-            present[member_id] = _triggered(new, rebalance)
-    return tuple(member for place, member in enumerate(absent) if place not in matched)
+            present[member_id] = _add_rebalance(new, rebalance)
+    return tuple(member for place, member in enumerate(absent) if place not in matched_positions)
 
 
 def _pair(departed: list[MemberHistory], joined: list[MemberHistory]) -> list[tuple[MemberHistory, MemberHistory, str]]:
     pairs: list[tuple[MemberHistory, MemberHistory, str]] = []
     taken: set[int] = set()
-    for by in identity.KEYS:
+    for by in identity.KEY_KINDS:
         members_by_key: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
         for side, members in enumerate((departed, joined)):
             for member in members:
-                key = _keys(member).get(by) if id(member) not in taken else None
+                key = _keys_by_kind(member).get(by) if id(member) not in taken else None
                 if key is not None:
                     members_by_key.setdefault(key, ([], []))[side].append(member)
         for gone, new in members_by_key.values():
-            for pair in _matched_pairs(gone, new, by):
+            for pair in _pairs_with_equal_keys(gone, new, by):
                 pairs.append((*pair, by))
                 taken.update(map(id, pair))
     return pairs
 
 
-def _keys(history: MemberHistory) -> dict[str, str]:
+def _keys_by_kind(history: MemberHistory) -> dict[str, str]:
     who = history.identity
-    return dict([*identity.exact_keys(history.now, who), *identity.shared_keys(who)])
+    return dict([*identity.exact_keys(history.now, who), *identity.keys_of_set(who)])
 
 
-def _matched_pairs(
+def _pairs_with_equal_keys(
     departed: list[MemberHistory], joined: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
     """Yield pairs of a departed and a joined member with equal keys; joins before the departure need more evidence."""
-    whole_set = len(departed) == len(joined) and by in identity.OF_SETS
+    is_whole_set = len(departed) == len(joined) and by in identity.SHARED_KEY_KINDS
     free = sorted(joined, key=lambda member: member.joined_at)
     for gone in sorted(departed, key=lambda member: member.times[-1]):
         for new in free:
-            if new.joined_at >= gone.times[-1] or _overlaps(gone, new, by, whole_set=whole_set):
+            if new.joined_at >= gone.times[-1] or _can_be_replacement(gone, new, by, is_whole_set=is_whole_set):
                 free.remove(new)
                 yield gone, new
                 break
 
 
-def _overlaps(gone: MemberHistory, new: MemberHistory, by: str, *, whole_set: bool) -> bool:
+def _can_be_replacement(gone: MemberHistory, new: MemberHistory, by: str, *, is_whole_set: bool) -> bool:
     if by == identity.BY_INSTANCE:
         return True
-    same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
+    has_same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
     if by == identity.BY_HOST:  # a killed process may be back before its session expires
         return gone.how == "lost"
     replica_sets = {identity.replica_set(member.identity) for member in (gone, new)}
-    return (by == identity.BY_POD and len(replica_sets) > 1) or (whole_set and not same_host)
+    return (by == identity.BY_POD and len(replica_sets) > 1) or (is_whole_set and not has_same_host)
 
 
 def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberHistory:
@@ -308,7 +308,7 @@ def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberH
         identity=new.identity,
         by=by,
         departures_and_requests=gone.departures_and_requests + new.departures_and_requests,
-        times=tuple(sorted((*gone.times, *new.times)))[-_MOST_TIMES:],
+        times=tuple(sorted((*gone.times, *new.times)))[-_MAX_TIMES:],
         closes=gone.closes + new.closes,
         joined_at=new.joined_at,
         rebalances=gone.rebalances + new.rebalances,
@@ -316,8 +316,8 @@ def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberH
     )
 
 
-def _without_oldest(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
+def _drop_oldest_temporary(absent: tuple[MemberHistory, ...]) -> tuple[MemberHistory, ...]:
     """Drop the oldest members that joined and departed within the episode, if there are too many."""
-    passed = [member for member in absent if not member.was_present]
-    dropped = {id(member) for member in passed[:-MOST_PASSED]}
-    return tuple(member for member in absent if id(member) not in dropped)
+    temporary_members = [member for member in absent if not member.was_present]
+    dropped_ids = {id(member) for member in temporary_members[:-MAX_TEMPORARY_MEMBERS]}
+    return tuple(member for member in absent if id(member) not in dropped_ids)

@@ -12,7 +12,7 @@ from streaming.records.episodes import Waiting
 from streaming.records.events import Holding
 
 #: Evidence of new partition counts: ``orders: 4 → 0 partitions``.
-_COUNT_CHANGE: Final = re.compile(r": (\d+) → (\d+) partitions")
+_PARTITION_COUNT_CHANGE: Final = re.compile(r": (\d+) → (\d+) partitions")
 
 
 class RoundNote(Struct, frozen=True, gc=False):
@@ -96,18 +96,18 @@ def changes_tasks(
 
     ``free``: last owners of the tasks without a worker in the first round; ``unassigned``: such tasks in the second.
     """
-    existing, owned = _tasks([*before.values(), free]), _tasks(after.values())
-    return bool(after) and (not owned <= existing or not existing <= owned | _tasks([unassigned]))
+    existing, owned = _task_set([*before.values(), free]), _task_set(after.values())
+    return bool(after) and (not owned <= existing or not existing <= owned | _task_set([unassigned]))
 
 
 def topic_change(cause: Cause) -> str | None:
     """Return ``added`` or ``deleted`` if new counts only added or only deleted topics, else ``""``; None: no counts."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
-    counts = [(int(old), int(new)) for old, new in _COUNT_CHANGE.findall(reasons)]
+    counts = [(int(old), int(new)) for old, new in _PARTITION_COUNT_CHANGE.findall(reasons)]
     if not counts:
         return None
     return "added" if not any(old for old, _ in counts) else "" if any(new for _, new in counts) else "deleted"
 
 
-def _tasks(shares: Iterable[Mapping[str, Iterable[int]]]) -> set[tuple[str, int]]:
+def _task_set(shares: Iterable[Mapping[str, Iterable[int]]]) -> set[tuple[str, int]]:
     return {(name, task) for share in shares for name, tasks in share.items() for task in tasks}

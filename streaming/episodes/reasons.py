@@ -13,10 +13,10 @@ from typing import Final
 
 from streaming.records.events import Evidence
 
-_CLIENT: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
-_MISSING: Final = ("", "not provided", "null", "none")
+_CLIENT_REASON: Final = re.compile(r"client reason: *(.*)$", re.DOTALL)
+_EMPTY_REASONS: Final = ("", "not provided", "null", "none")
 #: Beginnings of the reasons that client libraries send on their own.
-_LIBRARY: Final = (
+_LIBRARY_REASONS: Final = (
     "need to re-join with the given member-id",
     "need to revoke partitions",
     "group is already rebalancing",
@@ -44,34 +44,34 @@ _LIBRARY: Final = (
 #: ``ClassicKafkaConsumer.DEFAULT_REASON``: ``enforceRebalance()`` without a reason.
 ENFORCED: Final = "rebalance enforced by user"
 #: Phrases of Kafka's clients and coordinators about a member that exceeded max.poll.interval.ms.
-_OVERRAN: Final = (
+_POLL_TIMEOUT_REASONS: Final = (
     "poll timeout has expired",
     "max.poll.interval",
     "failed to transition from epoch",
     "did not join again in time",
 )
 #: Phrases of clients that are being closed.
-_CLOSING: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
+_CLOSE_PREFIXES: Final = ("clos", "shut", "stop", "exit", "terminat", "client leaving group per normal operation")
 #: Phrases of brokers about a leave; they prove that LeaveGroup was sent, but nothing about the client's process.
-_BROKERS_WORDS: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
+_BROKER_REASON: Final = re.compile(r"LeaveGroup|\bleft (?:the )?(?:\w+ )?group\b|\bhas left\b")
 #: Why the end of a session proves no crash: Kafka Streams on the classic protocol never sends LeaveGroup.
-STREAMS_STAYS: Final = "stopped or crashed: Kafka Streams does not leave the group"
+STREAMS_STAYS_REASON: Final = "stopped or crashed: Kafka Streams does not leave the group"
 #: Source of evidence that infers a departure from offset commits.
 OFFSET_COMMITS: Final = "offset-commits"
 
 
 def exceeds_poll_interval(reason: str) -> bool:
     """Return whether a reason says that a member exceeded max.poll.interval.ms."""
-    return any(words in reason for words in _OVERRAN)
+    return any(words in reason for words in _POLL_TIMEOUT_REASONS)
 
 
 def client_reason(reason: str) -> str | None:
     """Return the reason that the client sent, from a logged reason; None if the client sent no reason."""
-    match = _CLIENT.search(reason)
+    match = _CLIENT_REASON.search(reason)
     if match is None:
         return None
     own = match[1].strip().rstrip(").")
-    return None if own.lower() in _MISSING else own
+    return None if own.lower() in _EMPTY_REASONS else own
 
 
 def proves_close(item: Evidence) -> bool:
@@ -83,9 +83,9 @@ def proves_close(item: Evidence) -> bool:
         return False
     own = client_reason(item.reason)
     if own is not None:
-        return any(words in own.lower() for words in _CLOSING)
+        return any(words in own.lower() for words in _CLOSE_PREFIXES)
     # Applications and listeners report a leave with a reason of their own.
-    return bool(item.reason) and _BROKERS_WORDS.search(item.reason) is None and "client reason" not in item.reason
+    return bool(item.reason) and _BROKER_REASON.search(item.reason) is None and "client reason" not in item.reason
 
 
 def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
@@ -93,7 +93,7 @@ def application_reasons(evidence: Iterable[Evidence]) -> list[str]:
     reasons: dict[str, None] = {}
     for item in evidence:
         own = client_reason(item.reason) if item.kind in (None, "member.joined") else None
-        if own is not None and not own.lower().startswith(_LIBRARY):
+        if own is not None and not own.lower().startswith(_LIBRARY_REASONS):
             reasons[own] = None
     return list(reasons)
 

@@ -15,7 +15,7 @@ from streaming.records.episodes import Episode, EpisodeMembers, EpisodeStatus, R
 from streaming.records.events import Evidence
 
 #: The most members that each list of an episode has: the start of a group of thousands would be megabytes.
-MOST_LISTED: Final = 500
+MAX_LISTED_MEMBERS: Final = 500
 
 
 def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_turns: int = STORM_TURNS) -> Episode:
@@ -35,7 +35,7 @@ def record(group_id: str, state: EpisodeState, *, closed: bool = False, storm_tu
         moved=sum(map(len, state.moved.values())),
         moved_again=sum(map(len, state.moved_twice.values())),
         downtime=None if state.outages is None else downtime(state.outages),
-        waiting_for=waiting.waits_of(state) if state.waiting or state.awaited else [],
+        waiting_for=waiting.current_waits(state) if state.waiting or state.awaited else [],
         sure=not why,
         evidence=evidence,
         story="",
@@ -84,7 +84,7 @@ def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_
 def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
     members_at_start = [member for member in state.present.values() if member.was_present]
     returned = (*seen.returned, *(member for member in members_at_start if member.by and not member.how))
-    replaced, newcomers = returned[:MOST_LISTED], seen.joined[:MOST_LISTED]
+    replaced, newcomers = returned[:MAX_LISTED_MEMBERS], seen.joined[:MAX_LISTED_MEMBERS]
     omitted = len(returned) - len(replaced) + len(seen.joined) - len(newcomers)
     joined = [member.now for member in newcomers]
     identities = [(member.now, member.identity) for member in members_at_start if not member.by]
@@ -94,9 +94,9 @@ def _members(state: EpisodeState, seen: MemberChanges) -> EpisodeMembers:
         identities.append((member.now, member.identity))
     identities += ((member.now, member.identity) for member in newcomers)
     departed_by_manner: dict[str, list[str]] = {"left": [], "lost": [], "gone": []}
-    for member in (*seen.departed, *seen.passed):
+    for member in (*seen.departed, *seen.temporary_members):
         departed = departed_by_manner["lost" if member.how == "overran" else member.how or "gone"]
-        if len(departed) == MOST_LISTED:
+        if len(departed) == MAX_LISTED_MEMBERS:
             omitted += 1
             continue
         departed.append(member.now)

@@ -25,18 +25,18 @@ def group_status(assignment: Summary | None, newest: Summary | None) -> GroupSta
     at = assignment.timestamp if assignment is not None else 0
     if newest is not None:
         at = newest.updated_at if newest.closed_at is None else newest.closed_at
-        status = _of_episode(newest, at)
+        status = _status_of_episode(newest, at)
         has_members = assignment is not None and bool(assignment.members)
         # A group without members can only be rebalancing or, while it exists, stuck or storming.
-        possible = ("rebalancing", *(("stuck", "storming") if assignment is not None else ()))
-        if status is not None and (has_members or status.status in possible):
+        episode_statuses = ("rebalancing", *(("stuck", "storming") if assignment is not None else ()))
+        if status is not None and (has_members or status.status in episode_statuses):
             return status
     if assignment is None:
         return GroupStatus("dead", at)
     return GroupStatus("stable" if assignment.members else "empty", at)
 
 
-def _of_episode(episode: Summary, at: int) -> GroupStatus | None:
+def _status_of_episode(episode: Summary, at: int) -> GroupStatus | None:
     if episode.rebalancing is not None:
         now = episode.rebalancing
         return GroupStatus("rebalancing", now.since, now.reason, tuple(now.awaited))

@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from streaming.episodes.reasons import ENFORCED, STREAMS_STAYS, application_reasons, client_reason, join_reasons
+from streaming.episodes.reasons import ENFORCED, STREAMS_STAYS_REASON, application_reasons, client_reason, join_reasons
 from streaming.records.episodes import Bounds, Cost, Downtime, Episode, EpisodeMembers, Rebalancing, Repeated, Waiting
 from streaming.records.events import OFFSETS_RESET, Holding
-from streaming.records.names import display_names, shortened
+from streaming.records.names import display_names, shorten_random_id
 
 #: The most members, partitions and waits that a text lists one by one.
-_MOST_LISTED: Final = 3
+_MAX_LISTED_NAMES: Final = 3
 _MINUTE_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 #: Shorter durations are shown with tenths of a second.
 _TENTHS_MS: Final = 10_000
 #: Words of a reason that the list of partitions replaces.
-_PLACES: Final = re.compile(r"\b(?:partitions|tasks)\b")
+_PARTITIONS_OR_TASKS: Final = re.compile(r"\b(?:partitions|tasks)\b")
 #: The most characters of a client's reason that a text quotes.
-_REASON: Final = 120
+_MAX_REASON_CHARACTERS: Final = 120
 
 
 def count(number: int, what: str) -> str:
@@ -46,20 +46,20 @@ def bounds(limits: Bounds) -> str:
         return f"≥ {duration(least)}"
     if not least:
         return f"at most {duration(most)}"
-    shortest, longest = duration(least), duration(most)
-    return longest if shortest == longest else f"{shortest} to {longest}"
+    least_text, most_text = duration(least), duration(most)
+    return most_text if least_text == most_text else f"{least_text} to {most_text}"
 
 
 def moment(timestamp: int) -> str:
     """Return a time as text in UTC, such as ``2023-11-14 22:13``."""
-    return f"{_utc(timestamp):%Y-%m-%d %H:%M}"
+    return f"{_utc_time(timestamp):%Y-%m-%d %H:%M}"
 
 
 def _clock(timestamp: int) -> str:
-    return f"{_utc(timestamp):%H:%M:%S}"
+    return f"{_utc_time(timestamp):%H:%M:%S}"
 
 
-def _utc(timestamp: int) -> datetime:
+def _utc_time(timestamp: int) -> datetime:
     return datetime.fromtimestamp(timestamp / 1000, tz=UTC)
 
 
@@ -72,40 +72,40 @@ def listed(texts: Iterable[str], most: int) -> str:
 
 def partition_list(holding: Holding) -> str:
     """Return partitions as text, such as ``orders 1, orders 2, orders 3 and 5 more``."""
-    return listed((f"{topic} {number}" for topic, numbers in holding.items() for number in numbers), _MOST_LISTED)
+    return listed((f"{topic} {number}" for topic, numbers in holding.items() for number in numbers), _MAX_LISTED_NAMES)
 
 
 def _name(member_id: str, names: Mapping[str, str]) -> str:
-    return names.get(member_id) or shortened(member_id)
+    return names.get(member_id) or shorten_random_id(member_id)
 
 
 def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     """Return members' names as text, such as ``pay, ship and mail``, or ``12 members`` for more than three."""
-    if len(member_ids) > _MOST_LISTED or not member_ids:
+    if len(member_ids) > _MAX_LISTED_NAMES or not member_ids:
         return count(len(member_ids), "member")
     listed = [_name(member_id, names) for member_id in member_ids]
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
-def repetition_text(again: Repeated) -> str:
+def repetition_text(repetition: Repeated) -> str:
     """Return the number of rebalances that a member triggered as text, such as ``8 times, about every 5.0 s``."""
-    every = f", about every {duration(again.period_ms)}" if again.period_ms else ""
-    return f"{count(again.times, 'time')}{every}"
+    every = f", about every {duration(repetition.period_ms)}" if repetition.period_ms else ""
+    return f"{count(repetition.times, 'time')}{every}"
 
 
-def quoted(reasons: Sequence[str]) -> str:
+def quote_reasons(reasons: Sequence[str]) -> str:
     """Return the first client reason in quotes, and the number of further reasons."""
     more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
-    return f"“{reasons[0][:_REASON]}”{more}"
+    return f"“{reasons[0][:_MAX_REASON_CHARACTERS]}”{more}"
 
 
-class _Names(dict[str, str]):
+class _DisplayNames(dict[str, str]):
     """Names of an episode's members by member id; ``is_counted``: the member counts before and after are exact."""
 
     is_counted = True
 
 
-def called_in(members: EpisodeMembers) -> dict[str, str]:
+def display_names_of(members: EpisodeMembers) -> dict[str, str]:
     """Return the names that an episode's story uses, by member id.
 
     A replaced member shares the name of its replacement, so the story uses the replacement's id.
@@ -120,21 +120,21 @@ def story(episode: Episode, *, is_counted: bool = True, has_moves: bool = True, 
     ``is_counted``: the numbers of members are exact. ``has_moves``: the moved partitions are known. ``because``: text
     about the cluster incident that explains the episode, in place of its kind.
     """
-    names = _Names(called_in(episode.members))
+    names = _DisplayNames(display_names_of(episode.members))
     names.is_counted = is_counted
     if episode.rebalancing is not None and not episode.round_count:
-        return f"{_rebalancing(episode.rebalancing, names)}."
-    head = because or _head(episode, names)
+        return f"{_rebalancing_text(episode.rebalancing, names)}."
+    head = because or _head_text(episode, names)
     if because and (changes := _changes(episode.members, names, "departed", "departed and came back")):
         head += f"; {changes}"
-    head += f", {_when(episode)}" if episode.opened_at else ""
-    cost = _cost(episode, has_moves=has_moves)
+    head += f", {_time_text(episode)}" if episode.opened_at else ""
+    cost = _cost_text(episode, has_moves=has_moves)
     head += f": {cost}." if cost else "."
     status = _status(episode, names)
     return f"{head} {status}" if status else head
 
 
-def _when(episode: Episode) -> str:
+def _time_text(episode: Episode) -> str:
     opened, last = moment(episode.opened_at), moment(episode.updated_at)
     if opened == last:
         return f"{opened} UTC"
@@ -142,7 +142,7 @@ def _when(episode: Episode) -> str:
     return f"{opened}–{last.removeprefix(f'{day} ') if opened.startswith(day) else last} UTC"
 
 
-def _cost(episode: Episode, *, has_moves: bool) -> str:
+def _cost_text(episode: Episode, *, has_moves: bool) -> str:
     parts: list[str] = []
     if has_moves and episode.moved:
         parts = [f"{count(episode.moved, 'partition')} moved"]
@@ -150,54 +150,54 @@ def _cost(episode: Episode, *, has_moves: bool) -> str:
             parts.append(f"{episode.moved_again} more than once")
     elif has_moves or not episode.round_count:
         parts = ["no partition moved" if episode.round_count else "no rebalance"]
-    return ", ".join([*_delays(episode.cost), *parts, *_downtime(episode.downtime)])
+    return ", ".join([*_delay_texts(episode.cost), *parts, *_downtime_text(episode.downtime)])
 
 
-def _delays(cost: Cost | None) -> list[str]:
+def _delay_texts(cost: Cost | None) -> list[str]:
     """Return texts such as ``48,120 messages delayed up to 31 s`` and ``caught up at 09:22:10``, as far as known."""
     if cost is None or cost.delayed_messages in ((0, 0), (0, None)):
         return []
     least, most = cost.delayed_messages
     number = f"≥ {least:,}" if most is None else f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    longest = cost.worst_delay_ms[1]
+    most_text = cost.worst_delay_ms[1]
     text = f"{number if least else f'at most {most:,}'} messages delayed"
-    parts = [text if longest is None else f"{text} up to {duration(longest)}"]
+    parts = [text if most_text is None else f"{text} up to {duration(most_text)}"]
     return parts if cost.caught_up_at is None else [*parts, f"caught up at {_clock(cost.caught_up_at)}"]
 
 
-def _downtime(downtime: Downtime | None) -> list[str]:
+def _downtime_text(downtime: Downtime | None) -> list[str]:
     if downtime is None or downtime.worst is None or downtime.longest_ms == (0, 0):
         return []
     worst, is_several = downtime.worst, downtime.stops != (1, 1)
     place = f"{worst.topic} {worst.partition}"
-    unlimited = f"no upper limit known for {count(downtime.unbounded, 'partition')}"
+    unbounded_text = f"no upper limit known for {count(downtime.unbounded, 'partition')}"
     if downtime.longest_ms[1] is None:
         if not downtime.longest_ms[0]:
-            return [unlimited]
-        return [f"down {bounds(downtime.longest_ms)} ({place})", unlimited]
+            return [unbounded_text]
+        return [f"down {bounds(downtime.longest_ms)} ({place})", unbounded_text]
     each = "each down" if downtime.partitions > 1 else "down"
     parts = [f"{each} {bounds(downtime.longest_ms)}"]
     return [*parts, f"{bounds(downtime.total_ms)} in all"] if is_several else [f"{parts[0]} ({place})"]
 
 
-def _status(episode: Episode, names: _Names) -> str:
+def _status(episode: Episode, names: _DisplayNames) -> str:
     if episode.rebalancing is not None:
-        return f"{_rebalancing(episode.rebalancing, names)}."
+        return f"{_rebalancing_text(episode.rebalancing, names)}."
     if episode.status == "settled":
         return ""
     if episode.status == "storming":
         return "Not settling."
     if episode.status == "catching-up":
         return "Catching up."
-    head, waits = episode.status.capitalize(), _waits(episode.waiting_for, names)
+    head, waits = episode.status.capitalize(), _waits_text(episode.waiting_for, names)
     return f"{head}: {waits}." if waits else f"{head}."
 
 
-def _rebalancing(now: Rebalancing, names: _Names) -> str:
+def _rebalancing_text(now: Rebalancing, names: _DisplayNames) -> str:
     """Return a text such as ``Rebalancing since 23:25:02 (reason): waiting for pay and ship, until 23:28:02``."""
     text = f"Rebalancing since {_clock(now.since)}"
     if now.reason:
-        text += f" ({now.reason[:_REASON]})"
+        text += f" ({now.reason[:_MAX_REASON_CHARACTERS]})"
     if now.awaited:
         text += f": waiting for {member_list(now.awaited, names)}"
         if now.until:
@@ -205,39 +205,39 @@ def _rebalancing(now: Rebalancing, names: _Names) -> str:
     return f"{text}; no commits since" if now.commits_stopped else text
 
 
-def _waits(waiting: Sequence[Waiting], names: _Names) -> str:
-    text = "; ".join(_wait(wait, names) for wait in waiting[:_MOST_LISTED])
-    if len(waiting) > _MOST_LISTED:
-        text += f"; and {len(waiting) - _MOST_LISTED} more"
+def _waits_text(waiting: Sequence[Waiting], names: _DisplayNames) -> str:
+    text = "; ".join(_wait_text(wait, names) for wait in waiting[:_MAX_LISTED_NAMES])
+    if len(waiting) > _MAX_LISTED_NAMES:
+        text += f"; and {len(waiting) - _MAX_LISTED_NAMES} more"
     for wait in waiting:
         if wait.usual_ms is not None:
             return f"{text}; usually at most {duration(wait.usual_ms)} ({count(wait.usual_of, 'rebalance')})"
     return text
 
 
-def _wait(wait: Waiting, names: _Names) -> str:
+def _wait_text(wait: Waiting, names: _DisplayNames) -> str:
     text = wait.reason
     partitions = f"({partition_list(wait.partitions)})" if wait.partitions else ""
     if wait.member_id is not None:
         text = f"waiting for {_name(wait.member_id, names)} {text}"
-        if partitions and _PLACES.search(text):
-            text, partitions = _PLACES.sub(partitions[1:-1], text, 1), ""
+        if partitions and _PARTITIONS_OR_TASKS.search(text):
+            text, partitions = _PARTITIONS_OR_TASKS.sub(partitions[1:-1], text, 1), ""
     until = f", until {_clock(wait.until)}" if wait.until else ""
     return f"{text}{f' {partitions}' if partitions else ''} since {_clock(wait.since)}{until}"
 
 
-def _maybe(episode: Episode, text: str) -> str:
+def _add_probably(episode: Episode, text: str) -> str:
     return text if episode.sure else f"Probably {text[0].lower()}{text[1:]}"
 
 
-def _scaled(episode: Episode, names: _Names) -> str:
+def _scaling_text(episode: Episode, names: _DisplayNames) -> str:
     members, out = episode.members, episode.kind == "scale-out"
     changed = f"{member_list(members.joined, names)} joined" if out else f"{member_list(members.left, names)} left"
     sizes = f" from {members.before} to {count(members.after, 'member')}" if names.is_counted else ""
-    return _maybe(episode, f"Scaled {'out' if out else 'in'}{sizes} ({changed})")
+    return _add_probably(episode, f"Scaled {'out' if out else 'in'}{sizes} ({changed})")
 
 
-def _restart(episode: Episode, names: _Names) -> str:
+def _restart_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
     returned, every = [pair.joined for pair in members.replaced], count(members.before, "member")
     if episode.kind == "rolling-restart":
@@ -249,20 +249,20 @@ def _restart(episode: Episode, names: _Names) -> str:
     if names.is_counted or len(returned) == 1:
         head += f" of {affected}"
     departed = [*members.left, *members.lost, *members.gone]
-    others = _verbs(((members.joined, "joined"), (departed, "did not come back")), names)
+    others = _member_verbs(((members.joined, "joined"), (departed, "did not come back")), names)
     return f"{head} ({others})" if others else head
 
 
-def _crash(episode: Episode, names: _Names) -> str:
+def _crash_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
     lost, returned = members.lost, [pair.joined for pair in members.replaced]
     head = f"{'Crash' if episode.sure else 'Probably a crash'} of {member_list([*lost, *returned], names)}"
     others = [f"{len(returned)} came back" if lost else "came back"] if returned else []
-    others += filter(None, [_verbs(((members.left, "left"), (members.gone, "departed")), names)])
+    others += filter(None, [_member_verbs(((members.left, "left"), (members.gone, "departed")), names)])
     return f"{head} ({', '.join(others)})" if others else head
 
 
-def _poll_timeout(episode: Episode, names: _Names) -> str:
+def _poll_timeout_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
     who = member_list([*members.lost, *(pair.joined for pair in members.replaced)], names)
     if not episode.sure:
@@ -271,52 +271,52 @@ def _poll_timeout(episode: Episode, names: _Names) -> str:
     return f"Removed {who} after max.poll.interval.ms{returned}"
 
 
-def _storm(episode: Episode, names: _Names) -> str:
+def _storm_text(episode: Episode, names: _DisplayNames) -> str:
     members, minutes = episode.members, max(1, round((episode.updated_at - episode.opened_at) / _MINUTE_MS))
     head = f"Rebalanced {count(episode.rebalances, 'time')} in {count(minutes, 'minute')}"
     if not (members.joined or members.left or members.lost or members.gone or members.replaced):
         head += " without a membership change"
-    if (again := episode.repeated) is not None:
-        head += f" because of {_name(again.member_id, names)} ({repetition_text(again)})"
-    return head + _client_reason(episode)
+    if (repetition := episode.repeated) is not None:
+        head += f" because of {_name(repetition.member_id, names)} ({repetition_text(repetition)})"
+    return head + _client_reason_text(episode)
 
 
-def _shared_instance(episode: Episode, names: _Names) -> str:
-    again = episode.repeated
-    returned = [pair.joined for pair in episode.members.replaced] if again is None else [again.member_id]
-    often = "again and again" if again is None else repetition_text(again)
+def _shared_instance_text(episode: Episode, names: _DisplayNames) -> str:
+    repetition = episode.repeated
+    returned = [pair.joined for pair in episode.members.replaced] if repetition is None else [repetition.member_id]
+    repetition_phrase = "again and again" if repetition is None else repetition_text(repetition)
     who = f"two processes with the instance id {member_list(returned, names)}"
-    return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {often})"
+    return f"{'Conflict' if episode.sure else 'Probably a conflict'} of {who} (rejoined {repetition_phrase})"
 
 
-def _shutdown(episode: Episode, _: _Names) -> str:
+def _shutdown_text(episode: Episode, _: _DisplayNames) -> str:
     members = episode.members
     number = len(members.left) + len(members.lost) + len(members.gone) + members.omitted
     if not number:
         return "Deleted"
     who = "the only member" if number == 1 else f"all {number} members"
-    return _maybe(episode, f"Shut down ({who} left)")
+    return _add_probably(episode, f"Shut down ({who} left)")
 
 
-def _requested(episode: Episode, names: _Names) -> str:
+def _requested_text(episode: Episode, names: _DisplayNames) -> str:
     own = application_reasons(episode.evidence)
     who = [member_id for item in episode.evidence for member_id in item.member_ids if client_reason(item.reason) in own]
     ids = list(dict.fromkeys(who))
-    reason = quoted(own) if own and own != [ENFORCED] else "enforceRebalance"
+    reason = quote_reasons(own) if own and own != [ENFORCED] else "enforceRebalance"
     return f"Rebalance requested by {member_list(ids, names) if ids else 'a member'} ({reason})"
 
 
-def _unknown(episode: Episode, names: _Names) -> str:
+def _unknown_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
     if not members.after and not members.before and not members.joined:
         return "No members"
-    stays = any(item.reason == STREAMS_STAYS for item in episode.evidence)
-    crashed = STREAMS_STAYS if stays else "crashed"
+    stays = any(item.reason == STREAMS_STAYS_REASON for item in episode.evidence)
+    crashed = STREAMS_STAYS_REASON if stays else "crashed"
     changes = _changes(members, names, crashed, f"{crashed}; came back" if stays else "departed and came back")
-    return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason(episode)}"
+    return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason_text(episode)}"
 
 
-def _changes(members: EpisodeMembers, names: _Names, lost: str, returned: str) -> str:
+def _changes(members: EpisodeMembers, names: _DisplayNames, lost: str, returned: str) -> str:
     changes = (
         ([pair.joined for pair in members.replaced], returned),
         (members.joined, "joined"),
@@ -324,25 +324,25 @@ def _changes(members: EpisodeMembers, names: _Names, lost: str, returned: str) -
         (members.lost, lost),
         (members.gone, "departed"),
     )
-    return _verbs(changes, names)
+    return _member_verbs(changes, names)
 
 
-def _verbs(changes: Iterable[tuple[Sequence[str], str]], names: _Names) -> str:
-    return ", ".join(f"{member_list(ids, names)} {verb}" for ids, verb in changes if ids)
+def _member_verbs(changes: Iterable[tuple[Sequence[str], str]], names: _DisplayNames) -> str:
+    return ", ".join(f"{member_list(ids, names)} {verb_phrase}" for ids, verb_phrase in changes if ids)
 
 
-def _client_reason(episode: Episode) -> str:
+def _client_reason_text(episode: Episode) -> str:
     own = application_reasons(episode.evidence) or join_reasons(episode.evidence)
-    return f", client reason {quoted(own)}" if own else ""
+    return f", client reason {quote_reasons(own)}" if own else ""
 
 
-def _head(episode: Episode, names: _Names) -> str:
+def _head_text(episode: Episode, names: _DisplayNames) -> str:
     """Return the beginning of the story: the kind of the episode and its members."""
-    if episode.kind in _HEADS:
-        return _HEADS[episode.kind](episode, names)
+    if episode.kind in _HEAD_BY_KIND:
+        return _HEAD_BY_KIND[episode.kind](episode, names)
     members = episode.members
     resets = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
-    text = _TEXTS[episode.kind].format(
+    text = _TEXT_BY_KIND[episode.kind].format(
         protocol=episode.protocol,
         assignor=episode.assignor,
         before=count(members.before, "member"),
@@ -350,12 +350,12 @@ def _head(episode: Episode, names: _Names) -> str:
         size=f" with {count(members.after, 'member')}" if names.is_counted else "",
         lost=member_list(members.lost, names),
         returned=member_list([pair.joined for pair in members.replaced], names),
-        resets="; ".join(resets[:_MOST_LISTED]),
+        resets="; ".join(resets[:_MAX_LISTED_NAMES]),
     )
-    return _maybe(episode, text)
+    return _add_probably(episode, text)
 
 
-_TEXTS: Final[Mapping[str, str]] = {
+_TEXT_BY_KIND: Final[Mapping[str, str]] = {
     "first-start": "Started{size}",
     "static-bounce": "Static restart of {returned}",
     "subscription-change": "Changed subscriptions",
@@ -372,16 +372,16 @@ _TEXTS: Final[Mapping[str, str]] = {
     "recreate": "Recreated all {before} (all left, then all joined)",
     "zone-lost": "Lost all members of one zone ({lost} crashed)",
 }
-_HEADS: Final[Mapping[str, Callable[[Episode, _Names], str]]] = {
-    "scale-out": _scaled,
-    "scale-in": _scaled,
-    "rolling-restart": _restart,
-    "restart": _restart,
-    "crash": _crash,
-    "poll-timeout": _poll_timeout,
-    "app-requested": _requested,
-    "duplicate-instance-id": _shared_instance,
-    "storm": _storm,
-    "shutdown": _shutdown,
-    "unknown": _unknown,
+_HEAD_BY_KIND: Final[Mapping[str, Callable[[Episode, _DisplayNames], str]]] = {
+    "scale-out": _scaling_text,
+    "scale-in": _scaling_text,
+    "rolling-restart": _restart_text,
+    "restart": _restart_text,
+    "crash": _crash_text,
+    "poll-timeout": _poll_timeout_text,
+    "app-requested": _requested_text,
+    "duplicate-instance-id": _shared_instance_text,
+    "storm": _storm_text,
+    "shutdown": _shutdown_text,
+    "unknown": _unknown_text,
 }

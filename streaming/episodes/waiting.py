@@ -30,17 +30,17 @@ from streaming.records.episodes import Waiting
 from streaming.records.events import MAX_INT32, GroupObserved, ObservedMember
 
 #: The most members that are listed one by one; one more entry represents all other members.
-MOST_WAITS: Final = 16
+MAX_WAITS: Final = 16
 #: The number of the group's last waits whose durations are kept.
-MOST_DURATIONS: Final = 32
+MAX_DURATIONS: Final = 32
 #: The fewest waits from which the usual duration is computed.
-FEWEST_DURATIONS: Final = 10
+MIN_DURATIONS: Final = 10
 #: Assignors under which a member gives up everything before it joins, so that one round is enough.
 _EAGER_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "default"})
 #: States in which a group with epochs waits for nothing.
-_WAITLESS_STATES: Final = frozenset({None, "Stable", "Empty", "Dead"})
+_STATES_WITHOUT_WAIT: Final = frozenset({None, "Stable", "Empty", "Dead"})
 #: States in which the target of the epoch is still to come.
-_UNDECIDED_STATES: Final = {
+_STATES_BEFORE_ASSIGNMENT: Final = {
     "Assigning": "the coordinator has not computed the assignment yet",
     "NotReady": "topics that the application reads are missing",
 }
@@ -49,8 +49,8 @@ _UNDECIDED_STATES: Final = {
 def wait_note(note_id: str, data: GroupObserved) -> WaitNote:
     """Return the note of the members that a group waits for, from its snapshot; the group may wait for none."""
     waits = _waits_of_generation(data) if data.group_protocol == "classic" else _waits_of_epoch(data)
-    listed = list(islice(waits, MOST_WAITS + 1))
-    if len(listed) > MOST_WAITS:
+    listed = list(islice(waits, MAX_WAITS + 1))
+    if len(listed) > MAX_WAITS:
         listed[-1] = Waiting(since=data.timestamp, reason="other members are waited for as well")
     awaited_ids = {wait.member_id for wait in listed}
     members = [member for member in (data.members if listed else ()) if member.member_id in awaited_ids]
@@ -81,7 +81,7 @@ def end_rebalance(state: EpisodeState, at: int) -> bool:
     if state.rebalancing is None or at < state.rebalancing.since:
         return False
     duration_ms = min(at - state.rebalancing.since, MAX_INT32)
-    state.rebalance_durations_ms = (*state.rebalance_durations_ms[1 - MOST_DURATIONS :], duration_ms)
+    state.rebalance_durations_ms = (*state.rebalance_durations_ms[1 - MAX_DURATIONS :], duration_ms)
     state.rebalancing = None
     named = {wait.member_id for wait in state.awaited}
     state.awaited_names = {member_id: who for member_id, who in state.awaited_names.items() if member_id in named}
@@ -101,11 +101,11 @@ def record_wait(state: EpisodeState, timestamp: int) -> None:
         return
     if 0 < state.waiting_since < timestamp:
         took = min(timestamp - state.waiting_since, MAX_INT32)
-        state.wait_durations_ms = (*state.wait_durations_ms[1 - MOST_DURATIONS :], took)
+        state.wait_durations_ms = (*state.wait_durations_ms[1 - MAX_DURATIONS :], took)
     state.waiting_since = 0
 
 
-def waits_of(state: EpisodeState) -> list[Waiting]:
+def current_waits(state: EpisodeState) -> list[Waiting]:
     """Return all waits of an episode, each with the usual duration of the group's waits.
 
     Partitions without an owner that some member has to give up or take are not listed twice.
@@ -115,7 +115,7 @@ def waits_of(state: EpisodeState) -> list[Waiting]:
     named_partitions = collect_lists([wait.partitions for wait in state.awaited])
     others = [structs.replace(wait, partitions=minus(wait.partitions, named_partitions)) for wait in state.waiting]
     waits = [*state.awaited, *(wait for wait in others if wait.partitions)]
-    if len(state.wait_durations_ms) < FEWEST_DURATIONS:
+    if len(state.wait_durations_ms) < MIN_DURATIONS:
         return waits
     usual = usual_ms(state.wait_durations_ms)
     return [
@@ -130,13 +130,13 @@ def usual_ms(waits_ms: Sequence[int]) -> int:
 
 
 def _waits_of_epoch(data: GroupObserved) -> Iterator[Waiting]:
-    if data.state in _WAITLESS_STATES:
+    if data.state in _STATES_WITHOUT_WAIT:
         return
     for member in data.members:
         if member.pending_revocation:
             yield _member_wait(member, "to give up {what}", member.pending_revocation, data)
-    if data.state in _UNDECIDED_STATES:
-        yield Waiting(since=data.timestamp, reason=_UNDECIDED_STATES[data.state])
+    if data.state in _STATES_BEFORE_ASSIGNMENT:
+        yield Waiting(since=data.timestamp, reason=_STATES_BEFORE_ASSIGNMENT[data.state])
     else:  # targets are those of this epoch
         yield from _waits_for_targets(data)
 

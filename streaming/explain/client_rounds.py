@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED
+from streaming.collect.broker_log.messages import METADATA_CHANGED_REASON, SUBSCRIPTION_CHANGED
 from streaming.explain.clients import POLL_TIMEOUT
 from streaming.explain.events import ClientEvent, ClientKind, LogEvent, MemberListing
-from streaming.explain.rounds import FOLLOW_UPS, GroupRounds, LogRound
+from streaming.explain.rounds import FOLLOW_UP_REASONS, GroupRounds, LogRound
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence, Holding
 
@@ -18,7 +18,7 @@ from streaming.records.events import Evidence, Holding
 SOURCE: Final = "client-log"
 #: Reasons why clients rejoin in a rebalance that others triggered.
 _FOLLOW_UP_REASONS: Final = (
-    *FOLLOW_UPS,
+    *FOLLOW_UP_REASONS,
     "need to re-join with the given member-id",
     "rebalance failed",
     "rebalance in progress",
@@ -57,7 +57,7 @@ class ClientRounds(GroupRounds):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.reports: list[tuple[int, Evidence]] = []
-        self._unused = 0
+        self._first_unused = 0
         self._clients: dict[str, _Client] = {}
         self._shares: dict[str, Holding] = {}
         self._shares_of: int | None = None
@@ -124,15 +124,15 @@ class ClientRounds(GroupRounds):
     def finish(self) -> Iterator[LogRound]:
         """Yield the remaining rounds; a round that the logs do not complete has no end time."""
         yield from self.flush()
-        if self._gone:
+        if self._gone_members:
             last = LogRound(self.group_id, None, self._newest_ms, protocol=self.protocol, is_from_clients=True)
             yield self._complete(last, None, reports=self._pop_reports(self._newest_ms))
 
     def _pop_reports(self, until: int) -> list[Evidence]:
-        begin = self._unused
-        while self._unused < len(self.reports) and self.reports[self._unused][0] <= until:
-            self._unused += 1
-        return [item for _, item in self.reports[begin : self._unused]]
+        begin = self._first_unused
+        while self._first_unused < len(self.reports) and self.reports[self._first_unused][0] <= until:
+            self._first_unused += 1
+        return [item for _, item in self.reports[begin : self._first_unused]]
 
     def _report(self, event: LogEvent, reason: str, kind: str | None, member: str | None = None) -> None:
         item = Evidence(source=SOURCE, reason=reason, member_ids=[member] if member else [], kind=kind)
@@ -141,14 +141,14 @@ class ClientRounds(GroupRounds):
     def _record_departure(self, event: LogEvent, member: str | None, kind: str, reason: str) -> None:
         if member is None:
             return
-        unused = [item for _, item in self.reports[self._unused :]]
-        if not any(member in item.member_ids and item.kind is not None for item in unused):
+        unused_reports = [item for _, item in self.reports[self._first_unused :]]
+        if not any(member in item.member_ids and item.kind is not None for item in unused_reports):
             self._report(event, reason, kind, member)
-        self._gone[member] = None
+        self._gone_members[member] = None
 
     def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
         is_unnumbered = message.kind is ClientKind.JOINED and message.number is None
-        number = self._ordinal(event, client) if is_unnumbered else message.number or client.number
+        number = self._round_number(event, client) if is_unnumbered else message.number or client.number
         is_anew = number < client.number and not client.is_shared  # the group was deleted and begins at 1 again
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
@@ -156,7 +156,7 @@ class ClientRounds(GroupRounds):
             if client.member_id not in (None, member):
                 client.is_shared = client.is_shared or number == client.number
                 if not client.is_shared:
-                    self._gone[client.member_id or ""] = None
+                    self._gone_members[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
             if is_anew or number > (self.number or 0):
@@ -182,7 +182,7 @@ class ClientRounds(GroupRounds):
         if message.member_id:
             self.members[message.member_id] = self.names[message.member_id]
 
-    def _ordinal(self, event: LogEvent, client: _Client) -> int:
+    def _round_number(self, event: LogEvent, client: _Client) -> int:
         """Return the number of a client event's round, the last or the next one, in a log without generations."""
         done = self._done
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
@@ -190,9 +190,9 @@ class ClientRounds(GroupRounds):
 
     def _by_clients(self, event: ClientEvent, client: _Client, number: int, began: int, ended: int | None) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
-            self._forget(None)
+            self._forget_members(None)
         round_ = LogRound(self.group_id, number, began, protocol=event.protocol, kind=self.kind, is_from_clients=True)
-        round_.is_follow_up = client.reason.startswith(FOLLOW_UPS) and not self._gone
+        round_.is_follow_up = client.reason.startswith(FOLLOW_UP_REASONS) and not self._gone_members
         if self.number is not None and number > self.number + 1:
             self.size = None
         self.number, self.protocol = number, event.protocol
@@ -237,19 +237,19 @@ class ClientRounds(GroupRounds):
             done.names.setdefault(member, self.names.get(member, MemberNames()))
         if shares:
             if self._shares and done.number is not None and self._shares_of == done.number - 1:
-                done.moved = _moved(self._shares, shares)
+                done.moved = _moved_partitions(self._shares, shares)
             self._shares, self._shares_of = shares, done.number
 
 
 def _requested_kind(reason: str) -> str | None:
     """Return the event type by which a client itself triggered the rebalance; None if it did not."""
-    if reason.startswith(METADATA_CHANGED):
+    if reason.startswith(METADATA_CHANGED_REASON):
         return "topic.partitions_changed"
     return "member.subscription_changed" if reason.startswith(SUBSCRIPTION_CHANGED) else None
 
 
-def _moved(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:
-    owners = {(topic, p): member for member, share in before.items() for topic, ps in share.items() for p in ps}
+def _moved_partitions(before: dict[str, Holding], after: dict[str, Holding]) -> Holding:
+    owners = {(topic, p): member for member, owned in before.items() for topic, share in owned.items() for p in share}
     moved: Holding = {}
     for member, share in after.items():
         for topic, partitions in share.items():

@@ -17,24 +17,24 @@ from streaming.records.events import Holding, Kind
 
 K = ClientKind
 #: Prefix of messages of Java's clients (``LogContext``).
-_JAVA: Final = re.compile(
+_JAVA_PREFIX: Final = re.compile(
     r"\[(?P<what>Consumer|Worker|ShareConsumer) (?:instanceId=(?P<instance>.+?), )?"
     r"clientId=(?P<client>.*?), groupId=(?P<group>.+?)\] "
 )
 #: Name of the logger in a message of Java's clients.
-_TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
-_RDKAFKA: Final = re.compile(r"(?P<client>(?<=\|)[^|]+|[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
+_SOURCE_TRAILER: Final = re.compile(r"\s+\((?:[\w$]+\.)+[\w$]+(?::\d+)?\)(?:\s+\[[^\]]*\])?\s*$")
+_RDKAFKA_PREFIX: Final = re.compile(r"(?P<client>(?<=\|)[^|]+|[^\s|\[]+)#consumer-\d+(?:\||:)? ?")
 #: Any message of librdkafka about a group.
 _RDKAFKA_GROUP: Final = re.compile(r"#consumer-\d+.* Group \"(?P<group>[^\"]+)\"")
 _GROUP: Final = r"(?P<group>.+?)"
 #: A group id at the end of a message.
-_LAST_GROUP: Final = rf"{_GROUP}[.,;:]?(?:$|\"|, | [(\[{{])"
+_GROUP_AT_END: Final = rf"{_GROUP}[.,;:]?(?:$|\"|, | [(\[{{])"
 #: A member id; the client id at its beginning may contain blanks.
 _MEMBER: Final = rf"(?P<member>.{{0,500}}?{UUID}|\S+)"
 _PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
-_FIELD: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
+_FIELD_PATTERN: Final = re.compile(r"(\w+): (\[[^\]]*\]|[^,]*)(?:, |$)")
 #: Client id of a Streams consumer, which contains the name of its thread.
-_STREAMS: Final = re.compile(r"-StreamThread-\d+-")
+_STREAM_THREAD: Final = re.compile(r"-StreamThread-\d+-")
 POLL_TIMEOUT: Final = "client reason: consumer poll timeout has expired"
 
 
@@ -81,24 +81,24 @@ _OTHER_WORDINGS: Final = _table(
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
-    (K.JOINING, rf"\(Re-\)joining group {_LAST_GROUP}"),
+    (K.JOINING, rf"\(Re-\)joining group {_GROUP_AT_END}"),
     (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
     (K.JOINED, rf"Joined group '{_GROUP}' \(generation (?P<number>\d+)\) with member_id {_MEMBER}"),
-    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
-    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_LAST_GROUP}"),
+    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END}"),
+    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END}"),
     (K.LEAVING, rf"Leaving (?:consumer group \((?P<plain_group>[^)]+)\)|(?:consumer )?group {_GROUP}(?:, | \()member {_MEMBER})"),
     (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
     (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # kafka-go.
     (K.JOINED, rf"[Jj]oined group {_GROUP} as member {_MEMBER} in generation (?P<number>\d+)"),
-    (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_LAST_GROUP}"),
+    (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_GROUP_AT_END}"),
     # sarama.
     (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
     (K.OTHER, rf"consumergroup[ /]{_GROUP} (?:is #|loop check partition number (?:co|go)routine will exit)"),
     (K.GROWTH, rf"consumergroup/{_GROUP} loop check partition number goroutine find partitions in topics (?P<reason>\S+ changed from \d+ to \d+)"),
 )  # fmt: skip
 #: Messages of franz-go and KafkaJS, followed by keys and values. KafkaJS logs no generation.
-_KEYED: Final = {
+_MESSAGES_WITH_FIELDS: Final = {
     "joining group": K.JOINING,
     "join returned MemberIDRequired, rejoining with response's MemberID": K.NEW_ID,
     "joined, balancing group": K.JOINED,
@@ -112,7 +112,7 @@ _KEYED: Final = {
     "[Runner] Consumer has joined the group": K.JOINED,
 }
 _LOGFMT: Final = re.compile(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|(\S*))')
-_KGO_TEXT: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fields>group: .*)$")
+_FRANZ_GO_LINE: Final = re.compile(r"(?:^|\] |\s)(?P<message>[a-z][^;:\[\]]*); (?P<fields>group: .*)$")
 
 
 class ClientMessage(NamedTuple):
@@ -131,7 +131,7 @@ class ClientMessage(NamedTuple):
 def read_client(text: Text, source: str) -> ClientMessage | None:
     """Return the client's message in a line of the file ``source``; None if the line does not contain one."""
     line = text.text
-    prefix = _JAVA.search(line)
+    prefix = _JAVA_PREFIX.search(line)
     if prefix is not None:
         return _read_java(line, prefix, source)
     message = _read_keyed(text, source)
@@ -140,7 +140,7 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
     for kind, pattern in _OTHER_WORDINGS:
         match = pattern.search(line)
         if match is not None:
-            prefix = _RDKAFKA.search(line, 0, match.start())
+            prefix = _RDKAFKA_PREFIX.search(line, 0, match.start())
             part = match.groupdict()
             group = part.get("group") or part.get("plain_group")
             event = _event(kind, match, source + (prefix[0] if prefix else ""), prefix["client"] if prefix else None)
@@ -150,12 +150,12 @@ def read_client(text: Text, source: str) -> ClientMessage | None:
 
 
 def _read_java(line: str, prefix: re.Match[str], source: str) -> ClientMessage:
-    message = _TRAILER.sub("", line[prefix.end() :])
+    message = _SOURCE_TRAILER.sub("", line[prefix.end() :])
     client, event = prefix["client"], None
     for kind, pattern in _JAVA_WORDINGS:
         match = pattern.match(message)
         if match is not None:
-            is_connect, is_streams = prefix["what"] == "Worker", _STREAMS.search(client)
+            is_connect, is_streams = prefix["what"] == "Worker", _STREAM_THREAD.search(client)
             group_kind: Kind = "connect" if is_connect else "streams" if is_streams else "consumer"
             event = _event(kind, match, source, client or None, prefix["instance"], group_kind)
             break
@@ -168,12 +168,12 @@ def _read_keyed(text: Text, source: str) -> ClientMessage | None:
         fields = {name: quoted or plain for name, quoted, plain in _LOGFMT.findall(message) if " msg=" in message}
         header, message = (message, fields.get("msg", "")) if fields else (header, message)
         if "group" not in fields:
-            match = _KGO_TEXT.search(message)
+            match = _FRANZ_GO_LINE.search(message)
             if match is None:
                 return None
             header, message = header or message[: match.start()], match["message"].strip()
-            fields = dict(_FIELD.findall(match["fields"]))
-    kind = _KEYED.get(message)
+            fields = dict(_FIELD_PATTERN.findall(match["fields"]))
+    kind = _MESSAGES_WITH_FIELDS.get(message)
     if message == "heartbeat errored":
         error = str(fields.get("err", "")).partition(":")[0]
         kind = {"REBALANCE_IN_PROGRESS": K.JOINING, "UNKNOWN_MEMBER_ID": K.EXPIRED}.get(error)
@@ -204,7 +204,7 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
     count, listed, size = part.get("count"), part.get("partitions"), part.get("size")
     if listed is not None:
         count = len(re.findall(r"partition=\d+", listed)) or len(_PARTITION.findall(listed))
-    shares = shares_in(part.get("shares") or "")
+    shares = parse_partitions(part.get("shares") or "")
     return ClientEvent(
         kind=kind,
         actor=f"{source} {client or ''}",
@@ -222,7 +222,7 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
     )
 
 
-def shares_in(text: str) -> dict[str, Holding]:
+def parse_partitions(text: str) -> dict[str, Holding]:
     """Return the partitions of each member: ``{m=Assignment(partitions=[t-0, t-1]), …}`` or ``{m=[t-0, t-1],…}``."""
     shares: dict[str, Holding] = {}
     for member, listed in re.findall(r"(?:^\{|, ?)([^={}]+)=(?:Assignment\(partitions=)?\[([^\]]*)\]", text):

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from streaming.episodes.fold import QUIET_MS, apply_note
+from streaming.episodes.fold import QUIET_TIME_MS, apply_note
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -17,7 +17,7 @@ from streaming.records.episodes import Episode, EpisodeKind, Rebalancing
 from streaming.records.events import Evidence
 
 #: Kinds of episodes that depend on the number of members, which not all logs contain.
-_NEED_COUNTS: Final[frozenset[EpisodeKind]] = frozenset(
+_KINDS_WITH_COUNT: Final[frozenset[EpisodeKind]] = frozenset(
     {*("first-start", "scale-out", "scale-in", "shutdown", "fleet-replaced", "surge", "recreate", "zone-lost")}
 )
 
@@ -42,29 +42,29 @@ class EpisodeBuilder:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._state: EpisodeState | None = None
-        self._rounds: list[LogRound] = []
+        self._rounds_of_episode: list[LogRound] = []
         self._last: LogRound | None = None
 
     def add(self, item: LogRound | BounceNote) -> Iterator[LogEpisode]:
         """Add a round or a bounce (restart without a rebalance), and yield the episode that ended before it, if any."""
-        note = self._note(item) if isinstance(item, LogRound) else item
-        self._state, closed = apply_note(self._state, note, QUIET_MS)
+        note = self._make_note(item) if isinstance(item, LogRound) else item
+        self._state, closed = apply_note(self._state, note, QUIET_TIME_MS)
         if closed is not None:
-            yield self._finished(closed, closed=True)
+            yield self._make_episode(closed, closed=True)
         if isinstance(item, LogRound):
-            self._rounds.append(item)
+            self._rounds_of_episode.append(item)
             self._last = item
 
     def finish(self, newest: int) -> Iterator[LogEpisode]:
         """Yield the last episode, closed if the quiet time passed before ``newest``, the last time in the logs (ms)."""
         if self._state is not None and self._state.open:
-            is_open = bool(self._rounds) and self._rounds[-1].is_unfinished
-            yield self._finished(self._state, closed=not is_open and newest > self._state.last_at + QUIET_MS)
+            is_open = bool(self._rounds_of_episode) and self._rounds_of_episode[-1].is_unfinished
+            yield self._make_episode(self._state, closed=not is_open and newest > self._state.last_at + QUIET_TIME_MS)
 
-    def _note(self, item: LogRound) -> RoundNote:
+    def _make_note(self, item: LogRound) -> RoundNote:
         last, number = self._last, 1
         if last is not None and item.is_follow_up and not item.joined and not item.gone:
-            number = 2 if item.began - (last.ended or last.began) < QUIET_MS else 1
+            number = 2 if item.began - (last.ended or last.began) < QUIET_TIME_MS else 1
         diff = Diff(
             group_id=item.group_id,
             protocol=item.protocol,
@@ -93,12 +93,12 @@ class EpisodeBuilder:
             existed_before=item.is_midway,
         )
 
-    def _finished(self, state: EpisodeState, *, closed: bool) -> LogEpisode:
+    def _make_episode(self, state: EpisodeState, *, closed: bool) -> LogEpisode:
         episode = record(self._group_id, state, closed=closed)
-        rounds, self._rounds = self._rounds, []
+        rounds, self._rounds_of_episode = self._rounds_of_episode, []
         is_counted = all(item.is_counted for item in rounds)
         has_moves = bool(rounds) and all(item.moved is not None for item in rounds)
-        if not is_counted and _needs_count(episode, rounds):
+        if not is_counted and _lacks_member_count(episode, rounds):
             why = Evidence(source="episode", reason="the logs do not show how many members the group has")
             episode = structs.replace(episode, kind="unknown", sure=False, evidence=[*episode.evidence, why])
         if not closed and rounds and rounds[-1].is_unfinished and episode.kind != "shutdown":
@@ -108,20 +108,20 @@ class EpisodeBuilder:
         return LogEpisode(structs.replace(episode, story=text), rounds, is_counted, has_moves)
 
 
-def _needs_count(episode: Episode, rounds: list[LogRound]) -> bool:
+def _lacks_member_count(episode: Episode, rounds: list[LogRound]) -> bool:
     if episode.kind in ("rolling-restart", "restart"):
         if not episode.sure and any(item.is_from_clients for item in rounds):
             return True  # The same process may have rejoined.
         return len(episode.members.replaced) > 1 and (episode.kind == "restart" or not episode.sure)
     if episode.kind == "first-start":
         return not any(item.number == 1 for item in rounds)
-    by_coordinator = not any(item.is_from_clients for item in rounds)
-    if episode.kind in ("scale-in", "scale-out") and by_coordinator:
+    is_from_coordinator = not any(item.is_from_clients for item in rounds)
+    if episode.kind in ("scale-in", "scale-out") and is_from_coordinator:
         # The coordinator's log shows that other members were in the group during the whole episode.
         return not all(item.before and item.after for item in rounds)
     # The coordinator logs when a classic group becomes empty.
-    is_shown = episode.kind == "shutdown" and by_coordinator and rounds[-1].protocol == "classic"
-    return episode.kind in _NEED_COUNTS and not is_shown
+    has_reason = episode.kind == "shutdown" and is_from_coordinator and rounds[-1].protocol == "classic"
+    return episode.kind in _KINDS_WITH_COUNT and not has_reason
 
 
 def round_document(entry: LogRound) -> dict[str, Any]:

@@ -16,30 +16,30 @@ from streaming.explain.timestamps import timestamp_in
 from streaming.explain.tools import DumpReader, MemberTable
 
 #: Every relevant line contains one of these. Almost all relevant lines contain ``roup``: "group", "Group", "groupId".
-_NEEDLES: Final = (
+_RELEVANT_SUBSTRINGS: Final = (
     *(b"roup", b"CONSUMER-ID", b"poll timeout has expired", b"member_id was not recognized"),
     b"clients.consumer.internals",
 )
 #: The first of the two lines that ``java.util.logging`` writes per message, with the time, the class and the method.
-_TWO_LINES: Final = re.compile(r"^\w{3} \d{1,2}, \d{4} [\d:]+ [AP]M org\.apache\.kafka\.")
+_TWO_LINE_HEADER: Final = re.compile(r"^\w{3} \d{1,2}, \d{4} [\d:]+ [AP]M org\.apache\.kafka\.")
 #: Matches those lines with "group" that are worth decoding.
-_INTERESTING: Final = re.compile(
+_RELEVANT_LINE: Final = re.compile(
     rb"ebalanc|[Jj]oin|[Gg]eneration|[Ll]eav|[Ll]eft|epoch|[Aa]ssign|[Rr]evok|fenced|member|Member|oordinator|"
     rb"is dead|is now empty|[Ll]oad|lost|Lost|poll|onverted|session|synced|CONSUMER-ID|changed from|heartbeat"
 )
 #: Longest line, in bytes; tools list a whole group in one line.
 _LONGEST_LINE_BYTES: Final = 2**20
-_SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
+_GROUP_SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
 #: Matches lines about rebalances, which this module should understand.
-_ABOUT_REBALANCES: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
+_REBALANCE_WORDS: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
 #: The largest number of events that wait for a line with the name of their group.
-_MOST_NAMELESS: Final = 100
-_MOST_EXAMPLES: Final = 3
+_MAX_LINES_WITHOUT_GROUP: Final = 100
+_MAX_EXAMPLES: Final = 3
 _EXAMPLE_LENGTH: Final = 200
 
 
 @dataclass(slots=True)
-class Counts:
+class LineCounts:
     """Counts of the lines in logs.
 
     Attributes:
@@ -52,7 +52,7 @@ class Counts:
     read: int = 0
     understood: int = 0
     not_understood: int = 0
-    nameless: int = 0
+    without_group: int = 0
     examples: list[str] = field(default_factory=list)
     newest: int = -1
 
@@ -63,67 +63,67 @@ class LogReader:
     ``counts``: the counts of all files, to which those of this file are added.
     """
 
-    def __init__(self, name: str, newest_ms: int, counts: Counts) -> None:
+    def __init__(self, name: str, newest_ms: int, counts: LineCounts) -> None:
         self._name, self._newest_ms, self._counts = name, newest_ms, counts
-        self._scanner = LineScanner(_NEEDLES, _INTERESTING, longest=_LONGEST_LINE_BYTES)
+        self._scanner = LineScanner(_RELEVANT_SUBSTRINGS, _RELEVANT_LINE, max_line_bytes=_LONGEST_LINE_BYTES)
         self._table = MemberTable()
-        self._dump = DumpReader()
+        self._dump_reader = DumpReader()
         self._groups: dict[str, str] = {}
-        self._named: set[str] = set()
+        self._named_groups: set[str] = set()
         self._is_named = False
-        self._header = ""
-        self._waiting: deque[LogEvent] = deque(maxlen=_MOST_NAMELESS)
+        self._pending_header = ""
+        self._waiting: deque[LogEvent] = deque(maxlen=_MAX_LINES_WITHOUT_GROUP)
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
         """Yield the events in the lines that end in this chunk of the file."""
         for number, line in self._scanner.scan(chunk):
-            yield from self._line(number, line)
+            yield from self._read_line(number, line)
 
     def finish(self) -> Iterator[LogEvent]:
         """Yield the events in the last line, if the file does not end with a line break."""
         for number, line in self._scanner.finish():
-            yield from self._line(number, line)
-        self._counts.nameless += len(self._waiting)
+            yield from self._read_line(number, line)
+        self._counts.without_group += len(self._waiting)
         last = next(texts(self._scanner.last))
         timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
         self._counts.newest = max(self._counts.newest, timestamp.ms)
         self._counts.read += self._scanner.read
 
-    def _line(self, number: int, line: str) -> Iterator[LogEvent]:
+    def _read_line(self, number: int, line: str) -> Iterator[LogEvent]:
         if self._table.columns:
             event = self._table.row(line)
             self._scanner.follow = bool(self._table.columns)
             if event is not None:
-                yield self._counted(event, number)
+                yield self._add_position(event, number)
             if event is not None or self._scanner.follow:
                 return
         if "CONSUMER-ID" in line and self._table.header(line):
             self._scanner.follow = True
             return
-        if _TWO_LINES.match(line):
-            self._header, self._scanner.follow = line, True
+        if _TWO_LINE_HEADER.match(line):
+            self._pending_header, self._scanner.follow = line, True
             return
         event = self._event(line)
-        self._header = ""
+        self._pending_header = ""
         if event is None:
-            if _ABOUT_REBALANCES.search(line) and not self._is_named:
+            if _REBALANCE_WORDS.search(line) and not self._is_named:
                 self._counts.not_understood += 1
-                if len(self._counts.examples) < _MOST_EXAMPLES:
+                if len(self._counts.examples) < _MAX_EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
-            self._counts.nameless += len(self._waiting) == _MOST_NAMELESS  # the oldest event is dropped
-            self._waiting.append(self._counted(event, number))
+            self._counts.without_group += len(self._waiting) == _MAX_LINES_WITHOUT_GROUP  # the oldest event is dropped
+            self._waiting.append(self._add_position(event, number))
         else:
             for waiting in [*self._waiting]:
                 if waiting.client is not None and (group := self._group_of(waiting.client)):
                     self._waiting.remove(waiting)
                     yield structs.replace(waiting, group_id=group)
-            yield self._counted(event, number)
+            yield self._add_position(event, number)
 
     def _event(self, line: str) -> LogEvent | None:
         self._is_named = "payload: " in line
         if self._is_named:
-            return self._dump.read(line)
+            return self._dump_reader.read(line)
         for text in texts(line):
             event = self._coordinator(text) or self._client(text)
             if event is not None:
@@ -137,7 +137,7 @@ class LogReader:
         if event is None:
             return None
         timestamp = event.timestamp or timestamp_in(text.text, text.outside, self._newest_ms)
-        size = _SIZE.search(text.text)
+        size = _GROUP_SIZE.search(text.text)
         return LogEvent(
             group_id=event.group_id,
             at=timestamp.ms,
@@ -154,20 +154,20 @@ class LogReader:
         event, group = message.event, message.group_id
         self._is_named = event is None  # a client's message about something else
         if group is not None:
-            self._named.add(group)
+            self._named_groups.add(group)
         if event is None:
             return None
         if group is not None:
             self._groups[event.actor] = group
         group = group or self._group_of(event)
-        timestamp = timestamp_in(self._header + message.header, text.outside, self._newest_ms)
+        timestamp = timestamp_in(self._pending_header + message.header, text.outside, self._newest_ms)
         return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
 
     def _group_of(self, event: ClientEvent) -> str:
         """Return the group that the client named, else the log's only group; empty if the log has several or none."""
-        return self._groups.get(event.actor) or (next(iter(self._named)) if len(self._named) == 1 else "")
+        return self._groups.get(event.actor) or (next(iter(self._named_groups)) if len(self._named_groups) == 1 else "")
 
-    def _counted(self, event: LogEvent, number: int) -> LogEvent:
+    def _add_position(self, event: LogEvent, number: int) -> LogEvent:
         self._counts.understood += 1
         self._counts.newest = max(self._counts.newest, event.at)
         return structs.replace(event, place=(self._name, number))

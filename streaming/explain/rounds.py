@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from streaming.monitor.causes import MemberDifferences, cause_of
+from streaming.monitor.causes import MemberDifferences, find_cause
 from streaming.monitor.state import MemberState
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON, Evidence, Kind
 
 #: Client reasons of rounds that complete a cooperative rebalance.
-FOLLOW_UPS: Final = ("need to revoke partitions", "cooperative rejoin", "group is already rebalancing")
+FOLLOW_UP_REASONS: Final = ("need to revoke partitions", "cooperative rejoin", "group is already rebalancing")
 #: UUID at the end of a member id that the coordinator generated, after the client id or the instance id.
 _UUID_LENGTH: Final = 37
 _UUID: Final = re.compile(r".-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -74,12 +74,12 @@ class LogRound:
         """The cause of the round, as a diff would have it."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
-        return cause_of(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
+        return find_cause(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
-def merged(names: MemberNames | None, older: MemberNames | None) -> MemberNames:
-    """Return a member's names; a name that ``names`` lacks is taken from ``older``."""
-    both = zip(astuple(names or MemberNames()), astuple(older or MemberNames()), strict=True)
+def merged(names: MemberNames | None, older_names: MemberNames | None) -> MemberNames:
+    """Return a member's names; a name that ``names`` lacks is taken from ``older_names``."""
+    both = zip(astuple(names or MemberNames()), astuple(older_names or MemberNames()), strict=True)
     return MemberNames(*(new or old for new, old in both))
 
 
@@ -104,7 +104,7 @@ class GroupRounds:
         self.names: dict[str, MemberNames] = {}
         #: Members that joined and members that departed since the newest round, in order.
         self._pending: dict[str, None] = {}
-        self._gone: dict[str, None] = {}
+        self._gone_members: dict[str, None] = {}
         self._done: LogRound | None = None
 
     def flush(self) -> Iterator[LogRound]:
@@ -113,7 +113,7 @@ class GroupRounds:
             done, self._done = self._done, None
             yield done
 
-    def _forget(self, size: int | None) -> None:
+    def _forget_members(self, size: int | None) -> None:
         """Reset the members, as the group is new or the logs lack the generations in between."""
         self.members, self.size = {}, size
 
@@ -134,9 +134,9 @@ class GroupRounds:
         """
         has_epochs = current.protocol != "classic"
         joined = [member for member in self._pending if member not in self.members]
-        gone = [*self._gone]
+        gone = [*self._gone_members]
         if size == 0:
-            gone += [member for member in self.members if member not in self._gone]
+            gone += [member for member in self.members if member not in self._gone_members]
             joined = []
         members, before = len(self.members), self.size
         if before is None and size:
@@ -150,13 +150,13 @@ class GroupRounds:
         current.is_counted = before is not None and size is not None and expected == size
         current.is_midway = before is None and not members and not gone and current.number not in (0, 1)
         # A group is empty before its first generation, 1, or its first epoch, which is 1 or, since 4.3, 2.
-        had_others = ended is not None and (size == 0 or (current.number or 0) > (1 + has_epochs))
-        current.before = before if before is not None else max(members, len(gone) + had_others)
+        had_other_members = ended is not None and (size == 0 or (current.number or 0) > (1 + has_epochs))
+        current.before = before if before is not None else max(members, len(gone) + had_other_members)
         current.after = size if size is not None else max(not has_epochs, len(self.members))
         self.size, current.ended = size, ended
         current.joined, current.gone, current.present = joined, gone, [*self.members]
         current.add_reports(reports)
         ids = [*gone, *joined, *(member for item in current.evidence for member in item.member_ids)]
         current.names = {member: self.names[member] for member in ids if member in self.names}
-        self._pending, self._gone = {}, {}
+        self._pending, self._gone_members = {}, {}
         return current

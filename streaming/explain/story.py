@@ -17,7 +17,7 @@ from streaming.explain.rounds import LogRound, merged
 from streaming.records.diffs import MemberNames
 
 #: The largest number of events in memory.
-_EVENTS_PER_RUN: Final = 50_000
+_EVENTS_PER_SORTED_FILE: Final = 50_000
 #: Rounds within this time are ordered by their generations or epochs, as clocks differ.
 _CLOCK_SKEW_MS: Final = 60_000
 _encoder = msgspec.json.Encoder()
@@ -31,26 +31,26 @@ def _order(event: LogEvent) -> tuple[str, int, tuple[str, int]]:
 class EventSorter:
     """Sorts any number of events in constant memory, with files that ``temporary`` opens."""
 
-    def __init__(self, temporary: Callable[[], BinaryIO]) -> None:
-        self._temporary = temporary
+    def __init__(self, open_temporary: Callable[[], BinaryIO]) -> None:
+        self._open_temporary = open_temporary
         self._events: list[LogEvent] = []
-        self._runs: list[BinaryIO] = []
+        self._sorted_files: list[BinaryIO] = []
 
     def add(self, event: LogEvent) -> None:
         """Add an event; many events are sorted into temporary files."""
         self._events.append(event)
-        if len(self._events) >= _EVENTS_PER_RUN:
-            run = self._temporary()
+        if len(self._events) >= _EVENTS_PER_SORTED_FILE:
+            run = self._open_temporary()
             run.writelines(_encoder.encode(event) + b"\n" for event in sorted(self._events, key=_order))
             run.seek(0)
-            self._runs.append(run)
+            self._sorted_files.append(run)
             self._events = []
 
-    def sorted(self) -> Iterator[LogEvent]:
+    def sorted_events(self) -> Iterator[LogEvent]:
         """Yield the events in the order of group, time, file and line; can be called only once."""
-        runs = [map(_decoder.decode, run) for run in self._runs]
+        runs = [map(_decoder.decode, run) for run in self._sorted_files]
         yield from heapq.merge(*runs, sorted(self._events, key=_order), key=_order)
-        for run in self._runs:
+        for run in self._sorted_files:
             run.close()
 
 
@@ -70,11 +70,11 @@ def group_stories(
 
     ``newest``: last time in the logs, ms.
     """
-    for group_id, of_group in groupby(events, key=lambda event: event.group_id):
-        yield _story(group_id, of_group, newest, start_ms, end_ms)
+    for group_id, group_events in groupby(events, key=lambda event: event.group_id):
+        yield _make_story(group_id, group_events, newest, start_ms, end_ms)
 
 
-def _story(
+def _make_story(
     group_id: str, events: Iterable[LogEvent], newest: int, start_ms: int | None, end_ms: int | None
 ) -> GroupStory:
     coordinator, clients = CoordinatorRounds(group_id), ClientRounds(group_id)
@@ -99,7 +99,7 @@ def _story(
     coordinator_rounds += coordinator.finish()
     client_rounds += clients.finish()
     builder, episodes = EpisodeBuilder(group_id), list[LogEpisode]()
-    for item in _merged(coordinator_rounds, client_rounds, clients) if has_coordinator else client_rounds:
+    for item in _merge_rounds(coordinator_rounds, client_rounds, clients) if has_coordinator else client_rounds:
         at = item.timestamp if isinstance(item, BounceNote) else item.began if item.ended is None else item.ended
         if (start_ms is None or at >= start_ms) and (end_ms is None or at <= end_ms):
             episodes.extend(builder.add(item))
@@ -116,19 +116,19 @@ def _story(
     return GroupStory(group_id, episodes, listed, [text for text, is_unknown in gaps.items() if is_unknown])
 
 
-def _merged(
-    coordinated: Sequence[LogRound | BounceNote], seen: Sequence[LogRound], clients: ClientRounds
+def _merge_rounds(
+    coordinator_items: Sequence[LogRound | BounceNote], seen: Sequence[LogRound], clients: ClientRounds
 ) -> Iterator[LogRound | BounceNote]:
     """Yield the coordinator's rounds with details from clients, and clients' rounds that the coordinator's log lacks.
 
     Clocks of clients may differ from the coordinator's by minutes.
     """
-    numbers = {item.number: item for item in coordinated if isinstance(item, LogRound)}
+    numbers = {item.number: item for item in coordinator_items if isinstance(item, LogRound)}
     by_number = {item.number: item for item in seen if item.number is not None}
     others = deque(item for item in seen if item.number is not None and item.number not in numbers)
     reports = deque(clients.reports)
-    for item in coordinated:
-        while others and _precedes(others[0], item):
+    for item in coordinator_items:
+        while others and _is_earlier(others[0], item):
             yield others.popleft()
         if isinstance(item, LogRound):
             item.names = {member: merged(clients.names.get(member), who) for member, who in item.names.items()}
@@ -138,15 +138,15 @@ def _merged(
                 due.append(reports.popleft()[1])
             item.add_reports(due)
             if item.number in by_number:
-                same = by_number[item.number]
-                item.assignor = item.assignor or same.assignor
-                item.moved, item.pauses = same.moved, same.pauses
-                item.ended = same.ended if item.ended is None else item.ended
+                coordinator_round = by_number[item.number]
+                item.assignor = item.assignor or coordinator_round.assignor
+                item.moved, item.pauses = coordinator_round.moved, coordinator_round.pauses
+                item.ended = coordinator_round.ended if item.ended is None else item.ended
         yield item
     yield from others
 
 
-def _precedes(by_client: LogRound, item: LogRound | BounceNote) -> bool:
+def _is_earlier(by_client: LogRound, item: LogRound | BounceNote) -> bool:
     if isinstance(item, BounceNote):
         return by_client.began < item.timestamp
     if item.number is not None and by_client.number is not None and abs(by_client.began - item.began) < _CLOCK_SKEW_MS:

@@ -13,15 +13,15 @@ KNOWN_LAYOUTS: Final = (
     "docker, Kubernetes), Kubernetes CRI, docker compose, syslog, journald and java.util.logging; "
     "timestamps in ISO 8601, of log4j, or since the epoch"
 )
-_MONTH: Final = rf"(?<!\w)(?P<month>{'|'.join(MONTHS)})"
+_MONTH_PATTERN: Final = rf"(?<!\w)(?P<month>{'|'.join(MONTHS)})"
 _MINUTE: Final = r"(?P<minute>\d\d):(?P<second>\d\d)"
 #: Syslog's timestamp has no year.
-_NO_YEAR: Final = re.compile(
-    rf"{_MONTH} +(?P<day>\d{{1,2}}) (?P<hour>\d\d):{_MINUTE}(?:[.,](?P<fraction>\d{{1,6}}))?(?!\d)"
+_DATE_WITHOUT_YEAR: Final = re.compile(
+    rf"{_MONTH_PATTERN} +(?P<day>\d{{1,2}}) (?P<hour>\d\d):{_MINUTE}(?:[.,](?P<fraction>\d{{1,6}}))?(?!\d)"
 )
 #: ``java.util.logging`` and Kibana.
-_AMERICAN: Final = re.compile(
-    rf"{_MONTH} (?P<day>\d{{1,2}}), (?P<year>\d{{4}})(?: @)? (?P<hour>\d{{1,2}}):{_MINUTE}"
+_AMERICAN_TIMESTAMP: Final = re.compile(
+    rf"{_MONTH_PATTERN} (?P<day>\d{{1,2}}), (?P<year>\d{{4}})(?: @)? (?P<hour>\d{{1,2}}):{_MINUTE}"
     r"(?:\.(?P<fraction>\d{3}))?(?: (?P<half>[AP])M)?"
 )
 #: Logback's default pattern has no date.
@@ -39,7 +39,7 @@ def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> L
 
 
 def _american(header: str) -> LogTimestamp | None:
-    match = _AMERICAN.search(header)
+    match = _AMERICAN_TIMESTAMP.search(header)
     if match is None:
         return None
     hour = int(match["hour"]) if match["half"] is None else int(match["hour"]) % 12 + 12 * (match["half"] == "P")
@@ -49,7 +49,7 @@ def _american(header: str) -> LogTimestamp | None:
 def _incomplete(header: str, newest_ms: int) -> LogTimestamp | None:
     """Return the newest possible time of a timestamp without a year or a date, not after the file's modification."""
     newest = datetime.fromtimestamp(newest_ms / 1000, tz=UTC)
-    if match := _NO_YEAR.search(header):
+    if match := _DATE_WITHOUT_YEAR.search(header):
         for year in (newest.year, newest.year - 1):
             timestamp = timestamp_of({**match.groupdict(), "year": year})
             if timestamp is not None and timestamp.ms <= newest_ms + _DAY_MS:

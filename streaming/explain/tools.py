@@ -5,13 +5,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from streaming.collect.broker_log.layouts import read_json
-from streaming.explain.clients import shares_in
+from streaming.explain.clients import parse_partitions
 from streaming.explain.events import LogEvent, MemberListing
 from streaming.records.diffs import MemberNames
 from streaming.records.events import Evidence
 
 #: A record of ``__consumer_offsets`` as ``--offsets-decoder`` prints it, in Kafka 4.0 and later, and before 4.0.
-_RECORD: Final = re.compile(
+_DUMPED_RECORD: Final = re.compile(
     r"CreateTime: (?P<ms>\d+) .*?key: (?:(?P<key>\{.*?\}\})|group_metadata::group=(?P<group>.+?)) "
     r"payload: (?P<payload>\{.*|<DELETE>)"
 )
@@ -19,7 +19,7 @@ _RECORD: Final = re.compile(
 _GROUP_METADATA: Final = "2"
 _EPOCH: Final = "3"
 _MEMBER: Final = "5"
-_DELETED: Final = "the member's record was deleted, after a leave or the end of its session"
+_DELETED_REASON: Final = "the member's record was deleted, after a leave or the end of its session"
 
 
 class MemberTable:
@@ -35,7 +35,7 @@ class MemberTable:
         self.columns = columns if {"GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID"} <= {*columns} else {}
         return bool(self.columns)
 
-    def _cells(self, line: str) -> list[str]:
+    def _split_cells(self, line: str) -> list[str]:
         """Return the cells of a row; cells may contain blanks if the row is aligned with the header."""
         begins = [*self.columns.values()]
         is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
@@ -43,7 +43,7 @@ class MemberTable:
 
     def row(self, line: str) -> LogEvent | None:
         """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
-        cells = self._cells(line)
+        cells = self._split_cells(line)
         if len(cells) < [*self.columns].index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
             self.columns = {}
             return None
@@ -65,11 +65,11 @@ class DumpReader:
 
     def __init__(self) -> None:
         self._members: dict[str, dict[str, MemberNames]] = {}
-        self._departed: dict[str, list[str]] = {}
+        self._departed_by_group: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
         """Return the generation or epoch that a line completes, with its members; None if it completes none."""
-        match = _RECORD.search(line)
+        match = _DUMPED_RECORD.search(line)
         if match is None:
             return None
         value = read_json(match["payload"])
@@ -91,14 +91,14 @@ class DumpReader:
         if value:
             members[member_id] = _names(value, "instanceId")
         elif members.pop(member_id, None) is not None:
-            self._departed.setdefault(group, []).append(member_id)
+            self._departed_by_group.setdefault(group, []).append(member_id)
 
     def _epoch(self, group: str, epoch: object, at: int) -> LogEvent | None:
-        departed = self._departed.pop(group, [])
+        departed = self._departed_by_group.pop(group, [])
         if not isinstance(epoch, int):  # A record without a value means that the group was deleted.
             self._members.pop(group, None)
             return None
-        item = Evidence(source="kafka-dump-log", reason=_DELETED, member_ids=departed, kind="group.observed")
+        item = Evidence(source="kafka-dump-log", reason=_DELETED_REASON, member_ids=departed, kind="group.observed")
         members = {**self._members.get(group, {})}
         evidence = [item] if departed else []
         listing = MemberListing(members=members, number=epoch, protocol="consumer", evidence=evidence)
@@ -106,7 +106,7 @@ class DumpReader:
 
 
 def _generation(group: object, value: dict[str, Any], at: int) -> LogEvent | None:
-    members, shares = value.get("members"), shares_in(str(value.get("assignment", "")))
+    members, shares = value.get("members"), parse_partitions(str(value.get("assignment", "")))
     number = value.get("generation", value.get("generationId"))
     if not isinstance(members, list) and value.get("protocolType") == "consumer":  # before 3.9
         members = [{"memberId": member} for member in shares]

@@ -20,20 +20,20 @@ from opentelemetry.trace import Status, StatusCode
 
 from assignors import __version__
 from streaming.kafka.topic_follower import TopicFollower
-from streaming.records.codec import UNREADABLE, ce_attributes, decode
+from streaming.records.codec import DECODE_ERRORS, ce_attributes, decode
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Bounds, Episode
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 
-RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
+OTLP_RESOURCE: Final = Resource.create({"service.name": "kafka-rebalance-monitor", "service.version": __version__})
 _NS_IN_MS: Final = 1_000_000
 _RETRY_SECONDS: Final = 5.0
 #: The most rounds of unfinished episodes in memory; the oldest are dropped first.
 _MAX_KEPT_ROUNDS: Final = 10_000
 #: Kinds of episodes whose span has the status ERROR.
-_ERROR_KINDS: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
+_SPAN_ERROR_KINDS: Final = frozenset({"crash", "poll-timeout", "storm", "zone-lost", "duplicate-instance-id"})
 
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(Episode)
@@ -63,51 +63,51 @@ class _LastEndedSpan(SpanProcessor):
 class EpisodeTraces:
     """Exports episodes as spans to ``exporter``, and as histograms to ``meters``."""
 
-    def __init__(self, exporter: SpanExporter, meters: MeterProvider) -> None:
+    def __init__(self, exporter: SpanExporter, meter_provider: MeterProvider) -> None:
         self._exporter = exporter
-        self._ids, self._ended = _EpisodeIds(), _LastEndedSpan()
+        self._id_generator, self._last_ended_span = _EpisodeIds(), _LastEndedSpan()
         #: The newest episode of each group in the histograms, so that an episode that is exported again counts once.
-        self._measured: dict[str, int] = {}
-        tracers = TracerProvider(resource=RESOURCE, id_generator=self._ids)
-        tracers.add_span_processor(self._ended)
-        self._tracer = tracers.get_tracer("kafka-rebalance-monitor", __version__)
-        meter = meters.get_meter("kafka-rebalance-monitor", __version__)
+        self._last_measured_episode: dict[str, int] = {}
+        tracer_provider = TracerProvider(resource=OTLP_RESOURCE, id_generator=self._id_generator)
+        tracer_provider.add_span_processor(self._last_ended_span)
+        self._tracer = tracer_provider.get_tracer("kafka-rebalance-monitor", __version__)
+        meter = meter_provider.get_meter("kafka-rebalance-monitor", __version__)
         self._downtime = meter.create_histogram(
             "kafka.rebalance.downtime", "s", "The longest time of a partition without a consumer, by episode and bound."
         )
-        self._delay = meter.create_histogram(
+        self._delay_histogram = meter.create_histogram(
             "kafka.rebalance.delay", "s", "The age of the oldest delayed message, by episode and bound."
         )
 
     def export(self, episode: Episode, rounds: list[Diff]) -> bool:
         """Export an episode with its known rounds; return True if the receiver accepted the span."""
-        self._ids.digest = hashlib.sha256(f"{episode.group_id}/{episode.episode}".encode()).digest()
+        self._id_generator.digest = hashlib.sha256(f"{episode.group_id}/{episode.episode}".encode()).digest()
         span = self._tracer.start_span(
             f"rebalance {episode.kind}", start_time=episode.opened_at * _NS_IN_MS, attributes=_span_attributes(episode)
         )
         for diff in rounds:
             span.add_event("round", _round_attributes(diff), diff.timestamp * _NS_IN_MS)
-        if episode.kind in _ERROR_KINDS:
+        if episode.kind in _SPAN_ERROR_KINDS:
             span.set_status(Status(StatusCode.ERROR, episode.story))
         span.end((episode.closed_at or episode.updated_at) * _NS_IN_MS)
-        if self._exporter.export([self._ended.span]) is not SpanExportResult.SUCCESS:
+        if self._exporter.export([self._last_ended_span.span]) is not SpanExportResult.SUCCESS:
             return False
-        if self._measured.get(episode.group_id, 0) >= episode.episode:
+        if self._last_measured_episode.get(episode.group_id, 0) >= episode.episode:
             return True
-        self._measured[episode.group_id] = episode.episode
+        self._last_measured_episode[episode.group_id] = episode.episode
         labels = {"messaging.consumer.group.name": episode.group_id, "rebalance.kind": episode.kind}
         if episode.downtime is not None:
             _record_bounds(self._downtime, episode.downtime.longest_ms, labels)
         if episode.cost is not None:
-            _record_bounds(self._delay, episode.cost.worst_delay_ms, labels)
+            _record_bounds(self._delay_histogram, episode.cost.worst_delay_ms, labels)
         return True
 
 
 def _record_bounds(histogram: Any, bounds: Bounds, labels: dict[str, str]) -> None:
     """Record the lower and the upper bound of a time (ms) in the histogram; an unknown upper bound is left out."""
-    for bound, value in zip(("at_least", "at_most"), bounds, strict=True):
+    for bound_name, value in zip(("at_least", "at_most"), bounds, strict=True):
         if value is not None:
-            histogram.record(value / 1000, labels | {"bound": bound})
+            histogram.record(value / 1000, labels | {"bound": bound_name})
 
 
 def _span_attributes(episode: Episode) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class TraceFollower:
                     self._rounds.popitem(last=False)
                 return
             episode = decode(_episodes, value)
-        except UNREADABLE as malformed:
+        except DECODE_ERRORS as malformed:
             place = f"{message.topic()} partition {message.partition()} offset {message.offset()}"
             _log.warning("%s: %s", place, malformed)
             return

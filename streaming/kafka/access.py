@@ -108,7 +108,7 @@ def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) ->
             yield denied(settings.kafka, permission, why)
 
 
-def require(settings: Settings, component: str) -> str:
+def require_permissions(settings: Settings, component: str) -> str:
     """Return the cluster's id; raise NotAllowed for the first required ACL that the component lacks."""
     cluster = check_reachable(settings.kafka)
     for line in missing(settings, component):
@@ -155,18 +155,18 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
 def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
     """Return one line with the user, the denied operation, why it is needed, and the command that grants it."""
     operation, name, resource = permission
-    who, principal = _who(settings)
+    who, principal = _principal_and_user(settings)
     verb = "describe the configuration of" if operation == _CONFIGS else operation.lower()
     # The command is quoted because users paste it into a shell, and anybody may have chosen the names of groups.
-    grantee, resource_name = ("'" + text.replace("'", "'\\''") + "'" for text in (f"User:{principal}", name))
+    quoted_principal, resource_name = ("'" + text.replace("'", "'\\''") + "'" for text in (f"User:{principal}", name))
     return (
         f"cluster {settings.bootstrap_servers}: {who} may not {verb} {resource.replace('-', ' ')} {name}, {why}; "
         f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add "
-        f"--allow-principal {grantee} --operation {operation} --{resource} {resource_name}"
+        f"--allow-principal {quoted_principal} --operation {operation} --{resource} {resource_name}"
     )
 
 
-def _who(settings: KafkaSettings) -> tuple[str, str]:
+def _principal_and_user(settings: KafkaSettings) -> tuple[str, str]:
     """Return the user as messages name it, and as a Kafka principal."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"

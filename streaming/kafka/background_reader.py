@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.metadata import Place
 from streaming.kafka.topic_reader import TopicReader
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class BackgroundReader(ABC):
 
     def __init__(self, topic: str, what: str, *, without: str = "") -> None:
         self.topic = topic
-        self._kind, self._consequence = what, without
+        self._record_kind, self._consequence = what, without
         self._reported: str | None = None
         self._has_malformed = False
         self.stopping = threading.Event()
@@ -70,21 +70,21 @@ class BackgroundReader(ABC):
         if trouble == self._reported:
             return
         if trouble is None:
-            _log.info("topic %s: %s are read", self.topic, self._kind)
+            _log.info("topic %s: %s are read", self.topic, self._record_kind)
         else:
-            _log.warning("%s are not read%s: %s", self._kind, self._consequence, trouble)
+            _log.warning("%s are not read%s: %s", self._record_kind, self._consequence, trouble)
         self._reported = trouble
 
     def log_malformed(self, problem: str) -> None:
         """Log only the first malformed record, because there may be many."""
         if not self._has_malformed:
             self._has_malformed = True
-            _log.warning("topic %s: %s", self.topic, printable(problem))
+            _log.warning("topic %s: %s", self.topic, escape_unprintable(problem))
 
 
 _BATCH_RECORDS: Final = 500
 #: The most batches that are queued; reading pauses while this many batches wait.
-_MAX_WAITING_BATCHES: Final = 4
+_MAX_QUEUED_BATCHES: Final = 4
 
 
 class TopicBatch(NamedTuple):
@@ -104,8 +104,8 @@ class BufferedTopicReader(BackgroundReader):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[TopicBatch] = queue.Queue(_MAX_WAITING_BATCHES)
-        self._at_end = False
+        self._batches: queue.Queue[TopicBatch] = queue.Queue(_MAX_QUEUED_BATCHES)
+        self._is_at_end = False
 
     def take(self) -> TopicBatch | None:
         """Return the next batch of records that was read; None without a waiting batch."""
@@ -116,11 +116,11 @@ class BufferedTopicReader(BackgroundReader):
     @property
     def is_complete(self) -> bool:
         """True if every record of the topic was read and :meth:`take` has returned all of them."""
-        return self._at_end and self._batches.empty()
+        return self._is_at_end and self._batches.empty()
 
     def mark_unreadable(self) -> None:
         """Record that the topic is not read to its end."""
-        self._at_end = False
+        self._is_at_end = False
 
     def read(self) -> None:
         """Read batches of records until :attr:`stopping` is set; pause while too many batches wait."""
@@ -131,12 +131,12 @@ class BufferedTopicReader(BackgroundReader):
             while not self.stopping.is_set():
                 messages = reader.poll(POLL_SECONDS, _BATCH_RECORDS)
                 if reader.ids and (messages or reader.ids != self._ids):
-                    self._hand_over(TopicBatch(reader.ids[self.topic], messages))
+                    self._put_batch(TopicBatch(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids
-                self._at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
+                self._is_at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
                 self.log_trouble(None)
 
-    def _hand_over(self, batch: TopicBatch) -> None:
+    def _put_batch(self, batch: TopicBatch) -> None:
         while not self.stopping.is_set():
             with suppress(queue.Full):
                 self._batches.put(batch, timeout=POLL_SECONDS)

@@ -18,9 +18,9 @@ from streaming.kafka.clients import confluent_config
 from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
-_START_SECONDS = 60.0
-_TRIES = 3
-_EXCEPTION = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error)\b")
+_START_TIMEOUT_SECONDS = 60.0
+_START_ATTEMPTS = 3
+_EXCEPTION_LINE = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error)\b")
 
 
 class PortInUse(OutsideFailure):
@@ -45,8 +45,8 @@ class EmbeddedBroker:
         heap: str = "512m",
         jvm_options: Sequence[str] = (),
     ) -> None:
-        self._wanted_port = port
-        self._own_dir = data_dir is None
+        self._requested_port = port
+        self._is_temporary_dir = data_dir is None
         self._data_dir = data_dir
         self._version = version
         self._properties = dict(properties or {})
@@ -92,9 +92,9 @@ class EmbeddedBroker:
         """Start the broker if it is not running; return once it answers, or raise OutsideFailure after a minute."""
         if self.running:
             return self
-        prepared = runtime.prepare(self._version)
-        is_fixed = self._ports is not None or self._wanted_port is not None
-        for tries_left in reversed(range(1 if is_fixed else _TRIES)):
+        prepared = runtime.prepare_runtime(self._version)
+        has_fixed_port = self._ports is not None or self._requested_port is not None
+        for tries_left in reversed(range(1 if has_fixed_port else _START_ATTEMPTS)):
             ports = self._ports or self._choose_ports()
             try:
                 self._start(prepared, ports)
@@ -128,7 +128,7 @@ class EmbeddedBroker:
 
     def close(self) -> None:
         """Stop the broker, and delete its data directory if that is temporary."""
-        if not self._own_dir:
+        if not self._is_temporary_dir:
             self.stop()
             return
         self.kill()  # the data is deleted, so no clean shutdown is needed
@@ -148,17 +148,17 @@ class EmbeddedBroker:
 
     def _choose_ports(self) -> tuple[int, int]:
         free = runtime.free_ports(2)
-        if self._wanted_port is None:
+        if self._requested_port is None:
             return free[0], free[1]
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind(("127.0.0.1", self._wanted_port))
+                probe.bind(("127.0.0.1", self._requested_port))
             except OSError as error:
                 raise PortInUse(
-                    f"--port {self._wanted_port}: {error.strerror}; choose another, or leave it out for a free one"
+                    f"--port {self._requested_port}: {error.strerror}; choose another, or leave it out for a free one"
                 ) from error
-        return self._wanted_port, next(port for port in free if port != self._wanted_port)
+        return self._requested_port, next(port for port in free if port != self._requested_port)
 
     def _start(self, prepared: runtime.Runtime, ports: tuple[int, int]) -> None:
         storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
@@ -180,12 +180,12 @@ class EmbeddedBroker:
         self._process = process
 
     def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
-        by = time.monotonic() + _START_SECONDS
+        by = time.monotonic() + _START_TIMEOUT_SECONDS
         client: kafka_admin.AdminClient | None = None
         reason = f"its port {port} is not open"
         while time.monotonic() < by:
             if process.wait(0.02) is not None:
-                self._explain(process, port, logged)
+                self._raise_start_failure(process, port, logged)
             if client is None and not runtime.is_open(port):
                 continue
             servers = KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}")
@@ -197,13 +197,13 @@ class EmbeddedBroker:
                 reason = error.args[0].str()
         raise OutsideFailure(f"the broker does not answer after a minute ({reason}); see {self.log_path}")
 
-    def _explain(self, process: SupervisedProcess, port: int, logged: int) -> None:
+    def _raise_start_failure(self, process: SupervisedProcess, port: int, logged: int) -> None:
         with self.log_path.open("rb") as log:
             log.seek(logged)
             lines = log.read().decode(errors="replace").splitlines()
         if any("Address already in use" in line or "BindException" in line for line in lines):
             raise PortInUse(f"port {port} or the controller's port was taken while the broker started")
-        exceptions = [line for line in lines if _EXCEPTION.match(line)]
+        exceptions = [line for line in lines if _EXCEPTION_LINE.match(line)]
         # The last cause is the deepest and the most specific: "Caused by: …ConfigException: …".
         causes = [line for line in exceptions if line.startswith("Caused by")]
         reason = (causes[-1:] or exceptions[:1] or lines[-1:] or ["its log has no message"])[0].strip()

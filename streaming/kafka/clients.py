@@ -36,18 +36,18 @@ _PROBE_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.2
 _REPEAT_AFTER_SECONDS = 60.0
 #: The errors that a broker returns while no coordinator is ready for a group.
-_NO_COORDINATOR = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
+_NO_COORDINATOR_ERRORS = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"})
 #: The errors of librdkafka itself while it has no connection to a broker, or no answer.
-_NO_ANSWER = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD"})
+_NO_ANSWER_ERRORS = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_WAIT_COORD"})
 _MAX_REMEMBERED_TEXTS = 1000
-_VARYING_PARTS = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
+_VARYING_TEXT = re.compile(r"\[[^\]]*#\w+-\d+\]|\(after \d+ms in state \w+\)|\d+ identical error\(s\) suppressed")
 
 
 class ClusterUnavailable(OutsideFailure):
     """The Kafka cluster does not answer."""
 
 
-class OncePerMinute(logging.Filter):
+class OncePerMinuteFilter(logging.Filter):
     """A log filter that passes each text once per minute, because librdkafka logs a failed connection repeatedly."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class OncePerMinute(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the record's text was not logged within the last minute."""
         # Texts that differ only in the failure's age or in the client count as the same text.
-        text = _VARYING_PARTS.sub("", record.getMessage())
+        text = _VARYING_TEXT.sub("", record.getMessage())
         if record.created - self._last_logged.get(text, -_REPEAT_AFTER_SECONDS) < _REPEAT_AFTER_SECONDS:
             return False
         if len(self._last_logged) > _MAX_REMEMBERED_TEXTS:
@@ -69,7 +69,7 @@ class OncePerMinute(logging.Filter):
 @cache
 def _librdkafka_logger() -> logging.Logger:
     logger = logging.getLogger("rdkafka")
-    logger.addFilter(OncePerMinute())
+    logger.addFilter(OncePerMinuteFilter())
     return logger
 
 
@@ -87,7 +87,7 @@ def confluent_config(settings: KafkaSettings, **extra: object) -> dict[str, Any]
         # minutes for new leaders.
         "socket.timeout.ms": 6000,
         "topic.metadata.refresh.interval.ms": 5000,
-        **security.librdkafka(settings),
+        **security.librdkafka_security(settings),
         **{name.replace("_", "."): value for name, value in extra.items()},
     }
 
@@ -145,7 +145,7 @@ def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_S
 
 def is_temporary(error: KafkaError) -> bool:
     """True if a repeated request may succeed, because no broker or no coordinator has answered."""
-    return error.retriable() or error.name() in _NO_ANSWER | _NO_COORDINATOR
+    return error.retriable() or error.name() in _NO_ANSWER_ERRORS | _NO_COORDINATOR_ERRORS
 
 
 def result_of(future: Future[_T], timeout: float | None = None) -> _T:
@@ -202,7 +202,7 @@ def committed_offsets(
         try:
             return consumer.committed(partitions, timeout=timeout)  # type: ignore[no-any-return] # untyped
         except KafkaException as error:
-            if error.args[0].name() not in _NO_COORDINATOR or stopping():
+            if error.args[0].name() not in _NO_COORDINATOR_ERRORS or stopping():
                 raise
             _log.warning("committed offsets: %s; trying again", error.args[0].str())
             time.sleep(_RETRY_SECONDS)

@@ -66,52 +66,52 @@ def read_groups(settings: Settings, **options: Unpack[ReadOptions]) -> GroupReco
     """
     topics = settings.topics
     names = topics.assignments, topics.episodes, topics.incidents
-    assignments, episodes, incidents = _read(settings, names, **options)
+    assignments, episodes, incidents = _read_topics(settings, names, **options)
     return GroupRecords(assignments, explain_episodes(episodes, incidents), incidents)
 
 
 def read_episode_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
     """Return the newest record of each episode, of all groups or one; raise the errors of :func:`read_groups`."""
-    return _read(settings, [settings.topics.episodes], **options)[0]
+    return _read_topics(settings, [settings.topics.episodes], **options)[0]
 
 
 def read_explained_episodes(settings: Settings, **options: Unpack[ReadOptions]) -> list[EpisodeRecord]:
     """Return every episode with the cluster incident that explains it; raise the errors of :func:`read_groups`."""
-    return explain_episodes(*_read(settings, (settings.topics.episodes, settings.topics.incidents), **options))
+    return explain_episodes(*_read_topics(settings, (settings.topics.episodes, settings.topics.incidents), **options))
 
 
 def read_incident_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[IncidentRecord]:
     """Return the newest record of every incident of all groups, or of one group with the cluster's incidents."""
-    return _read(settings, [settings.topics.incidents], **options)[0]
+    return _read_topics(settings, [settings.topics.incidents], **options)[0]
 
 
 def read_assignment_records(settings: Settings, **options: Unpack[ReadOptions]) -> list[LatestAssignment]:
     """Return the latest assignments of all groups or one; raise the errors of :func:`read_groups`."""
-    return _read(settings, [settings.topics.assignments], **options)[0]
+    return _read_topics(settings, [settings.topics.assignments], **options)[0]
 
 
 def read_assignments(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[LatestAssignment]:
     """Yield the latest assignment of every group, then each newer one; raise the errors of :func:`read_groups`."""
-    return _follow(settings, settings.topics.assignments, **options)
+    return _follow_topic(settings, settings.topics.assignments, **options)
 
 
 def read_episodes(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Episode]:
     """Yield every episode by group and number, then each changed episode; raises what :func:`read_groups` raises."""
-    return (record.episode for record in _follow(settings, settings.topics.episodes, **options))
+    return (record.episode for record in _follow_topic(settings, settings.topics.episodes, **options))
 
 
 def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iterator[Incident]:
     """Yield every incident by group and number, then each changed incident; raise the errors of :func:`read_groups`."""
-    return (record.incident for record in _follow(settings, settings.topics.incidents, **options))
+    return (record.incident for record in _follow_topic(settings, settings.topics.incidents, **options))
 
 
-def _read(settings: Settings, topics: Sequence[str], **options: Any) -> list[list[Any]]:
+def _read_topics(settings: Settings, topics: Sequence[str], **options: Any) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
     reads = _read_changes(settings, topics, from_beginning=True, exit_at_end=True, **options)
     return next(reads, [[] for _ in topics])
 
 
-def _follow(settings: Settings, topic: str, **options: Any) -> Iterator[Any]:
+def _follow_topic(settings: Settings, topic: str, **options: Any) -> Iterator[Any]:
     """Yield the newest record of each key once the topic is read to its end, then each newer record."""
     for (records,) in _read_changes(settings, [topic], **options):
         yield from records
@@ -198,7 +198,7 @@ def _order(key: bytes) -> tuple[bytes, int]:
 def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
     try:
         return codec.decode(_assignments, value)
-    except codec.UNREADABLE as problem:
+    except codec.DECODE_ERRORS as problem:
         raise MalformedLatest(str(problem)) from problem
 
 

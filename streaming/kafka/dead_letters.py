@@ -14,7 +14,7 @@ from assignors.errors import BadInput
 from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import read_to_end
-from streaming.records.dead_letters import PREFIX, TRUNCATED
+from streaming.records.dead_letters import HEADER_PREFIX, TRUNCATED
 from streaming.settings.config import Settings
 
 _FLUSH_SECONDS: Final = 60.0
@@ -38,10 +38,10 @@ class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
 
 def read(settings: Settings) -> Iterator[DeadLetter]:
     """Yield every dead letter that is in the topic now, in order within each partition."""
-    return map(_letter, read_to_end(settings.kafka, settings.topics.dead_letters))
+    return map(_parse_dead_letter, read_to_end(settings.kafka, settings.topics.dead_letters))
 
 
-def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
+def resubmit(settings: Settings, dead_letters: Iterable[DeadLetter]) -> int:
     """Send the records of dead letters to the membership topic, and return how many records were delivered.
 
     Sending a record twice is harmless: an event that was already applied changes nothing. Raises BadInput for a dead
@@ -51,7 +51,7 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     producer = EventProducer(settings, component="dlt")
     try:
         producer.prepare()
-        for letter in letters:
+        for letter in dead_letters:
             if letter.truncated:
                 producer.flush(_FLUSH_SECONDS)
                 source = f"{letter.source_topic} {letter.source_partition}:{letter.source_offset}"
@@ -68,18 +68,18 @@ def resubmit(settings: Settings, letters: Iterable[DeadLetter]) -> int:
     return sent
 
 
-def pick(letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
+def pick(dead_letters: Iterator[DeadLetter], places: list[str]) -> list[DeadLetter]:
     """Return the dead letters at the given ``partition:offset`` places, in that order."""
-    by_place = {f"{letter.partition}:{letter.offset}": letter for letter in letters}
+    by_place = {f"{letter.partition}:{letter.offset}": letter for letter in dead_letters}
     for place in places:
         if place not in by_place:
             raise BadInput(f"{place!r}: no dead letter at this offset; `dlt list` shows PARTITION:OFFSET of each")
     return [by_place[place] for place in places]
 
 
-def _letter(message: Message) -> DeadLetter:
+def _parse_dead_letter(message: Message) -> DeadLetter:
     headers: list[tuple[str, bytes | None]] = message.headers() or []
-    texts = {name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(PREFIX)}
+    texts = {name: (data or b"").decode(errors="replace") for name, data in headers if name.startswith(HEADER_PREFIX)}
     partition, offset = (
         int(text) if re.fullmatch(r"[0-9]{1,19}", text := texts.get(name, "")) else 0
         for name in ("dlt_partition", "dlt_offset")
@@ -94,6 +94,6 @@ def _letter(message: Message) -> DeadLetter:
         source_offset=offset,
         key=message.key(),
         value=message.value(),
-        headers=[(name, data) for name, data in headers if not name.startswith(PREFIX)],
+        headers=[(name, data) for name, data in headers if not name.startswith(HEADER_PREFIX)],
         truncated=TRUNCATED in texts,
     )

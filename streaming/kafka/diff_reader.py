@@ -20,7 +20,7 @@ from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 
 #: The most ids that are remembered: when Spark repeats a batch, its diffs soon follow the first copies.
-REMEMBERED_IDS = 200_000
+MAX_REMEMBERED_IDS = 200_000
 
 _decoder = msgspec.json.Decoder(Diff)
 
@@ -68,7 +68,7 @@ class DiffReader(Closeable):
             follow=follow,
         )
         self._group = None if group is None else group.encode()
-        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._seen_ids: OrderedDict[str, None] = OrderedDict()
 
     @property
     def positions(self) -> dict[int, int]:
@@ -91,21 +91,21 @@ class DiffReader(Closeable):
         Raises MalformedDiff if the record is not a diff; the next call continues with the next record.
         """
         for message in self._reader.poll(timeout):
-            return self._record(message)
+            return self._parse_record(message)
         return None
 
-    def _record(self, message: Message) -> DiffRecord | None:
+    def _parse_record(self, message: Message) -> DiffRecord | None:
         partition, offset, value = message.partition() or 0, message.offset() or 0, message.value() or b""
         ce_id = codec.ce_attributes(message.headers()).get("id")
-        if ce_id is None or ce_id in self._seen or self._group not in (None, message.key()):
+        if ce_id is None or ce_id in self._seen_ids or self._group not in (None, message.key()):
             return None
         try:
             diff = codec.decode(_decoder, value)
-        except codec.UNREADABLE as problem:
+        except codec.DECODE_ERRORS as problem:
             raise MalformedDiff(f"{self._topic} partition {partition} offset {offset}: {problem}") from problem
-        self._seen[ce_id] = None
-        if len(self._seen) > REMEMBERED_IDS:
-            self._seen.popitem(last=False)
+        self._seen_ids[ce_id] = None
+        if len(self._seen_ids) > MAX_REMEMBERED_IDS:
+            self._seen_ids.popitem(last=False)
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:

@@ -26,10 +26,10 @@ from streaming.simulation.live_group import EVENT_TYPES, LiveGroup, MembershipLo
 from streaming.simulation.past_episode import find_episode, past_change
 
 _log = logging.getLogger(__name__)
-_SNAPSHOT: Final = "group.observed"
+_SNAPSHOT_TYPE: Final = "group.observed"
 
 
-def read_live(
+def read_live_group(
     settings: Settings, group_id: str, *, also: Collection[str] = (), on_step: Callable[[int], None] = lambda _: None
 ) -> LiveGroup:
     """Return a group's current state from the topics; raise UnknownGroup if the topics have no record of the group."""
@@ -53,13 +53,13 @@ def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> No
     """Append a record of the group; a snapshot replaces a snapshot directly before it, because snapshots are long."""
     attributes = codec.ce_attributes(message.headers())
     kind = attributes.get("type")
-    if kind == _SNAPSHOT and records and records[-1][1].get("type") == _SNAPSHOT:
+    if kind == _SNAPSHOT_TYPE and records and records[-1][1].get("type") == _SNAPSHOT_TYPE:
         del records[-1]
-    if kind == _SNAPSHOT or kind in EVENT_TYPES:
+    if kind == _SNAPSHOT_TYPE or kind in EVENT_TYPES:
         records.append((message, attributes))
 
 
-def read_change(
+def read_change_cost(
     settings: Settings,
     group_id: str,
     change: Change | PastEpisode,
@@ -69,11 +69,11 @@ def read_change(
 ) -> RequestedChange:
     """Return a requested change of a group, applied to its current state or to the beginning of a past episode."""
     if not isinstance(change, PastEpisode):
-        return request_change(baseline_of(read_live(settings, group_id, on_step=on_step)), times, change)
+        return request_change(baseline_of(read_live_group(settings, group_id, on_step=on_step)), times, change)
     episodes = [record.episode for record in read_episode_records(settings, group=group_id, on_step=on_step)]
     episode = find_episode(group_id, episodes, change.episode)
     try:
-        now = read_live(settings, group_id, on_step=on_step)
+        now = read_live_group(settings, group_id, on_step=on_step)
     except UnknownGroup:
         now = None
     (rounds,) = read_rounds(settings, [episode], on_step=on_step)

@@ -20,7 +20,7 @@ from streaming.kafka import background_reader
 from streaming.kafka.access import Permission, denied
 from streaming.kafka.background_reader import BackgroundReader
 from streaming.kafka.metadata import IdentityWatch, identify
-from streaming.kafka.producer import LATE_SECONDS, ReplaceableProducer
+from streaming.kafka.producer import LATE_DELIVERY_SECONDS, ReplaceableProducer
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_topics
 from streaming.settings.config import Settings
@@ -33,8 +33,8 @@ _TOPIC_CHECK_SECONDS: Final = 2.0
 _CREATE_INTERVAL_SECONDS: Final = 30.0
 _CREATE_TIMEOUT_SECONDS: Final = 5.0
 #: Timeout for the delivery of the last heartbeat (s).
-_LAST_DELIVERY_SECONDS: Final = 2.0
-_CONSEQUENCE: Final = "without heartbeats it is not noticed when this component stops"
+_LAST_DELIVERY_TIMEOUT_SECONDS: Final = 2.0
+_DENIED_CONSEQUENCE: Final = "without heartbeats it is not noticed when this component stops"
 
 
 class HeartbeatWriter:
@@ -45,14 +45,14 @@ class HeartbeatWriter:
     ) -> None:
         self._settings = settings
         self._topic = settings.topics.signs
-        self._every = settings.signs.every_ms / 1000
+        self._interval_s = settings.signs.every_ms / 1000
         self._reported: str | None = None
-        self._exists = False
-        self._tried = float("-inf")
+        self._has_topic = False
+        self._last_check_at = float("-inf")
         self._next = float("-inf")
         self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=_TOPIC_CHECK_SECONDS)
         # A heartbeat that is not delivered in time is replaced by the next ones.
-        self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_SECONDS * 1000)})
+        self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_DELIVERY_SECONDS * 1000)})
         now = time.time_ns() // 1_000_000
         self._heartbeat = ComponentHeartbeat(
             part=part, id=part_id, state="running", timestamp=now, up_to=now, every_ms=settings.signs.every_ms, by=by
@@ -67,14 +67,14 @@ class HeartbeatWriter:
         now = time.monotonic()
         if now < self._next or not self._topic_exists(now):
             return
-        self._next = now + self._every
+        self._next = now + self._interval_s
         self._send("running", up_to, positions)
 
     def write_last(self, positions: Mapping[int, int] | None = None) -> None:
         """Write the last heartbeat of a component that is shut down; wait up to 2 s for its delivery."""
-        if self._exists:
+        if self._has_topic:
             self._send("stopped", None, positions)
-            self._producer.client.flush(_LAST_DELIVERY_SECONDS)
+            self._producer.client.flush(_LAST_DELIVERY_TIMEOUT_SECONDS)
 
     def _send(
         self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None
@@ -88,19 +88,19 @@ class HeartbeatWriter:
 
     def _topic_exists(self, now: float) -> bool:
         """True if the topic exists, by the cluster's last answer; create a missing topic. Waits for no answer."""
-        topics = self._watch.look(now)
+        topics = self._watch.poll(now)
         if topics is None:
-            return self._exists
-        self._exists = topics.get(self._topic) is not None
+            return self._has_topic
+        self._has_topic = topics.get(self._topic) is not None
         if self._topic not in topics:
             self._log_denied()
-        elif not self._exists and now - self._tried >= _CREATE_INTERVAL_SECONDS:
-            self._tried = now
+        elif not self._has_topic and now - self._last_check_at >= _CREATE_INTERVAL_SECONDS:
+            self._last_check_at = now
             try:
                 create_topics(self._settings, [self._topic], _CREATE_TIMEOUT_SECONDS)
             except (MonitorError, KafkaException) as error:
-                self._log_trouble(f"{error}; {_CONSEQUENCE}")
-        return self._exists
+                self._log_trouble(f"{error}; {_DENIED_CONSEQUENCE}")
+        return self._has_topic
 
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is None:
@@ -110,7 +110,7 @@ class HeartbeatWriter:
         # Other errors are not logged here: the component itself reports a cluster that does not answer.
 
     def _log_denied(self) -> None:
-        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _CONSEQUENCE))
+        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _DENIED_CONSEQUENCE))
 
     def _log_trouble(self, trouble: str | None) -> None:
         if trouble == self._reported:
@@ -137,11 +137,11 @@ class _Observation(NamedTuple):
 
 _BATCH: Final = 1000
 #: Seconds after the start for which freshness stays undetermined while the topic can't be read.
-_UNDETERMINED_SECONDS: Final = 15.0
+_MAX_UNKNOWN_SECONDS: Final = 15.0
 #: Seconds after the cluster answers again in which records that were written before may arrive.
-_SETTLE_SECONDS: Final = 3.0
+_OLD_RECORDS_SECONDS: Final = 3.0
 #: The most components that are tracked, so that records of other programs can't fill the memory.
-MOST_COMPONENTS: Final = 1000
+MAX_COMPONENTS: Final = 1000
 
 
 class HeartbeatTracker(BackgroundReader):
@@ -155,7 +155,7 @@ class HeartbeatTracker(BackgroundReader):
         limits = settings.signs.silent_after_ms, settings.signs.behind_after_ms, settings.signs.forget_after_ms
         self._limits = heartbeat_rules.Limits(*(limit_ms / 1000 for limit_ms in limits))
         self._view = _Observation()
-        self._began = time.monotonic()
+        self._start_time = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
         """Return the freshness of the components' data at ``now`` (s, monotonic clock); thread-safe."""
@@ -163,7 +163,7 @@ class HeartbeatTracker(BackgroundReader):
         if view.unreadable:
             return Freshness()
         if view.contact is None and view.silent_since is None:
-            return Freshness(is_known=now - self._began > _UNDETERMINED_SECONDS)
+            return Freshness(is_known=now - self._start_time > _MAX_UNKNOWN_SECONDS)
         contact = now if view.contact is None else view.contact
         freshness = heartbeat_rules.compute_freshness(view.last.values(), now, contact, self._limits)
         if view.silent_since is None:
@@ -186,7 +186,7 @@ class HeartbeatTracker(BackgroundReader):
                 if reader.ids != ids:  # the topic was created again: components write new heartbeats
                     ids = reader.ids
                     self._view = self._view._replace(last={})
-                self._add(messages, behind=behind)
+                self._add_heartbeats(messages, behind=behind)
                 self._update_contact(reader)
 
     def _update_contact(self, reader: TopicReader) -> None:
@@ -203,10 +203,10 @@ class HeartbeatTracker(BackgroundReader):
         self._view = self._view._replace(contact=contact, silent_since=None, unreadable=False)
         self.log_trouble(None)
 
-    def _add(self, messages: list[Message], *, behind: bool) -> None:
+    def _add_heartbeats(self, messages: list[Message], *, behind: bool) -> None:
         now, now_ms = time.monotonic(), time.time_ns() // 1_000_000
         contact = self._view.contact
-        is_old = behind or contact is None or now - contact < _SETTLE_SECONDS
+        is_old_record = behind or contact is None or now - contact < _OLD_RECORDS_SECONDS
         last = dict(self._view.last)
         for message in messages:
             key, value, written = message.key(), message.value(), message.timestamp()[1]
@@ -220,12 +220,12 @@ class HeartbeatTracker(BackgroundReader):
                 self.log_malformed(f"partition {message.partition()} offset {message.offset()}: {problem}")
                 continue
             partition, previous = message.partition() or 0, last.get(heartbeat.key)
-            if previous is None and len(last) >= MOST_COMPONENTS:
-                self.log_malformed(f"more than {MOST_COMPONENTS} components; the others are not tracked")
+            if previous is None and len(last) >= MAX_COMPONENTS:
+                self.log_malformed(f"more than {MAX_COMPONENTS} components; the others are not tracked")
                 continue
             if previous is not None and previous.partition != partition and written < previous.written:
                 continue  # written before the topic got more partitions
-            age = max(0, now_ms - written) if is_old else 0
+            age = max(0, now_ms - written) if is_old_record else 0
             count = min(heartbeat_rules.CONFIRMING_HEARTBEATS, 1 + (0 if previous is None else previous.confirmations))
             last[heartbeat.key] = TrackedHeartbeat(heartbeat, now - age / 1000, now_ms - age, count, written, partition)
         if messages:
@@ -235,7 +235,7 @@ class HeartbeatTracker(BackgroundReader):
 #: The number of missed heartbeats after which a component counts as stopped.
 _MISSED_HEARTBEATS: Final = 2
 #: A component whose last heartbeat is this many intervals old is not waited for.
-_GONE_AFTER_INTERVALS: Final = 20
+_REMOVED_AFTER_INTERVALS: Final = 20
 _CHECK_POLL_SECONDS: Final = 0.2
 _CHECK_BATCH: Final = 500
 
@@ -248,7 +248,7 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """
     key = f"collector/{settings.collector_id}"
     last, age = last_heartbeat(settings, key)
-    if last is None or last.state == "stopped" or age > _GONE_AFTER_INTERVALS * last.every_ms / 1000:
+    if last is None or last.state == "stopped" or age > _REMOVED_AFTER_INTERVALS * last.every_ms / 1000:
         return
     with TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False) as reader:
         newest, by = None, time.monotonic() + _MISSED_HEARTBEATS * last.every_ms / 1000

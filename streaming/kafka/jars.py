@@ -21,7 +21,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from assignors.errors import OutsideFailure
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 
 #: Environment variable with a folder of jars, for hosts without a repository; it may have one subfolder per set.
 JARS_VARIABLE = "KAFKA_JARS"
@@ -61,11 +61,11 @@ def print_progress(message: str) -> None:
     """Write a message to standard error: one overwritten line on a terminal, else plain lines; ``""`` ends a phase."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        sys.stderr.write(f"\r\033[K{printable(message)[:width]}")
+        sys.stderr.write(f"\r\033[K{escape_unprintable(message)[:width]}")
         if not message:
             sys.stderr.write("\r")
     elif message:
-        sys.stderr.write(f"{printable(message)}\n")
+        sys.stderr.write(f"{escape_unprintable(message)}\n")
     sys.stderr.flush()
 
 
@@ -82,15 +82,15 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
     if folder := os.environ.get(JARS_VARIABLE):
         return _from_folder(Path(folder).expanduser(), artifacts)
     key = hashlib.sha256("\n".join([*coordinates, str(transitive)]).encode()).hexdigest()[:12]
-    done = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
-    create_once(done, lambda: _download(artifacts, done, transitive=transitive))
-    return sorted(done.glob("*.jar"))
+    jars_folder = cache_dir("jars") / f"{artifacts[0].name}-{artifacts[0].version}-{key}"
+    create_if_missing(jars_folder, lambda: _download(artifacts, jars_folder, transitive=transitive))
+    return sorted(jars_folder.glob("*.jar"))
 
 
-def create_once(path: Path, make: Callable[[], None]) -> None:
+def create_if_missing(path: Path, make: Callable[[], None]) -> None:
     """Call ``make`` to create ``path`` if it does not exist; concurrent processes wait for the first one."""
     if not path.exists():
-        with locked(path.with_name(f".{path.name}.lock")):
+        with lock_file(path.with_name(f".{path.name}.lock")):
             if not path.exists():
                 make()
 
@@ -106,18 +106,18 @@ def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:
     )
 
 
-def _download(artifacts: Sequence[Coordinate], done: Path, *, transitive: bool) -> None:
+def _download(artifacts: Sequence[Coordinate], jars_folder: Path, *, transitive: bool) -> None:
     names = ", ".join(f"{coordinate.name} {coordinate.version}" for coordinate in artifacts)
-    print_progress(f"fetching {names} (once, into {done.parent})")
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=done.parent) as scratch:
-        work = Path(scratch)
+    print_progress(f"fetching {names} (once, into {jars_folder.parent})")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars_folder.parent) as temporary_folder:
+        work = Path(temporary_folder)
         (work / "settings.xml").write_text(_settings())
-        (work / "ivy.xml").write_text(_module(artifacts, transitive=transitive))
+        (work / "ivy.xml").write_text(_ivy_module(artifacts, transitive=transitive))
         _run_ivy(work, names)
         missing = [coordinate.file for coordinate in artifacts if not (work / "lib" / coordinate.file).is_file()]
         if missing:
             raise DownloadFailed(f"fetching {names} failed: the repository has no {', '.join(missing)}")
-        (work / "lib").rename(done)
+        (work / "lib").rename(jars_folder)
     print_progress("")
 
 
@@ -137,7 +137,7 @@ def _settings() -> str:
 """
 
 
-def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
+def _ivy_module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
     options = f'conf="default->default" transitive="{str(transitive).lower()}"'
     lines = (f'<dependency org="{group}" name="{name}" rev="{rev}" {options}/>' for group, name, rev in artifacts)
     return f"""<ivy-module version="2.0">
@@ -149,8 +149,8 @@ def _module(artifacts: Iterable[Coordinate], *, transitive: bool) -> str:
 
 
 def _ivy() -> Path:
-    spec = find_spec("pyspark")  # does not import pyspark
-    for folder in spec.submodule_search_locations or () if spec else ():
+    pyspark_spec = find_spec("pyspark")  # does not import pyspark
+    for folder in pyspark_spec.submodule_search_locations or () if pyspark_spec else ():
         for jar in sorted(Path(folder).glob("jars/ivy-*.jar")):
             return jar
     raise DownloadFailed(f"pyspark has no jars/ivy-*.jar to download with: reinstall it, or set {JARS_VARIABLE}")
@@ -162,14 +162,14 @@ def _run_ivy(work: Path, names: str) -> None:
         *("-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-confs", "default"),
         *("-retrieve", str(work / "lib/[artifact]-[revision](-[classifier]).[ext]")),
     ]
-    modules, problems = 0, []
+    module_count, problems = 0, []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
         try:
             for line in ivy.stdout or ():
                 text = line.strip()
                 if text.startswith("found "):
-                    modules += 1
-                    print_progress(f"resolving {names}: {modules} modules")
+                    module_count += 1
+                    print_progress(f"resolving {names}: {module_count} modules")
                 elif text.startswith("downloading "):
                     print_progress(f"downloading {text.split('/')[-1].removesuffix(' ...')}")
                 elif re.search(r"not found|unresolved|error|exception|FAILED", text, re.IGNORECASE):
@@ -207,11 +207,11 @@ def java() -> tuple[Path, int]:
     except (OSError, subprocess.SubprocessError) as error:
         raise NoJava(f"{path} does not start ({error}): install Java 17 or newer, or set JAVA_HOME") from error
     match = re.search(r'version "(\d+)', answer.stderr)
-    major = int(match[1]) if match else 0
-    if major < MIN_JAVA_VERSION:
+    java_version = int(match[1]) if match else 0
+    if java_version < MIN_JAVA_VERSION:
         first = answer.stderr.partition("\n")[0]
         raise NoJava(f"{path} is {first}: Java 17 or newer is needed; install one or set JAVA_HOME")
-    return Path(path), major
+    return Path(path), java_version
 
 
 #: Environment variable with the path of the cache folder.
@@ -228,9 +228,9 @@ def cache_dir(*parts: str) -> Path:
     The cache folder is ``$REBALANCE_MONITOR_CACHE``, else a folder in the platform's caches (``$XDG_CACHE_HOME`` or
     ``~/.cache``; ``~/Library/Caches`` on macOS).
     """
-    caches = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    cache_root = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     # Only a path with ~ needs the home folder, which a container's user may lack.
-    root = Path(os.environ.get(CACHE_VARIABLE) or f"{caches}/kafka-rebalance-monitor").expanduser()
+    root = Path(os.environ.get(CACHE_VARIABLE) or f"{cache_root}/kafka-rebalance-monitor").expanduser()
     path = root.joinpath(*parts).resolve()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def cache_dir(*parts: str) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Hold a lock on the file ``path`` during the ``with`` block; the kernel releases it if the process ends."""
     try:
         with path.open("a") as file:

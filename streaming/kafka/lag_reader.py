@@ -18,13 +18,13 @@ from streaming.settings.config import Settings
 #: The age of the oldest events that a start reads (ms): 120,000 samples for 2,000 stable groups.
 _START_MS: Final = 3_600_000
 #: The age of a newest sample (ms) after which its group is dropped.
-_KEPT_MS: Final = 6 * 3_600_000
+_KEPT_HISTORY_MS: Final = 6 * 3_600_000
 #: The most samples per group: six hours of a stable group.
-_MOST_SAMPLES: Final = 360
+_MAX_SAMPLES: Final = 360
 #: Added to twice the sampling interval (ms): the newest sample of a stable group is not older than the sum.
-_MORE_MS: Final = 30_000
+_MIN_SAMPLE_DISTANCE_MS: Final = 30_000
 _BATCH: Final = 500
-_PROGRESS: Final = b"group.progress"
+_PROGRESS_TYPE: Final = b"group.progress"
 _samples: Final = msgspec.json.Decoder(GroupProgress)
 
 
@@ -50,7 +50,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
         }
         lags = [lag for by_number in partitions.values() for lag in by_number.values() if lag is not None]
         lag = sum(lags) if lags else None
-        samples = (*self.samples[1 - _MOST_SAMPLES :], (sample.timestamp, lag))
+        samples = (*self.samples[1 - _MAX_SAMPLES :], (sample.timestamp, lag))
         return GroupLag(sample.timestamp, lag, partitions, samples)
 
     def until(self, at_ms: int) -> "GroupLag":
@@ -80,8 +80,8 @@ class LagReader(BackgroundReader):
             properties={"fetch.wait.max.ms": 500, "queued.max.messages.kbytes": 4096},
         ) as reader:
             while not self.stopping.is_set():
-                groups = _add(self.groups, reader.poll(POLL_SECONDS, _BATCH))
-                since = time.time_ns() // 1_000_000 - _KEPT_MS
+                groups = _add_progress(self.groups, reader.poll(POLL_SECONDS, _BATCH))
+                since = time.time_ns() // 1_000_000 - _KEPT_HISTORY_MS
                 self.groups = {group_id: lag for group_id, lag in groups.items() if lag.timestamp > since}
                 self.log_trouble(None)
 
@@ -92,23 +92,23 @@ class LagReader(BackgroundReader):
 def read_lags(settings: Settings, now_ms: int) -> dict[str, int | None]:
     """Return the lag of each group in its newest sample; raise the errors of :class:`TopicReader`."""
     groups: dict[str, GroupLag] = {}
-    positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MORE_MS)
+    positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MIN_SAMPLE_DISTANCE_MS)
     topics = [settings.topics.membership]
     with TopicReader(settings.kafka, topics, from_beginning=False, positions=positions) as reader:
         while not reader.at_end:
-            groups = _add(groups, reader.poll(POLL_SECONDS, _BATCH))
+            groups = _add_progress(groups, reader.poll(POLL_SECONDS, _BATCH))
     return {group_id: lag.lag for group_id, lag in groups.items()}
 
 
-def _add(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, GroupLag]:
+def _add_progress(groups: dict[str, GroupLag], messages: list[Message]) -> dict[str, GroupLag]:
     """Return the groups with the samples of these records, as a new dictionary: other threads read the old one."""
     added = dict(groups)
     for message in messages:
-        if dict(message.headers() or ()).get("ce_type") != _PROGRESS:
+        if dict(message.headers() or ()).get("ce_type") != _PROGRESS_TYPE:
             continue
         try:
             sample = codec.decode(_samples, message.value() or b"")
-        except codec.UNREADABLE:  # the stream writes it to the dead-letter topic
+        except codec.DECODE_ERRORS:  # the stream writes it to the dead-letter topic
             continue
         added[sample.group_id] = added.get(sample.group_id, GroupLag()).add(sample)
     return added

@@ -29,7 +29,7 @@ class Identity(NamedTuple):
     partitions: int
 
 
-class Contact:
+class ContactState:
     """Reports once when the cluster stops answering, and once when it answers again."""
 
     def __init__(self) -> None:
@@ -61,26 +61,26 @@ class IdentityWatch:
         self._settings = settings
         self._admin = kafka_admin.AdminClient(confluent_config(settings))  # a deleted client receives no answers
 
-    def look(self, now: float) -> Mapping[str, Identity | None] | None:
+    def poll(self, now: float) -> Mapping[str, Identity | None] | None:
         """Return an answer that arrived since the last call, or None; send the next request when it is due.
 
         A topic that does not exist maps to None. A topic that this user may not describe is left out.
         """
-        answer = self._answer()
+        answer = self._read_answers()
         if self._requests and now > self._next + 2 * _REQUEST_TIMEOUT_SECONDS:
-            self._renew("no answer")
+            self._renew_client("no answer")
         if not self._requests and now >= self._next:
             self._next = now + self._interval_s
             topics = TopicCollection(list(self.topics))
             self._requests = self._admin.describe_topics(topics, request_timeout=_REQUEST_TIMEOUT_SECONDS)
         return answer
 
-    def _renew(self, trouble: str) -> None:
+    def _renew_client(self, trouble: str) -> None:
         """Use a new client, because a client that lost its brokers may never answer again."""
         self.trouble, self._requests = trouble, {}
         self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
 
-    def _answer(self) -> dict[str, Identity | None] | None:
+    def _read_answers(self) -> dict[str, Identity | None] | None:
         if not self._requests or not all(future.done() for future in self._requests.values()):
             return None
         requests, self._requests = self._requests, {}
@@ -103,7 +103,7 @@ class IdentityWatch:
                 elif name != "TOPIC_AUTHORIZATION_FAILED":
                     self.trouble = error.args[0].str()
         if self.trouble is not None:
-            self._renew(self.trouble)
+            self._renew_client(self.trouble)
             return None
         self.leaderless = frozenset(leaderless)
         return identities
@@ -113,7 +113,7 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
     """Request the id and partition count of each topic (None: it does not exist), and wait for the answer."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _REQUEST_TIMEOUT_SECONDS
-    while (identities := watch.look(time.monotonic())) is None:
+    while (identities := watch.poll(time.monotonic())) is None:
         if time.monotonic() > by:
             raise ClusterUnavailable(
                 f"bootstrap_servers {settings.bootstrap_servers}: no broker describes its topics "
@@ -124,28 +124,28 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
 
 
 #: Seconds to wait for partitions without a leader, such as those of a new topic.
-_PATIENCE_SECONDS: Final = 10.0
+_MAX_WAIT_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.1
 
-_LATEST: Final = OffsetSpec.latest()
+_LATEST_OFFSETS: Final = OffsetSpec.latest()
 #: A topic and the number of a partition.
 Place = tuple[str, int]
 
 
 def bounds(
-    settings: KafkaSettings, places: Iterable[Place], *, patience: float = _PATIENCE_SECONDS
+    settings: KafkaSettings, places: Iterable[Place], *, max_wait: float = _MAX_WAIT_SECONDS
 ) -> dict[Place, tuple[int, int]]:
     """Return ``{(topic, partition): (earliest offset, next offset)}``, without records of open transactions.
 
-    ``patience``: seconds to wait for partitions without a leader.
+    ``max_wait``: seconds to wait for partitions without a leader.
     """
     places, request = list(places), OffsetRequest(settings, committed=True)
-    by = time.monotonic() + patience
+    by = time.monotonic() + max_wait
     while True:
-        lows = request.wait(places, OffsetSpec.earliest())
-        highs = request.wait(places) if len(lows) == len(places) else {}
-        if len(highs) == len(places):
-            return {place: (lows[place], highs[place]) for place in places}
+        start_offsets = request.wait(places, OffsetSpec.earliest())
+        end_offsets = request.wait(places) if len(start_offsets) == len(places) else {}
+        if len(end_offsets) == len(places):
+            return {place: (start_offsets[place], end_offsets[place]) for place in places}
         if request.refused or time.monotonic() >= by:
             names = ", ".join(sorted({topic for topic, _ in places}))
             raise ClusterUnavailable(f"topic {names}: no broker returns its partitions' ends: {request.trouble}")
@@ -164,7 +164,7 @@ class OffsetRequest:
 
     def __init__(self, settings: KafkaSettings, *, committed: bool = False) -> None:
         self._settings = settings
-        self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        self._isolation_level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         self._sent_at = float("-inf")
         self._pending: Mapping[Any, Future[Any]] = {}
         self._admin: Any = None
@@ -176,18 +176,18 @@ class OffsetRequest:
         """True if the answer to the last request is outstanding or was not read yet."""
         return bool(self._pending)
 
-    def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST) -> None:
+    def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST_OFFSETS) -> None:
         """Request the end offsets of these partitions, or other offsets by ``spec``; ``now``: seconds on any clock."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         self._sent_at = now
         self._pending = self._admin.list_offsets(
             {TopicPartition(*place): spec for place in places},
-            isolation_level=self._level,
+            isolation_level=self._isolation_level,
             request_timeout=_REQUEST_TIMEOUT_SECONDS,
         )
 
-    def wait(self, places: Collection[Place], spec: OffsetSpec = _LATEST) -> dict[Place, int]:
+    def wait(self, places: Collection[Place], spec: OffsetSpec = _LATEST_OFFSETS) -> dict[Place, int]:
         """Send a request, and wait for its answer; partitions whose leader does not answer are left out."""
         if not places:
             return {}
@@ -231,7 +231,7 @@ class OffsetRequest:
 #: Seconds between two requests for end offsets.
 _OFFSETS_INTERVAL_SECONDS: Final = 1.0
 #: Age in seconds up to which an answer is current.
-_CURRENT_WITHIN_SECONDS: Final = 5.0
+_MAX_OFFSET_AGE_SECONDS: Final = 5.0
 
 
 class EndOffsets:
@@ -246,29 +246,29 @@ class EndOffsets:
         self.places = frozenset(places)
         self._requested_at = float("-inf")
         self._ends: dict[Place, int] = {}
-        self._answered: dict[Place, float] = {}
+        self._answered_at: dict[Place, float] = {}
 
-    def look(self, now: float) -> Mapping[Place, int]:
+    def poll(self, now: float) -> Mapping[Place, int]:
         """Return the end offsets as of the last answer; send the next request when it is due."""
         if self.places and not self._request.is_pending and now >= self._requested_at + _OFFSETS_INTERVAL_SECONDS:
             self._requested_at = now
             self._request.send(self.places, now)
         if self._request.is_pending and (answer := self._request.take(now)) is not None:
             self._ends |= answer
-            self._answered |= dict.fromkeys(answer, self._requested_at)
+            self._answered_at |= dict.fromkeys(answer, self._requested_at)
         return self._ends
 
     def are_current(self, now: float) -> bool:
         """True if the leader of every partition has answered within the last ``_CURRENT_WITHIN_SECONDS``."""
-        oldest = min((self._answered.get(place, float("-inf")) for place in self.places), default=now)
-        return now - oldest <= _CURRENT_WITHIN_SECONDS
+        oldest = min((self._answered_at.get(place, float("-inf")) for place in self.places), default=now)
+        return now - oldest <= _MAX_OFFSET_AGE_SECONDS
 
 
 #: Seconds without a record after which the end offsets are requested.
 STALL_SECONDS: Final = 5.0
 
 
-class Stall:
+class StallCheck:
     """Detects a client that has stopped reading, and partitions that have lost records.
 
     librdkafka drops every broker that a metadata answer does not contain. A client that sent its request to a broker
@@ -282,7 +282,7 @@ class Stall:
         self._before: dict[Place, int] = {}
         self._last_check: float | None = None
 
-    def look(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
+    def poll(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
         """Return the first and end offsets of partitions that were not read for ``STALL_SECONDS`` and lost records.
 
         If no partition was read at all, partitions with unread records are added, as a client reads one at a time.
@@ -295,6 +295,6 @@ class Stall:
         return {
             place: (low, high)
             # patience=0: the reader calls this function again soon, and reads other partitions until then.
-            for place, (low, high) in bounds(self._settings, stalled, patience=0).items()
+            for place, (low, high) in bounds(self._settings, stalled, max_wait=0).items()
             if high < positions[place] or (idle and high > positions[place])
         }

@@ -36,8 +36,8 @@ class ClientCredentials(AbstractTokenProvider):
             data=urlencode(fields).encode(),
             headers={"Authorization": f"Basic {base64.b64encode(credentials.encode()).decode()}"},
         )
-        trusted = ssl.create_default_context(cafile=settings.sasl_oauthbearer_ca_file)
-        with urlopen(request, timeout=_TIMEOUT_SECONDS, context=trusted) as answer:  # noqa: S310 - see above
+        tls_context = ssl.create_default_context(cafile=settings.sasl_oauthbearer_ca_file)
+        with urlopen(request, timeout=_TIMEOUT_SECONDS, context=tls_context) as answer:  # noqa: S310 - see above
             return str(json.load(answer)["access_token"])
 
     def extensions(self) -> dict[str, str]:

@@ -23,13 +23,13 @@ from streaming.settings.connection import KafkaSettings
 
 _METADATA_SECONDS = 30.0
 #: Seconds without a delivery after which a client may have lost its brokers, and is replaced.
-LATE_SECONDS = 10.0
-_DENIED = "TOPIC_AUTHORIZATION_FAILED"
+LATE_DELIVERY_SECONDS = 10.0
+_TOPIC_DENIED = "TOPIC_AUTHORIZATION_FAILED"
 #: Advice when a broker refuses a record's timestamp: by default, a timestamp more than an hour ahead of the broker's
 #: clock.
-CLOCK = "is this host's clock right, and the brokers'?"
+CLOCK_HINT = "is this host's clock right, and the brokers'?"
 #: The errors for a refused timestamp, of the record or of its batch.
-_TIME_REFUSED = ("INVALID_RECORD", "INVALID_TIMESTAMP")
+_TIMESTAMP_ERRORS = ("INVALID_RECORD", "INVALID_TIMESTAMP")
 
 
 class NotDelivered(OutsideFailure):
@@ -53,7 +53,7 @@ class ReplaceableProducer:
         now = time.monotonic()
         if not len(self.client):
             self._delivered = now
-        elif now - self._delivered > LATE_SECONDS:
+        elif now - self._delivered > LATE_DELIVERY_SECONDS:
             self.client, self._delivered = self._connect(), now
         with suppress(BufferError):  # no broker answers, and the next record replaces this one
             self.client.produce(topic, on_delivery=on_delivery, **record)
@@ -82,7 +82,7 @@ class EventProducer:
                 # Snapshots are repetitive: a snapshot of 1,000 members with 467 kB takes 66 kB compressed.
                 "compression.type": "zstd",
                 # Uncompressed snapshots of groups with thousands of members exceed the default of 1 MB.
-                "message.max.bytes": codec.LONGEST_RECORD_BYTES,
+                "message.max.bytes": codec.RECORD_BYTES_LIMIT,
                 # Raise an error if the cluster accepts no records for a minute.
                 "delivery.timeout.ms": 60_000,
             }
@@ -144,7 +144,7 @@ class EventProducer:
         except KafkaException as error:
             raise ClusterUnavailable(f"topic {topic}: {error.args[0].str()}") from error
         if metadata.error is not None:
-            if metadata.error.name() == _DENIED:
+            if metadata.error.name() == _TOPIC_DENIED:
                 raise self._not_allowed(topic)
             raise NotDelivered(f"topic {topic}: {metadata.error.str()}; `rebalance-monitor topics --create` creates it")
         self._counts[topic] = (len(metadata.partitions), now)
@@ -152,10 +152,10 @@ class EventProducer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         topic = message.topic() or ""
-        if error is not None and error.name() == _DENIED:
+        if error is not None and error.name() == _TOPIC_DENIED:
             self._failure = self._not_allowed(topic)
         elif error is not None:
-            advice = f"; {CLOCK}" if error.name() in _TIME_REFUSED else ""
+            advice = f"; {CLOCK_HINT}" if error.name() in _TIMESTAMP_ERRORS else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 
     def _not_allowed(self, topic: str) -> NotAllowed:

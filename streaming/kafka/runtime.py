@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.jars import cache_dir, create_once, fetch, java, kafka_coordinates, print_progress
+from streaming.kafka.jars import cache_dir, create_if_missing, fetch, java, kafka_coordinates, print_progress
 from streaming.process.children import make_private, open_private
 
 DEFAULT_VERSION = "4.3.1"
@@ -28,7 +28,7 @@ _LOGGING = {
     "dateTimeFormat": "yyyy-MM-dd HH:mm:ss,SSS",
     **dict.fromkeys((f"log.org.apache.kafka.{name}" for name in ("storage", "common.config", "raft")), "warn"),
 }
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Duser.timezone=UTC")
+_JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true", "-Duser.timezone=UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Runtime:
         shared = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         return [
             str(java()[0]),
-            *_JVM,
+            *_JVM_OPTIONS,
             *(f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOGGING.items()),
             *(shared if archive.is_file() else ()),
             *jvm,
@@ -57,7 +57,7 @@ class Runtime:
         ]
 
 
-def prepare(version: str = DEFAULT_VERSION) -> Runtime:
+def prepare_runtime(version: str = DEFAULT_VERSION) -> Runtime:
     """Return the runtime of a Kafka version, and prepare it if necessary; raises OutsideFailure if that fails."""
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version)))
@@ -65,7 +65,7 @@ def prepare(version: str = DEFAULT_VERSION) -> Runtime:
     stamp = path.resolve().stat().st_mtime_ns
     key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
-    create_once(home, lambda: _prepare_runtime(jars, home))
+    create_if_missing(home, lambda: _prepare_runtime(jars, home))
     return Runtime(jars, home)
 
 
@@ -142,13 +142,13 @@ def write_properties(file: Path, properties: Mapping[str, str]) -> None:
 
 def _prepare_runtime(jars: tuple[Path, ...], home: Path) -> None:
     print_progress("preparing the broker (once)")
-    with tempfile.TemporaryDirectory(prefix=".make-", dir=home.parent) as scratch:
-        work = Path(scratch) / "home"
+    with tempfile.TemporaryDirectory(prefix=".make-", dir=home.parent) as temporary_folder:
+        work = Path(temporary_folder) / "home"
         work.mkdir()
         fresh = Runtime(jars, work)
-        config = Path(scratch) / "server.properties"
-        port, controller = free_ports(2)
-        write_properties(config, server_properties(fresh.storage, port, controller))
+        config = Path(temporary_folder) / "server.properties"
+        port, controller_port = free_ports(2)
+        write_properties(config, server_properties(fresh.storage, port, controller_port))
         tool = fresh.command("kafka.tools.StorageTool", "format", "-t", _TEMPLATE_CLUSTER, "-c", str(config))
         answer = subprocess.run(tool, capture_output=True, text=True, check=False)
         if answer.returncode != 0:

@@ -17,7 +17,7 @@ from streaming.settings.connection import KafkaSettings, read_pem
 _JAVA: str = "org.apache.kafka.common.security"
 
 
-def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
+def librdkafka_security(settings: KafkaSettings) -> dict[str, Any]:
     """Return the security properties for librdkafka (confluent-kafka)."""
     if settings.security_protocol == "PLAINTEXT":
         return {}
@@ -35,7 +35,7 @@ def librdkafka(settings: KafkaSettings) -> dict[str, Any]:
     if settings.uses_tls:
         properties["ssl.endpoint.identification.algorithm"] = "https" if settings.ssl_check_hostname else "none"
         names = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password")
-        properties |= _tls(settings, names)
+        properties |= _tls_options(settings, names)
     return properties
 
 
@@ -58,7 +58,7 @@ def kafka_python(settings: KafkaSettings) -> dict[str, Any]:
             properties |= {"sasl_mechanism": mechanism} | user
     if settings.uses_tls:
         properties["ssl_check_hostname"] = settings.ssl_check_hostname
-        properties |= _tls(settings, ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password"))
+        properties |= _tls_options(settings, ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password"))
     return properties
 
 
@@ -134,7 +134,7 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.service.name": settings.kerberos_service,
         "sasl.kerberos.principal": settings.sasl_kerberos_principal,
-        **_present({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
+        **_without_empty({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
     }
 
 
@@ -155,9 +155,9 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url,
         "sasl.oauthbearer.client.id": settings.sasl_oauthbearer_client_id,
         "sasl.oauthbearer.client.secret": settings.client_secret,
-        **_present({"sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope}),
-        **_present({"sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions}),
-        **_present({"https.ca.location": settings.sasl_oauthbearer_ca_file}),
+        **_without_empty({"sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope}),
+        **_without_empty({"sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions}),
+        **_without_empty({"https.ca.location": settings.sasl_oauthbearer_ca_file}),
     }
 
 
@@ -167,7 +167,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
         "clientSecret": settings.client_secret,
-        **_present({"scope": settings.sasl_oauthbearer_scope}),
+        **_without_empty({"scope": settings.sasl_oauthbearer_scope}),
         **{f"extension_{name}": value for name, _, value in (pair.partition("=") for pair in extensions) if name},
     }
     if (file := settings.sasl_oauthbearer_ca_file) is not None:
@@ -180,15 +180,15 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     }
 
 
-def _tls(settings: KafkaSettings, names: Sequence[str]) -> dict[str, str]:
+def _tls_options(settings: KafkaSettings, names: Sequence[str]) -> dict[str, str]:
     """Return the configured CA file, certificate file, key file and key password under a client's property names."""
     password = settings.ssl_key_password
     files = (settings.ssl_ca_file, settings.ssl_certificate_file, settings.ssl_key_file)
     values = (*files, None if password is None else password.get_secret_value())
-    return _present(dict(zip(names, values, strict=True)))
+    return _without_empty(dict(zip(names, values, strict=True)))
 
 
-def _present(properties: Mapping[str, object]) -> dict[str, str]:
+def _without_empty(properties: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in properties.items() if value is not None}
 
 
@@ -203,7 +203,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 2.0
 
 
-class Renewal:
+class CredentialRenewal:
     """Detects changed credential files. Clients read these files only when they are created, so they must be replaced.
 
     The clients themselves renew OAUTHBEARER tokens.
@@ -243,8 +243,8 @@ class Renewal:
 
 
 #: Details in librdkafka's texts that are only useful to its developers.
-_AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
-_BROKER = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
+_CONNECTION_AGE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
+_BROKER_ADDRESS = re.compile(r"(?:\w+://)?([\w.\[\]:-]+:\d+)/(?:bootstrap|\d+)")
 _TOKENLESS = "failed to acquire sasl oauthbearer"
 #: Error codes of a token endpoint after which a later request may succeed.
 _TEMPORARY_ERRORS = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
@@ -253,10 +253,10 @@ _TEMPORARY_ERRORS = frozenset({"server_error", "temporarily_unavailable", "slow_
 def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the error behind librdkafka's error text; None if the error is temporary."""
     if _TOKENLESS in text.lower():
-        return _no_token(text, settings)
-    match = _BROKER.search(text)
-    text = _AGE.sub("", text)
-    for words, template in _REASONS:
+        return _token_failure(text, settings)
+    match = _BROKER_ADDRESS.search(text)
+    text = _CONNECTION_AGE.sub("", text)
+    for words, template in _REASONS_BY_ERROR:
         if all(word in text.lower() for word in words):
             tail = text.rsplit(": ", 1)[-1].strip().rstrip(".")[:160]  # the broker's own message
             fields = {"tail": tail, "protocol": settings.security_protocol, "mechanism": settings.sasl_mechanism}
@@ -267,17 +267,17 @@ def explain(text: str, settings: KafkaSettings) -> OutsideFailure | None:
 
 def no_answer_message(text: str, settings: KafkaSettings, seconds: float) -> str:
     """Return a message about the address that does not answer: the token endpoint or the bootstrap servers."""
-    after = f"within {seconds:g} s ({_AGE.sub('', text)})"
+    after = f"within {seconds:g} s ({_CONNECTION_AGE.sub('', text)})"
     if _TOKENLESS in text.lower():
         return f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}: gives no token {after}"
     return f"bootstrap_servers {settings.bootstrap_servers}: no broker answers {after}; check --bootstrap-servers"
 
 
-def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
+def _token_failure(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     """Return the token endpoint's refusal, from its error code (RFC 6749, 5.2) or libcurl's text."""
     endpoint = f"token endpoint {settings.sasl_oauthbearer_token_endpoint_url}"
     if "certificate" in text.lower():
-        return OutsideFailure(f"{endpoint}: {_unknown_authority('sasl_oauthbearer_ca_file', settings)}")
+        return OutsideFailure(f"{endpoint}: {_untrusted_certificate_text('sasl_oauthbearer_ca_file', settings)}")
     code = re.search(r'"error"\s*:\s*"(\w+)"', text)
     if code is None or code[1] in _TEMPORARY_ERRORS:
         return None
@@ -287,10 +287,10 @@ def _no_token(text: str, settings: KafkaSettings) -> OutsideFailure | None:
     )
 
 
-def _unknown_authority(name: str, settings: KafkaSettings) -> str:
-    trusted = settings.files.get(name, "the system's authorities")
+def _untrusted_certificate_text(name: str, settings: KafkaSettings) -> str:
+    trusted_authorities = settings.files.get(name, "the system's authorities")
     remedy = f"set kafka.{name} to the PEM of the authority that signed it"
-    return f"its certificate is not signed by {trusted}; {remedy}"
+    return f"its certificate is not signed by {trusted_authorities}; {remedy}"
 
 
 def _certificate(text: str, _: str, settings: KafkaSettings) -> str:
@@ -302,7 +302,7 @@ def _certificate(text: str, _: str, settings: KafkaSettings) -> str:
             "it refuses this client's certificate; set kafka.ssl_certificate_file and kafka.ssl_key_file to ones "
             "that its authorities signed"
         )
-    return _unknown_authority("ssl_ca_file", settings)
+    return _untrusted_certificate_text("ssl_ca_file", settings)
 
 
 def _user(_: str, tail: str, settings: KafkaSettings) -> str:
@@ -319,22 +319,22 @@ def _user(_: str, tail: str, settings: KafkaSettings) -> str:
 
 
 _MODE: Final = "kafka.security_protocol is {protocol}"
-_NOT_ENCRYPTED: Final = (
+_NOT_ENCRYPTED_TEXT: Final = (
     f"the listener is not encrypted; {_MODE}, set PLAINTEXT or SASL_PLAINTEXT, or name the port of a TLS listener"
 )
 _HANGS_UP: Final = f"closes the connection on the first request; {_MODE}, the listener probably wants SSL or SASL_SSL"
-_MECHANISM: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
+_MECHANISM_TEXT: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
 
 #: Words in librdkafka's error text, and the message to report. The first match decides.
-_REASONS: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
+_REASONS_BY_ERROR: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
     (("ssl", "verify failed"), _certificate),
     (("ssl", "certificate"), _certificate),
-    (("connecting to a plaintext broker listener",), _NOT_ENCRYPTED),
-    (("wrong version number",), _NOT_ENCRYPTED),
+    (("connecting to a plaintext broker listener",), _NOT_ENCRYPTED_TEXT),
+    (("wrong version number",), _NOT_ENCRYPTED_TEXT),
     (("connecting to a ssl listener",), _HANGS_UP),
     (("incorrect security.protocol",), _HANGS_UP),
-    (("sasl", "mechanism", "unsupported"), _MECHANISM),
-    (("sasl", "mechanism handshake failed"), _MECHANISM),
+    (("sasl", "mechanism", "unsupported"), _MECHANISM_TEXT),
+    (("sasl", "mechanism handshake failed"), _MECHANISM_TEXT),
     (("sasl", "authentication"), _user),
     (("ssl", "handshake failed"), "the TLS handshake failed ({tail})"),
 )

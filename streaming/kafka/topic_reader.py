@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from assignors.errors import OutsideFailure
 from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import Closeable, ClusterUnavailable, check_reachable, reader_config
-from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, Stall, bounds, identify
-from streaming.kafka.security import Renewal
+from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, StallCheck, bounds, identify
+from streaming.kafka.security import CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 #: Seconds between two checks of the topics' metadata.
 LOOK_SECONDS: Final = 2.0
 #: Errors of a user who may not read a topic.
-_DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+_DENIED_ERRORS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 #: Error events that report that no broker answers.
-_AWAY: Final = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT"})
+_UNREACHABLE_ERRORS: Final = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT"})
 
 
 class TopicUnreadable(OutsideFailure):
@@ -69,14 +69,14 @@ class TopicReader(Closeable):
         self._positions: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._end_offsets = EndOffsets(settings, ())
-        self._unread: set[Place] = set()
+        self._unread_partitions: set[Place] = set()
         self._identities: dict[str, Identity] = {}
         self.missing: set[str] = set()
         self.silent_since: float | None = None
         self._contact = time.time()
         self._watch = IdentityWatch(settings, self.topics, interval_s=LOOK_SECONDS)
         self._properties = dict(properties or {})
-        self._stall, self._renewal = Stall(settings), Renewal(settings)
+        self._stall_check, self._renewal = StallCheck(settings), CredentialRenewal(settings)
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -120,7 +120,7 @@ class TopicReader(Closeable):
                 start = low
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
-                self._unread.add(place)
+                self._unread_partitions.add(place)
         for topic in self.missing & existing.keys():
             log.warning("topic %s exists now: it is read from its beginning", topic)
         self._identities |= existing
@@ -146,20 +146,20 @@ class TopicReader(Closeable):
     @property
     def at_end(self) -> bool:
         """True if all records that existed at the start have been read."""
-        return not self._unread and not self.missing
+        return not self._unread_partitions and not self.missing
 
     @property
     def lag(self) -> int:
         """The number of unread records up to the partitions' ends as of the last answer; never waits for an answer."""
         if self._end_offsets.places != self._positions.keys():
             self._end_offsets = EndOffsets(self._kafka, self._positions)
-        ends = self._end_offsets.look(time.monotonic())
+        ends = self._end_offsets.poll(time.monotonic())
         lags = (max(self._ends[place], ends.get(place, 0)) - offset for place, offset in self._positions.items())
         return sum(max(0, lag) for lag in lags)
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
         """Return up to ``most`` records; ``timeout``: seconds to wait for the first record."""
-        self._look()
+        self._check_topics()
         first = self._consumer.poll(timeout)
         if first is None:
             return []
@@ -180,27 +180,27 @@ class TopicReader(Closeable):
         name, topic = error.name(), message.topic()
         if name == "_PARTITION_EOF":
             place = (topic or "", message.partition() or 0)
-            self._unread.discard(place)
+            self._unread_partitions.discard(place)
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
-        elif name in _DENIALS:
+        elif name in _DENIED_ERRORS:
             raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which this program must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
-        elif name in _AWAY and self.silent_since is None:
+        elif name in _UNREACHABLE_ERRORS and self.silent_since is None:
             self.silent_since = self._contact
         # librdkafka connects again by itself, and the next check detects a deleted topic.
 
     def _set_position(self, place: Place, offset: int) -> None:
         self._positions[place] = offset
         if offset >= self._ends[place]:
-            self._unread.discard(place)
+            self._unread_partitions.discard(place)
 
-    def _look(self) -> None:
+    def _check_topics(self) -> None:
         if self._renewal.renewed(time.monotonic()):
             self._watch = IdentityWatch(self._kafka, self.topics, interval_s=LOOK_SECONDS)
             self._reconnect()
-        identities = self._watch.look(time.monotonic())
+        identities = self._watch.poll(time.monotonic())
         if identities is None:
             if self._watch.trouble is not None and self.silent_since is None:
                 self.silent_since = self._contact
@@ -235,7 +235,7 @@ class TopicReader(Closeable):
         if ids != self.ids:
             for place in [place for place in self._positions if place[0] not in self._identities]:
                 del self._positions[place], self._ends[place]
-                self._unread.discard(place)
+                self._unread_partitions.discard(place)
             self._reconnect()
 
     def _reconnect(self) -> None:
@@ -245,13 +245,13 @@ class TopicReader(Closeable):
 
     def _replace_stalled_client(self) -> None:
         """Replace a client that has stopped reading; reread partitions that have lost records from their start."""
-        stalled = self._stall.look(self._positions, time.monotonic())
+        stalled = self._stall_check.poll(self._positions, time.monotonic())
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:
                 _warn_deleted_records(place, high, self._positions[place])
                 self._positions[place], self._ends[place] = low, high
                 if low < high:
-                    self._unread.add(place)
+                    self._unread_partitions.add(place)
             else:
                 log.warning("topic %s partition %d: no record arrives, though it has more: using a new client", *place)
         if stalled:

@@ -16,19 +16,19 @@ from streaming.kafka.access import NotAllowed, Permission, denied
 from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, check_reachable, confluent_config, result_of
 from streaming.kafka.metadata import identify
 from streaming.monitor.outputs import Sinks
-from streaming.records.codec import LONGEST_RECORD_BYTES, MAX_RECORD_BYTES
+from streaming.records.codec import MAX_RECORD_BYTES, RECORD_BYTES_LIMIT
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
 
 _POLL_SECONDS = 0.05
-_CREATE_SECONDS = 30.0
+_CREATE_TIMEOUT_SECONDS = 30.0
 _TICKS_MS = 3_600_000
 _DAY_MS = 86_400_000
 #: Every episode and incident has its own key, so compaction alone would keep all episodes and incidents.
-_COMPACT_DELETE = "compact,delete"
+_COMPACT_AND_DELETE = "compact,delete"
 #: Only closed segments are compacted, so short segments leave few old records. Managed clusters allow no shorter time.
-_SIGNS_SEGMENT_MS = 6 * 3_600_000
-_DENIALS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+_HEARTBEAT_SEGMENT_MS = 6 * 3_600_000
+_DENIED_ERRORS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 
 
 class MonitorTopic(Struct, rename="camel"):
@@ -50,12 +50,12 @@ class MonitorTopic(Struct, rename="camel"):
     @property
     def problem(self) -> str | None:
         """The topic's problem and how to fix it; None if the topic has no problem."""
-        required = self.wanted_cleanup_policy
-        if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(required.split(",")):
+        required_policy = self.wanted_cleanup_policy
+        if self.cleanup_policy is None or set(self.cleanup_policy.split(",")) == set(required_policy.split(",")):
             return None
-        value = f"[{required}]" if "," in required else required
+        value = f"[{required_policy}]" if "," in required_policy else required_policy
         return (
-            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {required} is needed; "
+            f"topic {self.name}: cleanup.policy is {self.cleanup_policy}, {required_policy} is needed; "
             f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} "
             f"--add-config cleanup.policy={value}"
         )
@@ -68,8 +68,8 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
         MonitorTopic(settings.diffs, "one diff a rebalance round", "delete"),
         MonitorTopic(settings.assignments, "latest assignment of each group", "compact"),
         MonitorTopic(settings.dead_letters, "events that could not be used, with the reason", "delete"),
-        MonitorTopic(settings.episodes, "episodes of consecutive rebalance rounds", _COMPACT_DELETE),
-        MonitorTopic(settings.incidents, "incidents: conditions that need attention", _COMPACT_DELETE),
+        MonitorTopic(settings.episodes, "episodes of consecutive rebalance rounds", _COMPACT_AND_DELETE),
+        MonitorTopic(settings.incidents, "incidents: conditions that need attention", _COMPACT_AND_DELETE),
         MonitorTopic(settings.signs, "last heartbeat of each component", "compact"),
     ]
 
@@ -81,9 +81,9 @@ def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> li
     return _describe(admin, settings, only, REACH_TIMEOUT_SECONDS)
 
 
-def longest_records(states: Iterable[MonitorTopic]) -> dict[str, int]:
+def max_record_bytes_by_topic(states: Iterable[MonitorTopic]) -> dict[str, int]:
     """Return the size limit of a record (bytes) by topic, which both the topic and the producers respect."""
-    return {state.name: min(state.max_message_bytes or MAX_RECORD_BYTES, LONGEST_RECORD_BYTES) for state in states}
+    return {state.name: min(state.max_message_bytes or MAX_RECORD_BYTES, RECORD_BYTES_LIMIT) for state in states}
 
 
 def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partitions: dict[str, int]) -> Sinks:
@@ -92,7 +92,7 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
     return Sinks(
         *topics.names,
         partitions=partitions,
-        max_bytes=longest_records(states),
+        max_bytes=max_record_bytes_by_topic(states),
         episodes=topics.episodes if stream.episodes else None,
         quiet_ms=stream.episode_quiet_ms,
         storm_turns=stream.episode_storm_turns,
@@ -104,7 +104,7 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
 
 
 def ensure_topics(
-    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = _CREATE_SECONDS
+    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = _CREATE_TIMEOUT_SECONDS
 ) -> list[MonitorTopic]:
     """Create missing topics among ``only`` (None: as in :func:`describe_topics`); return the topics once all exist.
 
@@ -161,7 +161,7 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
-        if error.args[0].name() not in _DENIALS:
+        if error.args[0].name() not in _DENIED_ERRORS:
             raise
         raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to check its cleanup policy")) from error
 
@@ -170,19 +170,19 @@ def ensure_ticks(settings: Settings) -> None:
     """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
     name = settings.topics.ticks
     if identify(settings.kafka, [name]).get(name) is None:
-        create_topics(settings, [name], _CREATE_SECONDS)
+        create_topics(settings, [name], _CREATE_TIMEOUT_SECONDS)
 
 
-def _new(name: str, settings: TopicSettings) -> NewTopic:
+def _new_topic(name: str, settings: TopicSettings) -> NewTopic:
     config, partitions = {"cleanup.policy": "delete", "retention.ms": str(_TICKS_MS)}, 1
     if name == settings.signs:
         # Timestamps come from the brokers' clocks instead of each component's clock.
         config = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}
-        config["segment.ms"] = str(_SIGNS_SEGMENT_MS)
+        config["segment.ms"] = str(_HEARTBEAT_SEGMENT_MS)
     elif name != settings.ticks:
         (policy,) = (topic.wanted_cleanup_policy for topic in monitor_topics(settings) if topic.name == name)
         config = {"cleanup.policy": policy, "max.message.bytes": str(MAX_RECORD_BYTES), "compression.type": "zstd"}
-        if policy == _COMPACT_DELETE:
+        if policy == _COMPACT_AND_DELETE:
             config["retention.ms"] = str(settings.episodes_keep_days * _DAY_MS)
         partitions = settings.partitions
     return NewTopic(name, num_partitions=partitions, replication_factor=settings.replication_factor, config=config)
@@ -190,7 +190,7 @@ def _new(name: str, settings: TopicSettings) -> NewTopic:
 
 def create_topics(settings: Settings, names: Iterable[str], timeout: float) -> None:
     """Create the topics that do not exist, with the configuration that the monitor needs."""
-    request_topics(settings, [_new(name, settings.topics) for name in names], timeout)
+    request_topics(settings, [_new_topic(name, settings.topics) for name in names], timeout)
 
 
 def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> None:
@@ -201,7 +201,7 @@ def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> N
         try:
             result_of(result)
         except KafkaException as error:
-            if error.args[0].name() in _DENIALS:
+            if error.args[0].name() in _DENIED_ERRORS:
                 raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or describe it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process has just created it
                 raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error

@@ -13,11 +13,11 @@ which may be unavailable, or another cluster than the application's. The listene
 
 from typing import TYPE_CHECKING
 
-from assignors.lazy import lazy
+from assignors.lazy import lazy_names
 
 if TYPE_CHECKING:
     from streaming.listener.listener import Listener
 
 __all__ = ["Listener"]
 
-__getattr__, __dir__ = lazy(globals(), {"streaming.listener.listener": ("Listener",)})
+__getattr__, __dir__ = lazy_names(globals(), {"streaming.listener.listener": ("Listener",)})

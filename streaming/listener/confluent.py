@@ -5,14 +5,14 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from streaming.listener.listener import Reporting, reporter
+from streaming.listener.listener import ReportingMixin, reporter
 from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 
 _Callback = Callable[[Any, list[Any]], object]
 
 
-class ConfluentReporting(Reporting):
+class ConfluentReporting(ReportingMixin):
     """Mixin for confluent-kafka's consumer classes: reports assignments, revocations and leaves."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -84,8 +84,8 @@ def read_configuration(config: Mapping[str, Any]) -> MemberJoined | None:
 
 def librdkafka_generation(metadata: bytes) -> int:
     """Return the generation in librdkafka's serialised group metadata (magic ``CGMDv2:``, then int32, host order)."""
-    magic = b"CGMDv2:"
-    if not metadata.startswith(magic):
+    metadata_magic = b"CGMDv2:"
+    if not metadata.startswith(metadata_magic):
         return -1
-    (generation,) = struct.unpack_from("=i", metadata, len(magic))
+    (generation,) = struct.unpack_from("=i", metadata, len(metadata_magic))
     return int(generation)

@@ -7,12 +7,12 @@ from typing import Any
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from kafka.coordinator.base import MemberState
 
-from streaming.listener.listener import Reporter, Reporting, reporter
+from streaming.listener.listener import MembershipReporter, ReportingMixin, reporter
 from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 
 
-class KafkaPythonReporting(Reporting):
+class KafkaPythonReporting(ReportingMixin):
     """Mixin for kafka-python's consumer classes: reports assignments, revocations and leaves."""
 
     config: dict[str, Any]
@@ -50,14 +50,14 @@ class KafkaPythonReporting(Reporting):
 
 
 class _ReportingListener(ConsumerRebalanceListener):
-    def __init__(self, own: Any, reporter: Reporter) -> None:
-        self._own = own
+    def __init__(self, own: Any, reporter: MembershipReporter) -> None:
+        self._application_listener = own
         self._reporter = reporter
 
     def _call(self, what: str, partitions: Iterable[Any]) -> None:
         try:
-            if self._own is not None:
-                getattr(self._own, f"on_partitions_{what}")(partitions)
+            if self._application_listener is not None:
+                getattr(self._application_listener, f"on_partitions_{what}")(partitions)
         finally:
             getattr(self._reporter, what)(partitions)
 
@@ -72,13 +72,13 @@ class _ReportingListener(ConsumerRebalanceListener):
 
 
 class _AsyncReportingListener(AsyncConsumerRebalanceListener):
-    def __init__(self, own: Any, reporter: Reporter) -> None:
-        self._own = own
+    def __init__(self, own: Any, reporter: MembershipReporter) -> None:
+        self._application_listener = own
         self._reporter = reporter
 
     async def _call(self, what: str, partitions: Iterable[Any]) -> None:
         try:
-            await getattr(self._own, f"on_partitions_{what}")(partitions)
+            await getattr(self._application_listener, f"on_partitions_{what}")(partitions)
         finally:
             getattr(self._reporter, what)(partitions)
 

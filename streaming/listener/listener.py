@@ -37,7 +37,7 @@ def read_clocks() -> ClockReading:
     return ClockReading(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
 
 
-class Outbox:
+class EventOutbox:
     """Queues events from any thread, and sends them from a thread of its own."""
 
     def __init__(self, settings: "Settings") -> None:
@@ -45,10 +45,10 @@ class Outbox:
         self._waiting: deque[Event] = deque(maxlen=MAX_WAITING_EVENTS)
         #: The event that is passed to the client library next.
         self._next: Event | None = None
-        self._consumers: WeakSet[Reporter] = WeakSet()
+        self._consumers: WeakSet[MembershipReporter] = WeakSet()
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._close_by: float | None = None
+        self._wake_event = threading.Event()
+        self._close_deadline: float | None = None
         self._thread: threading.Thread | None = None
         self._producer: EventProducer | None = None
         #: When all events had last been delivered; and whether events may have been lost since then.
@@ -56,7 +56,7 @@ class Outbox:
         self._has_missed_events = False
         self._reported = ""
 
-    def add(self, consumer: "Reporter") -> None:
+    def add(self, consumer: "MembershipReporter") -> None:
         """Start to report a consumer's membership; reports end when the consumer object is deleted."""
         with self._lock:
             self._consumers.add(consumer)
@@ -69,19 +69,19 @@ class Outbox:
         # An empty put does not wake the thread: its own checks put mostly nothing, and it would never sleep.
         if new := list(events):
             self._waiting.extend(new)
-            self._wake.set()
+            self._wake_event.set()
 
     def close(self, timeout: float) -> None:
         """Send the remaining events for at most ``timeout`` seconds; drop the others."""
-        self._close_by = time.monotonic() + timeout
-        self._wake.set()
+        self._close_deadline = time.monotonic() + timeout
+        self._wake_event.set()
         if self._thread is not None:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        while self._close_by is None or not (self._is_delivered() or self._is_past_deadline()):
-            self._wake.wait(_CHECK_SECONDS if self._close_by is None else _CLOSING_CHECK_SECONDS)
-            self._wake.clear()
+        while self._close_deadline is None or not (self._is_delivered() or self._is_past_deadline()):
+            self._wake_event.wait(_CHECK_SECONDS if self._close_deadline is None else _CLOSING_CHECK_SECONDS)
+            self._wake_event.clear()
             try:
                 self._send_due_events()
             except Exception as error:  # noqa: BLE001 - the thread survives every error
@@ -89,11 +89,11 @@ class Outbox:
                 if str(error) != self._reported and not self._is_past_deadline():  # log each error once
                     self._reported = str(error)
                     _log.warning("events are not sent to the monitor: %s", error)
-                if self._close_by is None:
+                if self._close_deadline is None:
                     time.sleep(_RETRY_SECONDS)
 
     def _is_past_deadline(self) -> bool:
-        return self._close_by is not None and time.monotonic() >= self._close_by
+        return self._close_deadline is not None and time.monotonic() >= self._close_deadline
 
     def _send_due_events(self) -> None:
         if self._producer is None:
@@ -107,12 +107,12 @@ class Outbox:
         now = time.monotonic()
         if self._is_delivered():
             self._all_delivered_at = now
-            if self._has_missed_events and self._close_by is None:
+            if self._has_missed_events and self._close_deadline is None:
                 self._has_missed_events = False
                 self._collect(Membership.renewed)
         if now - self._all_delivered_at > _UNAVAILABLE_AFTER_SECONDS:
             self._has_missed_events = True  # heartbeats that are sent too late are useless
-        elif self._close_by is None:
+        elif self._close_deadline is None:
             self._collect(Membership.due)
         self._send(self._producer)
 
@@ -150,7 +150,7 @@ def _logging_errors() -> Iterator[None]:
         _log.exception("this consumer is not reported to the monitor")
 
 
-class Reporter:
+class MembershipReporter:
     """Reports one consumer's membership to the monitor.
 
     ``read_member`` returns the client's member id and generation, and is called only in callbacks.
@@ -159,7 +159,7 @@ class Reporter:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: EventOutbox,
         template: MemberJoined,
         read_member: Callable[[], tuple[str, int]],
         read_stable_member: Callable[[], tuple[str, int] | None] | None = None,
@@ -177,12 +177,12 @@ class Reporter:
     @_logging_errors()
     def assigned(self, partitions: Iterable[Any]) -> None:
         """Report partitions that the consumer has been assigned."""
-        self._outbox.put(self.membership.assigned(_places(partitions), *self._read_member(), read_clocks()))
+        self._outbox.put(self.membership.assigned(_topic_partitions(partitions), *self._read_member(), read_clocks()))
 
     @_logging_errors()
     def revoked(self, partitions: Iterable[Any]) -> None:
         """Report partitions that the consumer has revoked."""
-        self._outbox.put(self.membership.revoked(_places(partitions), self._read_member()[1], read_clocks()))
+        self._outbox.put(self.membership.revoked(_topic_partitions(partitions), self._read_member()[1], read_clocks()))
 
     @_logging_errors()
     def lost(self, _: Iterable[Any]) -> None:
@@ -190,7 +190,7 @@ class Reporter:
         self._outbox.put(self.membership.lost(read_clocks()))
 
     @_logging_errors()
-    def _left(self, reason: str) -> None:
+    def _report_leave(self, reason: str) -> None:
         self._outbox.put(self.membership.left(reason, read_clocks()))
 
     @contextmanager
@@ -200,7 +200,7 @@ class Reporter:
         try:
             yield
         finally:
-            self._left(reason)
+            self._report_leave(reason)
 
     @_logging_errors()
     def report_unchanged(self) -> None:
@@ -213,27 +213,27 @@ class Reporter:
 
 
 def reporter(
-    outbox: Outbox,
+    outbox: EventOutbox,
     template: Callable[[], MemberJoined | None],
     read_member: Callable[[], tuple[str, int]],
     read_stable_member: Callable[[], tuple[str, int] | None] | None = None,
-) -> Reporter | None:
+) -> MembershipReporter | None:
     """Return a consumer's reporter; None if the consumer has no group or its configuration can't be read."""
     with _logging_errors():
         if (consumer := template()) is not None:
-            return Reporter(outbox, consumer, read_member, read_stable_member)
+            return MembershipReporter(outbox, consumer, read_member, read_stable_member)
     return None
 
 
-def _places(partitions: Iterable[Any]) -> list[Place]:
+def _topic_partitions(partitions: Iterable[Any]) -> list[Place]:
     return [(partition.topic, partition.partition) for partition in partitions]
 
 
-class Reporting:
+class ReportingMixin:
     """Mixin for consumer classes: reports when the consumer leaves its group."""
 
-    _outbox: Outbox
-    _reporter: Reporter | None
+    _outbox: EventOutbox
+    _reporter: MembershipReporter | None
 
     def unsubscribe(self) -> None:
         """Leave the group."""
@@ -264,7 +264,7 @@ class Listener:
             from streaming.settings.config import load
 
             monitor = load(bootstrap_servers=monitor, topic_prefix=topic_prefix)
-        self._outbox = Outbox(monitor)
+        self._outbox = EventOutbox(monitor)
         atexit.register(self.close)
 
     def wrap(self, consumer: type[_Consumer]) -> type[_Consumer]:
@@ -273,18 +273,18 @@ class Listener:
         Raises BadInput if ``consumer`` is not a class of confluent-kafka or kafka-python.
         """
         packages = {base.__module__.partition(".")[0] for base in consumer.__mro__}
-        mixin: type[Reporting]
+        mixin_class: type[ReportingMixin]
         if packages & {"confluent_kafka", "cimpl"}:
             from streaming.listener.confluent import ConfluentReporting
 
-            mixin = ConfluentReporting
+            mixin_class = ConfluentReporting
         elif "kafka" in packages:
             from streaming.listener.kafka_python import KafkaPythonReporting
 
-            mixin = KafkaPythonReporting
+            mixin_class = KafkaPythonReporting
         else:
             raise BadInput(f"{consumer.__name__} is not a consumer of confluent-kafka or kafka-python")
-        return type(consumer.__name__, (mixin, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
+        return type(consumer.__name__, (mixin_class, consumer), {"_outbox": self._outbox, "__doc__": consumer.__doc__})
 
     def close(self, timeout: float = 2.0) -> None:
         """Send the remaining events, such as leaves, for at most ``timeout`` seconds."""

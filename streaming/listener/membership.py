@@ -16,14 +16,14 @@ from streaming.records.events import Event, MemberJoined
 
 #: Ages of an assignment (ms) at which the assignment is published again: when the other members have published their
 #: assignments, and when the monitor waits for none of them any longer (:mod:`streaming.monitor.reported`).
-REPEAT_AFTER_MS: Final = (2_000, 10_000)
+REPEAT_REPORT_AFTER_MS: Final = (2_000, 10_000)
 #: The longest interval between two heartbeats (ms); at least three heartbeats fit into a session timeout.
 HEARTBEAT_MS: Final = 3_000
 #: The interval of MemberJoined events (ms), so that a reader of the log's end sees all members.
-RENEW_MS: Final = 3_600_000
+RENEW_JOIN_AFTER_MS: Final = 3_600_000
 #: The generation in events of a member that has revoked its partitions and is in no generation.
 NO_GENERATION: Final = -1
-LOST: Final = "partitions lost: the coordinator had removed the member from the group"
+LOST_REASON: Final = "partitions lost: the coordinator had removed the member from the group"
 
 #: A partition: its topic and its number.
 Place = tuple[str, int]
@@ -61,7 +61,7 @@ class Membership:
         self._template = template
         #: True if callbacks have only the added or revoked partitions. If a member may be eager, all members are.
         self._is_incremental = template.group_protocol == "consumer" or {*template.assignors} == {"cooperative-sticky"}
-        self._pause = min(HEARTBEAT_MS, (template.session_timeout_ms or 3 * HEARTBEAT_MS) // 3)
+        self._heartbeat_interval_ms = min(HEARTBEAT_MS, (template.session_timeout_ms or 3 * HEARTBEAT_MS) // 3)
         self._source = f"listener/{uuid4().hex}"
         self._count = 0
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Membership:
         #: Ticks of the assignment, of the last MemberJoined event, and of the next heartbeat.
         self._assigned_at = self._join_renewed_at = self._next_heartbeat = 0
         #: How often the assignment was published again.
-        self._repeated = 0
+        self._repeat_count = 0
 
     def subscribed(self, topics: Iterable[str], at: ClockReading) -> list[Event]:
         """Return the events that report the consumer's new subscription; ``topics`` is empty for a pattern."""
@@ -100,7 +100,7 @@ class Membership:
             if self._is_incremental and not self._leaving:
                 return self._set_state(_MemberState(state.member_id, generation, owned), at, revoked=revoked)
             self._state = replace(state, owned=owned, is_between_generations=True)
-            return [self._acknowledged(self._state, at, revoked=revoked)]
+            return [self._acknowledged_event(self._state, at, revoked=revoked)]
 
     def lost(self, at: ClockReading) -> list[Event]:
         """Return the events of a removed member, whose partitions other members may already own."""
@@ -109,7 +109,7 @@ class Membership:
                 return []
             instance_id = self._template.group_instance_id
             fenced = events.MemberFenced(
-                **self._member(at), reason=LOST, group_instance_id=instance_id, acknowledges=True
+                **self._member(at), reason=LOST_REASON, group_instance_id=instance_id, acknowledges=True
             )
             self._state = None
             return [self._event(fenced)]
@@ -143,38 +143,38 @@ class Membership:
             state = self._state
             if state is None:
                 return []
-            if at.tick - self._join_renewed_at >= RENEW_MS:
-                return self._renew(state, at)
-            repeats = REPEAT_AFTER_MS[self._repeated :]
+            if at.tick - self._join_renewed_at >= RENEW_JOIN_AFTER_MS:
+                return self._renew_membership(state, at)
+            repeats = REPEAT_REPORT_AFTER_MS[self._repeat_count :]
             if repeats and not state.is_between_generations and at.tick - self._assigned_at >= repeats[0]:
-                self._repeated += 1
-                self._next_heartbeat = at.tick + self._pause
-                return [self._acknowledged(state, at)]
+                self._repeat_count += 1
+                self._next_heartbeat = at.tick + self._heartbeat_interval_ms
+                return [self._acknowledged_event(state, at)]
             if at.tick < self._next_heartbeat:
                 return []
-            self._next_heartbeat = at.tick + self._pause
+            self._next_heartbeat = at.tick + self._heartbeat_interval_ms
             return [self._event(events.MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
         """Return events that repeat the consumer's current state, for readers that may have missed earlier events."""
         with self._lock:
-            return [] if self._state is None else self._renew(self._state, at)
+            return [] if self._state is None else self._renew_membership(self._state, at)
 
-    def _renew(self, state: _MemberState, at: ClockReading) -> list[Event]:
-        joined = self._joined(at)
+    def _renew_membership(self, state: _MemberState, at: ClockReading) -> list[Event]:
+        joined = self._joined_event(at)
         return [joined] if state.is_between_generations else [joined, *self._set_state(state, at)]
 
     def _set_state(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> list[Event]:
         previous, self._state = self._state, state
-        self._assigned_at, self._repeated, self._next_heartbeat = at.tick, 0, at.tick + self._pause
+        self._assigned_at, self._repeat_count, self._next_heartbeat = at.tick, 0, at.tick + self._heartbeat_interval_ms
         has_joined = previous is None or previous.member_id != state.member_id
-        return [*([self._joined(at)] if has_joined else []), self._acknowledged(state, at, **change)]
+        return [*([self._joined_event(at)] if has_joined else []), self._acknowledged_event(state, at, **change)]
 
-    def _joined(self, at: ClockReading) -> Event:
+    def _joined_event(self, at: ClockReading) -> Event:
         self._join_renewed_at = at.tick
         return self._event(structs.replace(self._template, **self._member(at), topics=list(self._topics)))
 
-    def _acknowledged(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
+    def _acknowledged_event(self, state: _MemberState, at: ClockReading, **change: Iterable[Place]) -> Event:
         """Return the event of the current assignment; ``change``: partitions of a callback, such as ``revoked=…``."""
         changed: dict[str, Any] = {name: _by_topic(partitions) for name, partitions in change.items()}
         return self._event(

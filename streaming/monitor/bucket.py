@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from streaming.monitor import episodes, heartbeats, outputs
 from streaming.monitor.bucket_state import Bucket, CorruptState
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import AssignmentOutput, EpisodeOutput, IncidentOutput, Sinks, Write
+from streaming.monitor.outputs import AssignmentOutput, EpisodeOutput, IncidentOutput, OutputRecord, Sinks
 from streaming.records.codec import Record, read
 from streaming.records.events import RETIRED_TYPES, Annotation, AssignmentAcknowledged, MemberHeartbeat
 
 #: Values of ``ce_type`` in records that :func:`process` skips.
-RETIRED = {name.encode() for name in RETIRED_TYPES}
+RETIRED_TYPE_NAMES = {name.encode() for name in RETIRED_TYPES}
 
 
-def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[Write]:
+def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks) -> list[OutputRecord]:
     """Apply the records of one batch to the bucket, in place, and return the records to write.
 
     ``records`` has the records of each group in the order of (partition, offset). ``now_ms`` is for deadlines.
@@ -29,17 +29,17 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
     """
     groups: dict[bytes | None, list[Record]] = {}
     for record in records:
-        if record.type not in RETIRED:
+        if record.type not in RETIRED_TYPE_NAMES:
             groups.setdefault(record.key, []).append(record)
-    writes: list[Write] = []
+    writes: list[OutputRecord] = []
     for run in groups.values():
         writes += _apply_run(bucket, run, now_ms, sinks)
     return writes
 
 
-def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
+def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[OutputRecord]:
     """Return records for the membership log: sessions that timed out, and episodes whose quiet time has passed."""
-    writes: list[Write] = []
+    writes: list[OutputRecord] = []
     for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
         group = bucket.get(group_id)
         if sinks.episodes is None:
@@ -51,9 +51,9 @@ def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[Write]:
     return writes
 
 
-def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[Write]:
+def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks) -> list[OutputRecord]:
     """Apply records of one group together, atomically; if this fails, apply each record by itself."""
-    step = _Step(bucket, now_ms, sinks)
+    step = _BucketBatch(bucket, now_ms, sinks)
     try:
         for record in run:
             step.apply(record)
@@ -68,7 +68,7 @@ def _apply_run(bucket: Bucket, run: Sequence[Record], now_ms: int, sinks: Sinks)
         return [write for record in run for write in _apply_run(bucket, [record], now_ms, sinks)]
 
 
-class _Step:
+class _BucketBatch:
     """Changes of one group by consecutive records, not yet stored in the bucket, and the resulting output records."""
 
     def __init__(self, bucket: Bucket, now_ms: int, sinks: Sinks) -> None:
@@ -76,8 +76,8 @@ class _Step:
         self._bucket = bucket
         self._now_ms = now_ms
         self._sinks = sinks
-        self._writes: list[Write] = []
-        self._latest: AssignmentOutput | None = None
+        self._writes: list[OutputRecord] = []
+        self._latest_assignment: AssignmentOutput | None = None
         self._episodes: dict[int, EpisodeOutput] = {}
         self._incidents: dict[int, IncidentOutput] = {}
 
@@ -109,7 +109,7 @@ class _Step:
             group.state = after
             heartbeats.update_deadlines(group, event, now_ms, sinks.forget_after_ms)
             if written and isinstance(written[-1], AssignmentOutput):
-                self._latest = written[-1]
+                self._latest_assignment = written[-1]
         if sinks.episodes is not None:
             for changed in episodes.update_group(group, before, event, written, now_ms=now_ms, sinks=sinks):
                 if isinstance(changed, EpisodeOutput):
@@ -117,9 +117,9 @@ class _Step:
                 else:
                     self._incidents[changed.incident.number] = changed
 
-    def commit(self) -> list[Write]:
+    def commit(self) -> list[OutputRecord]:
         """Commit the group's changes, and return the records to write."""
-        latest = self._latest, list(self._episodes.values()), list(self._incidents.values())
+        latest = self._latest_assignment, list(self._episodes.values()), list(self._incidents.values())
         if any(latest):
             self._writes += outputs.write_latest(*latest, self._sinks)
         if self.group_id is not None:

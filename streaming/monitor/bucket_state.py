@@ -14,7 +14,7 @@ from assignors.errors import BadInput
 from streaming.episodes.incidents import IncidentState
 from streaming.episodes.state import EpisodeState
 from streaming.monitor.state import GroupState
-from streaming.records.codec import UNREADABLE
+from streaming.records.codec import DECODE_ERRORS
 
 _T = TypeVar("_T")
 #: Unreleased versions wrote ``KRMB`` here; state that begins with it is refused.
@@ -100,7 +100,7 @@ class Bucket:
             self._open[group_id] = group
         return group
 
-    def adopt(self, source: Self, group_id: str) -> None:
+    def take_over_group(self, source: Self, group_id: str) -> None:
         """Copy the bytes of a group from another bucket."""
         self._groups[group_id] = source._groups[group_id]
         if group_id in source.due:
@@ -144,5 +144,5 @@ class Bucket:
 def _decoded(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: str) -> _T:
     try:
         return decoder.decode(packed)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise CorruptState(f"{what}: {error}") from error

@@ -21,17 +21,17 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from assignors.assignment import LastOwners, collect_lists
-from streaming.monitor.rounds import still_unowned
+from streaming.monitor.rounds import remaining_last_owners
 from streaming.monitor.state import NOTHING, GroupState, MemberState, PriorState, ownership, sorted_partitions
 from streaming.records.diffs import Cause, Undelivered
 from streaming.records.events import COMPARISON, PROBING, UNDELIVERED, Evidence, GroupObserved
 
 #: The kind of a cause that neither evidence nor the comparison with the previous generation reveals.
-UNKNOWN_CAUSE = "group.observed"
+UNKNOWN_CAUSE_KIND = "group.observed"
 #: Event of a topic's new partition count. It may arrive before or after the rebalance that the new count starts.
 PARTITIONS_CHANGED = "topic.partitions_changed"
 #: Source of evidence that comes from members' subscriptions.
-_SOURCE: Final = "owned-partitions"
+_OWNED_SOURCE: Final = "owned-partitions"
 #: The classic assignor whose members always list the partitions they own when they join; the list may be empty.
 _COOPERATIVE: Final = "cooperative-sticky"
 #: Events that can start a rebalance; the first one that applies is the kind of the rebalance's cause.
@@ -68,18 +68,18 @@ def has_evidence(cause: Cause, item: Evidence) -> bool:
     if item in cause.evidence:
         return True
     named = set(cause.member_ids) if cause.kind == item.kind else set[str]()
-    named.update(name for similar in cause.evidence if similar.kind == item.kind for name in similar.member_ids)
+    named.update(name for same_kind in cause.evidence if same_kind.kind == item.kind for name in same_kind.member_ids)
     return bool(item.member_ids) and named.issuperset(item.member_ids)
 
 
-def refined_cause(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
+def refine_cause(cause: Cause, state: GroupState, data: GroupObserved) -> Cause:
     """Return the cause of a follow-up round: the rebalance's known cause, else the cause that new evidence shows."""
-    if cause.kind != UNKNOWN_CAUSE:
+    if cause.kind != UNKNOWN_CAUSE_KIND:
         return cause
     evidence = [*data.evidence, *(hint for hint in state.hints if hint.kind == PARTITIONS_CHANGED)]
     new = [item for item in evidence if item not in cause.evidence]
-    later = cause_of(MemberDifferences([], [], []), new, ())
-    return cause if later.kind == UNKNOWN_CAUSE else structs.replace(later, evidence=[*cause.evidence, *new])
+    later = find_cause(MemberDifferences([], [], []), new, ())
+    return cause if later.kind == UNKNOWN_CAUSE_KIND else structs.replace(later, evidence=[*cause.evidence, *new])
 
 
 def missed_generations(state: GroupState, data: GroupObserved, number: int, *, first: bool) -> list[Evidence]:
@@ -102,7 +102,7 @@ def _is_first_epoch(data: GroupObserved, number: int) -> bool:
     )
 
 
-def cause_of(
+def find_cause(
     seen: MemberDifferences, evidence: list[Evidence], members: Sequence[MemberState], missed: Iterable[Evidence] = ()
 ) -> Cause:
     """Return the cause of a round: the first of :data:`CAUSE_KINDS` in the evidence, else by comparing members.
@@ -111,51 +111,51 @@ def cause_of(
     removes other members.
     """
     evidence = [*evidence]
-    order = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", UNKNOWN_CAUSE)
+    order = ("member.joined", "member.fenced", "member.left", "member.subscription_changed", UNKNOWN_CAUSE_KIND)
     shown: dict[str, list[str]] = {kind: [] for kind in order}
     shown |= {"member.joined": seen.joined, "member.subscription_changed": seen.resubscribed}
     for member_id in seen.gone:
         kinds = {item.kind for item in evidence if member_id in item.member_ids}
         # The source saw the departure, but not whether it was a crash or a leave.
-        is_unsure = UNKNOWN_CAUSE in kinds and "member.left" not in kinds
-        departure = "member.fenced" if "member.fenced" in kinds else UNKNOWN_CAUSE if is_unsure else "member.left"
+        is_unknown = UNKNOWN_CAUSE_KIND in kinds and "member.left" not in kinds
+        departure = "member.fenced" if "member.fenced" in kinds else UNKNOWN_CAUSE_KIND if is_unknown else "member.left"
         shown[departure].append(member_id)
     shown = {kind: ids for kind, ids in shown.items() if ids}
     present = {member.member_id for member in members}
     joins = [item for item in evidence if item.kind == "member.joined" and item.member_ids and shown]
     short_joins = [item for item in joins if present.isdisjoint(item.member_ids)]
     named = [kind for kind in CAUSE_KINDS if any(item.kind == kind and item not in short_joins for item in evidence)]
-    scheduled = [item.kind for item in evidence if item.kind == PROBING]
-    kind = next(iter([*named, *shown, *scheduled]), UNKNOWN_CAUSE)
+    probing_kinds = [item.kind for item in evidence if item.kind == PROBING]
+    kind = next(iter([*named, *shown, *probing_kinds]), UNKNOWN_CAUSE_KIND)
     member_ids = shown.get(kind) or [name for item in evidence if item.kind == kind for name in item.member_ids]
-    others = [(_DIFFERENCES[change], ids, change) for change, ids in shown.items() if change != kind]
+    others = [(_REASON_BY_DIFFERENCE[change], ids, change) for change, ids in shown.items() if change != kind]
     evidence += (Evidence(source=COMPARISON, reason=why, member_ids=ids, kind=change) for why, ids, change in others)
     evidence.extend(missed)
     return Cause(kind=kind, member_ids=list(dict.fromkeys(member_ids)), evidence=evidence)
 
 
-_DIFFERENCES = {
+_REASON_BY_DIFFERENCE = {
     "member.joined": "not in the generation before",
     "member.fenced": "gone since the generation before, its session ended",
     "member.left": "gone since the generation before",
     "member.subscription_changed": "subscribes to other topics than in the generation before",
-    UNKNOWN_CAUSE: "gone since the generation before, whether it left or crashed is not known",
+    UNKNOWN_CAUSE_KIND: "gone since the generation before, whether it left or crashed is not known",
 }
 
 
 def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) -> tuple[GroupState, Undelivered | None]:
     """Return the group without the undelivered part of its last generation; None if everything was delivered."""
     replaced = prior.owned
-    logged = [item for item in data.evidence if _is_about(item, state.generation)]
+    logged = [item for item in data.evidence if _is_about_generation(item, state.generation)]
     if logged:
         members = [member.member_id for member in state.members if member.member_id in replaced]
         evidence = structs.replace(logged[0], member_ids=members)
     else:
-        members = _unchanged(state, prior, data)
+        members = _members_with_prior_share(state, prior, data)
         if not members:
             return state, None
         evidence = Evidence(
-            source=_SOURCE,
+            source=_OWNED_SOURCE,
             reason=f"generation {state.generation} was not delivered: "
             "members rejoined with the partitions that they owned before it",
             member_ids=members,
@@ -165,17 +165,17 @@ def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) ->
     return _restored(state, prior, {*members}), Undelivered(generation=state.generation, evidence=evidence)
 
 
-def with_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
+def add_undelivered(cause: Cause, undelivered: Undelivered) -> Cause:
     """Return the cause of a round, with the evidence that the previous generation was not delivered."""
-    others = [item for item in cause.evidence if not _is_about(item, undelivered.generation)]
+    others = [item for item in cause.evidence if not _is_about_generation(item, undelivered.generation)]
     return structs.replace(cause, evidence=[*others, undelivered.evidence])
 
 
-def _is_about(item: Evidence, generation: int) -> bool:
+def _is_about_generation(item: Evidence, generation: int) -> bool:
     return item.kind == UNDELIVERED and item.generation == generation
 
 
-def _unchanged(state: GroupState, replaced: PriorState, data: GroupObserved) -> list[str]:
+def _members_with_prior_share(state: GroupState, replaced: PriorState, data: GroupObserved) -> list[str]:
     """Return ids of members that rejoin with their old partitions, although the last generation assigned new ones."""
     if data.kind == "connect":
         return []
@@ -190,8 +190,8 @@ def _unchanged(state: GroupState, replaced: PriorState, data: GroupObserved) -> 
         and (member.group_instance_id is None or member.owned_generation >= state.generation)
     ]
     # A member that lists neither partitions nor a generation may have lost its partitions.
-    lists_owned = state.assignor == _COOPERATIVE
-    if any(member.owned or (lists_owned and member.owned_generation >= 0) for member in rejoined):
+    reports_owned = state.assignor == _COOPERATIVE
+    if any(member.owned or (reports_owned and member.owned_generation >= 0) for member in rejoined):
         return [member.member_id for member in rejoined]
     return []
 
@@ -208,5 +208,5 @@ def _restored(state: GroupState, replaced: PriorState, member_ids: Collection[st
     for member_id, share in replaced.owned.items():
         for topic, numbers in share.items():
             owners.setdefault(topic, {}).update(dict.fromkeys(numbers, member_id))
-    free = still_unowned(owners, collect_lists(ownership(members).values()))
+    free = remaining_last_owners(owners, collect_lists(ownership(members).values()))
     return structs.replace(state, members=members, last_owners=free)

@@ -31,7 +31,7 @@ _DEFAULT_CLASSIC = ("range",)
 #: The assignor under which clients keep their partitions through a rebalance.
 COOPERATIVE = "cooperative-sticky"
 #: Partitions that a joining member claims to own, with the generation: input of the assignor.
-Claim = tuple[Partitions, int]
+OwnershipClaim = tuple[Partitions, int]
 
 
 def protocol(members: Iterable[MemberState]) -> str:
@@ -78,7 +78,7 @@ def _joining_members(
     state: GroupState,
     members: Sequence[MemberState],
     before: Ownership,
-    claims: Mapping[str, Claim],
+    claims: Mapping[str, OwnershipClaim],
     generation: int,
     *,
     cooperative: bool,
@@ -138,7 +138,7 @@ def rebalance(
     members: tuple[MemberState, ...],
     cause: Cause,
     before: Ownership | None = None,
-    claims: Mapping[str, Claim] = MappingProxyType({}),
+    claims: Mapping[str, OwnershipClaim] = MappingProxyType({}),
 ) -> list[Round]:
     """Return the rounds of one rebalance; ``state``: the group before the rebalance; ``members``: those after it.
 
@@ -185,14 +185,14 @@ def _reconcile(
     # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
     joining = _joining_members(state, members, before, {}, state.generation, cooperative=False)
     settled = _with_owned(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
-    first = _without_unreleased(settled, before)
+    first = _remove_unreleased(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:
         rounds.append(Round(2, generation, "consumer", assignor, cause, settled, ownership(first)))
     return rounds
 
 
-def _without_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
+def _remove_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
     """Return the members without those assigned partitions that another member must release first."""
     owners = {
         (topic, partition): member.member_id

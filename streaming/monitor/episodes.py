@@ -19,7 +19,7 @@ from streaming.episodes.story import listed
 from streaming.monitor import cluster
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.heartbeats import SOURCE
-from streaming.monitor.notes import downtime_evidence, notes_of
+from streaming.monitor.notes import downtime_evidence, make_notes
 from streaming.monitor.outputs import DiffOutput, EpisodeOutput, IncidentOutput, Output, Sinks, output_id
 from streaming.monitor.quiet_group import detect_in_quiet_group
 from streaming.monitor.state import GroupState, names_of, subscribed
@@ -29,7 +29,7 @@ from streaming.records.events import Event, Evidence
 
 _STUCK_KIND = "rebalance-stuck"
 #: The most partitions that the evidence of an offset reset lists.
-_MOST_RESET_TEXTS = 3
+_MAX_RESET_TEXTS = 3
 
 
 def update_group(
@@ -47,7 +47,7 @@ def update_group(
     the event.
     """
     past = group.incidents or IncidentState()
-    step = _Update(group, event, past, now_ms, sinks)
+    step = _EpisodeUpdate(group, event, past, now_ms, sinks)
     match event.data:
         case events.ClusterObserved() as data:
             if group.state is not before:  # the event is not a repeat
@@ -62,7 +62,7 @@ def update_group(
             by = Acknowledged(at=data.timestamp, by=data.by, until=data.until, text=data.text, muted=data.muted)
             step.incidents = incidents.acknowledge(past, data.incident, by)
         case _:
-            step.play(before, outputs)
+            step.apply_outputs(before, outputs)
     now = step.incidents
     if now.is_open(_STUCK_KIND) and (group.episode is None or group.episode.rebalancing is None):
         now = incidents.close_incidents(now, [_STUCK_KIND], event.data.timestamp)
@@ -73,7 +73,7 @@ def update_group(
     return [*step.episodes, *(IncidentOutput(event, incident) for incident in changed)]
 
 
-class _Update:
+class _EpisodeUpdate:
     """Update of a group's episode and incidents by one event; ``episodes``: the episodes that the event has changed."""
 
     def __init__(self, group: TrackedGroup, event: Event, past: IncidentState, now_ms: int, sinks: Sinks) -> None:
@@ -88,16 +88,16 @@ class _Update:
         at, reopen_ms = self.event.data.timestamp, self._sinks.thresholds.reopen_ms
         self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
-    def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, moves_timer: bool = True) -> None:
+    def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, restarts_quiet_time: bool = True) -> None:
         """Store the group's newest episode and queue its record, after the last record of the ``closed`` one."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
         self.episodes.append(EpisodeOutput(self.event, state, closed=False))
         self.group.episode = state
-        if moves_timer:
-            self.group.quiet_at = _quiet_at(state, self._now_ms, self._sinks)
+        if restarts_quiet_time:
+            self.group.quiet_at = _quiet_time_end(state, self._now_ms, self._sinks)
 
-    def play(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
+    def apply_outputs(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
         """Apply the rounds and the topic changes of an event; delete the episode of a deleted group."""
         group, event = self.group, self.event
         self._apply_notes(before, outputs)
@@ -115,15 +115,15 @@ class _Update:
         first, observed = state is None, isinstance(event.data, events.GroupObserved)
         if observed and after is before:  # the event is a repeat
             return
-        new_notes = notes_of(before, after, event, outputs, first=first) if outputs or observed else ()
+        new_notes = make_notes(before, after, event, outputs, first=first) if outputs or observed else ()
         evidence = None
         if not first and after is not None and (after.observed or after.reports is not None):
-            played = any(isinstance(output, DiffOutput) for output in outputs)
-            evidence = downtime_evidence(event, after, played=played)
-        noted = False
+            has_round = any(isinstance(output, DiffOutput) for output in outputs)
+            evidence = downtime_evidence(event, after, played=has_round)
+        has_note = False
         for note in new_notes:
             if isinstance(note, WaitNote):
-                noted = (state is not None and waiting.apply_wait_note(state, note)) or noted
+                has_note = (state is not None and waiting.apply_wait_note(state, note)) or has_note
                 continue
             state, closed = fold.apply_note(state, note, self._sinks.quiet_ms)
             self.incidents = detection.detect_in_note(
@@ -133,10 +133,10 @@ class _Update:
             )
             if closed is not None:
                 self.episodes.append(EpisodeOutput(event, closed, closed=True))
-            noted = True
+            has_note = True
         is_changed = evidence is not None and state is not None and fold.apply_evidence(state, evidence)
-        if state is not None and (noted or is_changed):
-            self._follow(None, state, moves_timer=noted)
+        if state is not None and (has_note or is_changed):
+            self._follow(None, state, restarts_quiet_time=has_note)
 
     def _topics(self, data: events.PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
         if not self.incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
@@ -159,7 +159,7 @@ class _Update:
         if after is None or after is before:
             return
         now, previous = after.rebalancing, before.rebalancing
-        self._follow(closed, after, moves_timer=now is None or previous is None or previous.since != now.since)
+        self._follow(closed, after, restarts_quiet_time=now is None or previous is None or previous.since != now.since)
         if now is not None and self.incidents.is_open(_STUCK_KIND):
             self._open(detection.stuck_rebalance(now, after.awaited_names, data.timestamp))
 
@@ -182,11 +182,11 @@ class _Update:
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
         if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
-            reason = listed(rewinds, _MOST_RESET_TEXTS)
+            reason = listed(rewinds, _MAX_RESET_TEXTS)
             why = Evidence(source="progress", reason=reason, kind=events.OFFSETS_RESET)
             mark = output_id(self.event, "reset")
-            reset, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
-            self._follow(closed, reset or after)
+            reset_state, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
+            self._follow(closed, reset_state or after)
         elif after.open and fold.cost_of_episode(after) != fold.cost_of_episode(before):
             self.episodes.append(EpisodeOutput(self.event, after, closed=False))
 
@@ -204,14 +204,14 @@ class _Update:
         group.episode, group.quiet_at = episode, 0
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
-            detected = list(detect_in_quiet_group(group.state, waiting.waits_of(episode), limits.skew))
+            detected = list(detect_in_quiet_group(group.state, waiting.current_waits(episode), limits.skew))
             ended = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in detected}
             self.incidents = incidents.close_incidents(self.incidents, sorted(ended), data.timestamp)
             for incident in detected:
                 self._open(incident, episode.number if episode.open else 0)
 
 
-def _quiet_at(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
+def _quiet_time_end(state: EpisodeState, now_ms: int, sinks: Sinks) -> int:
     if not state.open or state.stuck:
         return 0
     if state.rebalancing is not None:

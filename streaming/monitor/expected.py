@@ -24,13 +24,13 @@ from streaming.records.diffs import Expected
 from streaming.records.events import GroupObserved, Holding
 
 #: ``{member: partitions}``.
-_Shares = Mapping[str, TopicPartitions]
+_MemberShares = Mapping[str, TopicPartitions]
 #: Default limit, partitions: larger rounds are not compared, as the comparison would cost more than the round itself.
 MOST_PARTITIONS: Final = 1000
 #: Assignors with exactly one valid result in Java. Other clients' assignors of these names break ties differently.
 _EVEN_ASSIGNORS: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
 #: The default of ``group.consumer.assignors``, in order: the first assignor is the broker's default (KIP-848).
-_BROKER_DEFAULTS: Final = ("uniform", "range")
+_DEFAULT_ASSIGNORS: Final = ("uniform", "range")
 #: Reasons why groups of these kinds are not compared.
 _NOT_COMPARED: Final = {
     "connect": "Connect's leader uses its memory of earlier rounds, which no record contains",
@@ -46,31 +46,31 @@ def expected(state: GroupState, data: GroupObserved, most: int) -> Expected | Un
     earlier. Rounds of more than ``most`` partitions are not compared.
     """
     is_last_epoch = data.group_epoch == state.generation and not state.assigning
-    lacks_target = data.group_protocol != "classic" and (data.state == "Assigning" or is_last_epoch)
-    if not data.members or most <= 0 or not state.observed or lacks_target:
+    has_no_target = data.group_protocol != "classic" and (data.state == "Assigning" or is_last_epoch)
+    if not data.members or most <= 0 or not state.observed or has_no_target:
         return UNSET
     try:
-        return _verdict(state, data, most)
+        return _compare_with_expected(state, data, most)
     except Exception as error:  # noqa: BLE001 - a failed check must not lose the round; the diff has the error
         return Expected(verdict="unknown", why=f"the check failed: {type(error).__name__}: {error}")
 
 
-def _verdict(state: GroupState, data: GroupObserved, most: int) -> Expected:
+def _compare_with_expected(state: GroupState, data: GroupObserved, most: int) -> Expected:
     kind, name = "consumer" if data.kind is UNSET else data.kind, data.protocol
     protocol = "consumer" if data.group_protocol == "consumer" else "classic"
     if kind == "consumer" and name not in registry.names(protocol) and (name or protocol == "classic"):
         return Expected(verdict="custom", why=f"custom assignor: {name or 'not named'}")
     classic = data.group_protocol == "classic"
     assigned = {member.member_id: (member.assigned if classic else member.target) or {} for member in data.members}
-    lacking = _NOT_COMPARED.get(kind) or _missing_input(state, data, assigned, most)
-    if lacking is not None:
-        return Expected(verdict="unknown", why=lacking)
+    missing_input = _NOT_COMPARED.get(kind) or _missing_input(state, data, assigned, most)
+    if missing_input is not None:
+        return Expected(verdict="unknown", why=missing_input)
     if name:
-        return _compare(protocol, name, state, data, assigned)
+        return _compare_with_assignor(protocol, name, state, data, assigned)
     # The broker uses its default, which no record contains.
-    verdicts = {name: _compare(protocol, name, state, data, assigned) for name in _BROKER_DEFAULTS}
-    equal = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
-    name = (*equal, *_BROKER_DEFAULTS)[0]
+    verdicts = {name: _compare_with_assignor(protocol, name, state, data, assigned) for name in _DEFAULT_ASSIGNORS}
+    equal_assignors = [name for name, verdict in verdicts.items() if verdict.verdict == "equal"]
+    name = (*equal_assignors, *_DEFAULT_ASSIGNORS)[0]
     why, verdict = f"no member names an assignor: {name} is assumed, the broker's default", verdicts[name]
     return structs.replace(verdict, why=f"{verdict.why}; {why}" if verdict.why else why)
 
@@ -82,12 +82,12 @@ def _missing_input(state: GroupState, data: GroupObserved, assigned: Mapping[str
     partition_count = sum(topic.partitions for name, topic in state.topics.items() if name in read)
     if partition_count > most or sum(len(numbers) for share in assigned.values() for numbers in share.values()) > most:
         return f"more than {most} partitions ([stream] expected_partitions)"
-    if data.group_protocol == "consumer" and (behind := _member_behind(state, data)):
+    if data.group_protocol == "consumer" and (behind := _find_member_behind(state, data)):
         return f"the previous target is unknown: {behind} had not reached it"
     return None
 
 
-def _member_behind(state: GroupState, data: GroupObserved) -> str:
+def _find_member_behind(state: GroupState, data: GroupObserved) -> str:
     last_owned = ownership(state.members)
     number = data.group_epoch or 0
     for member in data.members:
@@ -101,7 +101,7 @@ def _member_behind(state: GroupState, data: GroupObserved) -> str:
     return "" if number - state.generation == (not state.assigning) else "the group"
 
 
-def _compare(
+def _compare_with_assignor(
     protocol: str, name: str, state: GroupState, data: GroupObserved, assigned: Mapping[str, Holding]
 ) -> Expected:
     members: list[Any] = []
@@ -115,10 +115,10 @@ def _compare(
     topics, result = topics_of(state), _sorted_shares(assigned)
     assign = registry.find(protocol, name).assign
     try:
-        computed = _sorted_shares(assign(topics, members))
-        if computed == result:
+        computed_shares = _sorted_shares(assign(topics, members))
+        if computed_shares == result:
             return Expected(verdict="equal")
-        seen, leaders = _assigned_counts(topics, members, assigned), {**topics}
+        seen, leaders = _counts_of_assigned(topics, members, assigned), {**topics}
         for topic, count in seen.items():
             metadata = topics.get(topic) or Topic(topic, 0)
             racks = None if metadata.racks is None else (*metadata.racks, *[()] * count)[:count]
@@ -128,24 +128,24 @@ def _compare(
     except MonitorError as problem:
         return Expected(verdict="unknown", why=str(problem))
     if (protocol, name) in _EVEN_ASSIGNORS:
-        if _is_shared_evenly(leaders, members, assigned, contiguous=name == "range"):
+        if _is_shared_evenly(leaders, members, assigned, is_contiguous=name == "range"):
             return Expected(verdict="tie", why=f"distributed evenly by another client's rule for {name}, not Java's")
     elif not check(protocol, name, topics, members, assigned):
         return Expected(verdict="tie", why=f"follows every rule of {name}, with other tie-breaks")
-    changes = sorted(diff_members(result, computed).items())
+    changes = sorted(diff_members(result, computed_shares).items())
     missing = {member_id: change.assigned for member_id, change in changes if change.assigned}
     extra = {member_id: change.revoked for member_id, change in changes if change.revoked}
     return Expected(verdict="different", why=f"{name} computes another assignment", missing=missing, extra=extra)
 
 
 def _is_shared_evenly(
-    topics: Mapping[str, Topic], members: Sequence[Member], assigned: Mapping[str, Holding], *, contiguous: bool
+    topics: Mapping[str, Topic], members: Sequence[Member], assigned: Mapping[str, Holding], *, is_contiguous: bool
 ) -> bool:
     """True if each topic is assigned completely and evenly: its subscribers' partition counts differ by at most one.
 
     ``range`` and ``roundrobin`` of all clients assign evenly, but may order members differently or give the remainder
     to other members. kafka-go's ``range`` begins at i·n/m (``groupbalancer.go``). ``range`` of earlier Sarama versions
-    rounds, and orders members by a hash (``balance_strategy.go``). ``contiguous``: require consecutive partitions.
+    rounds, and orders members by a hash (``balance_strategy.go``). ``is_contiguous``: require consecutive partitions.
     """
     for topic in {name for share in assigned.values() for name in share} | {
         name for member in members for name in member.topics
@@ -157,13 +157,13 @@ def _is_shared_evenly(
         sizes = [len(shares[member_id]) for member_id in subscribers]
         if numbers != list(range(count)) or sum(sizes) != count or max(sizes, default=0) - min(sizes, default=0) > 1:
             return False
-        if contiguous and any(share and share[-1] - share[0] >= len(share) for share in shares.values()):
+        if is_contiguous and any(share and share[-1] - share[0] >= len(share) for share in shares.values()):
             return False
     return True
 
 
-def _assigned_counts(
-    announced: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
+def _counts_of_assigned(
+    known_topics: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
     """Return partition counts derived from the assignment, for topics whose count in the membership log differs."""
     by_topic = collect_lists(assigned.values())
@@ -172,12 +172,12 @@ def _assigned_counts(
         numbers = by_topic.get(topic, ())
         count = len(numbers)
         # The count n follows only if the assignment has the partitions 0 … n − 1, each once.
-        if count != (announced[topic].partitions if topic in announced else 0) and {*numbers} == {*range(count)}:
+        if count != (known_topics[topic].partitions if topic in known_topics else 0) and {*numbers} == {*range(count)}:
             counts[topic] = count
     return counts
 
 
-def _sorted_shares(assignment: _Shares) -> dict[str, Holding]:
+def _sorted_shares(assignment: _MemberShares) -> dict[str, Holding]:
     """Return the sorted partitions of each member that has at least one."""
     shares = {
         member_id: {topic: sorted(numbers) for topic, numbers in share.items() if numbers}

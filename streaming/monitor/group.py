@@ -28,12 +28,12 @@ from typing import Final
 
 from msgspec import structs
 
-from assignors.assignment import minus_others
+from assignors.assignment import subtract_others
 from assignors.errors import BadInput
 from assignors.java import uuid_bits
 from streaming.monitor import expected, heartbeats, observed, reported
 from streaming.monitor.bucket_state import LastHeartbeat
-from streaming.monitor.derived import Claim, rebalance
+from streaming.monitor.derived import OwnershipClaim, rebalance
 from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, output_id
 from streaming.monitor.rounds import Round, apply_round
 from streaming.monitor.state import (
@@ -54,9 +54,9 @@ from streaming.records.events import Event, Evidence
 #: The group after an event (None: forgotten), and the outputs to write, in order.
 ApplyResult = tuple[GroupState | None, tuple[Output, ...]]
 #: The most topics without a subscriber whose partition counts a group keeps; the oldest are dropped.
-MOST_UNREAD_TOPICS: Final = 64
+MAX_UNREAD_TOPICS: Final = 64
 #: Event types that never change a group.
-_WITHOUT_EFFECT: Final = (
+_EVENTS_WITHOUT_EFFECT: Final = (
     *(events.MemberHeartbeat, events.GroupQuiet, events.PartitionsStopped),
     *(events.GroupRebalancing, events.GroupProgress, events.IncidentAcknowledged),
 )
@@ -80,18 +80,18 @@ def apply(
     An event that can't be applied raises BadInput.
     """
     data = event.data
-    if isinstance(data, _WITHOUT_EFFECT):
+    if isinstance(data, _EVENTS_WITHOUT_EFFECT):
         return state, ()
     if isinstance(data, events.AssignmentAcknowledged):  # frequent, and harmless if repeated: not remembered
         return (state, ()) if state is None or state.reports is None else _apply_report(state, event)
     if isinstance(data, events.MemberFenced) and heartbeats.is_stale(last_heartbeats, data):
         return state, ()
     current = state or GroupState()
-    applied = add_fingerprint(current.applied, event.source, event.id)
-    if applied is None:
+    fingerprints = add_fingerprint(current.applied, event.source, event.id)
+    if fingerprints is None:
         return state, ()
     after, outputs = _dispatch(current, event, most)
-    return None if after is None else structs.replace(after, applied=applied), outputs
+    return None if after is None else structs.replace(after, applied=fingerprints), outputs
 
 
 def _dispatch(state: GroupState, event: Event, most: int) -> ApplyResult:  # noqa: PLR0911 - one return per event type
@@ -121,10 +121,10 @@ def _dispatch(state: GroupState, event: Event, most: int) -> ApplyResult:  # noq
 
 def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> tuple[GroupState, tuple[Output, ...]]:
     outputs: list[Output] = []
-    for decided in rounds:
+    for next_round in rounds:
         past = state.members
-        state, diff, moves = apply_round(state, event.data, decided)
-        outputs.append(DiffOutput(output_id(event, decided.number), event, decided, diff, moves, past))
+        state, diff, moves = apply_round(state, event.data, next_round)
+        outputs.append(DiffOutput(output_id(event, next_round.number), event, next_round, diff, moves, past))
     return state, (*outputs, AssignmentOutput(event, state))
 
 
@@ -132,36 +132,36 @@ def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved,
     seen = observed.observe(state, data)
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
-    decided = seen.round._replace(expected=expected.expected(state, data, most))
-    assigning = most > 0 and data.group_protocol != "classic" and data.state == "Assigning"
-    state = structs.replace(seen.state, assigning=assigning) if assigning != seen.state.assigning else seen.state
-    return _apply_rounds(state, event, [decided])
+    next_round = seen.round._replace(expected=expected.expected(state, data, most))
+    is_assigning = most > 0 and data.group_protocol != "classic" and data.state == "Assigning"
+    state = structs.replace(seen.state, assigning=is_assigning) if is_assigning != seen.state.assigning else seen.state
+    return _apply_rounds(state, event, [next_round])
 
 
 def _apply_report(state: GroupState, event: Event) -> ApplyResult:
     after, outputs = reported.add_report(state, event), list[Output]()
     if after.members != state.members:  # a static member rejoined under a new id
         outputs.append(AssignmentOutput(event, after))
-    while (ready := reported.next_ready(after, event)) is not None:
+    while (ready := reported.next_ready_round(after, event)) is not None:
         after = ready.state
         if ready.round is not None:
-            after, played = _apply_rounds(ready.state, ready.event, [ready.round])
-            outputs += played
+            after, outputs_of_round = _apply_rounds(ready.state, ready.event, [ready.round])
+            outputs += outputs_of_round
     return (state if after == state else after), tuple(outputs)
 
 
 def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> ApplyResult:
     joining = MemberState.joining(data, state.members[0] if state.members else None)
-    present, claims = state.member(data.member_id, data.group_instance_id), dict[str, Claim]()
-    replaces = present is not None and present.member_id != data.member_id
-    if present is None or replaces:
+    present, claims = state.member(data.member_id, data.group_instance_id), dict[str, OwnershipClaim]()
+    is_replacement = present is not None and present.member_id != data.member_id
+    if present is None or is_replacement:
         claims[data.member_id] = data.owned, data.generation
-    if present is not None and replaces:
+    if present is not None and is_replacement:
         state = state.rename({present.member_id: joining})
         present = state.member(data.member_id)
     before = {member.member_id: member.owned for member in state.members}
     if present is None:
-        before[data.member_id] = minus_others(data.owned, data.member_id, before) if data.owned else NOTHING
+        before[data.member_id] = subtract_others(data.owned, data.member_id, before) if data.owned else NOTHING
         members = (*state.members, joining)
     else:
         # A field that a repeated join leaves out keeps its value.
@@ -171,11 +171,11 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
             client_id=joining.client_id or present.client_id,
             client_host=joining.client_host or present.client_host,
         )
-        members = _with_member(state, present, joining)
+        members = _replace_member(state, present, joining)
         if _has_same_metadata(present, joining):
             state = structs.replace(state, members=members)
             has_same_names = (present.client_id, present.client_host) == (joining.client_id, joining.client_host)
-            if not replaces and has_same_names:
+            if not is_replacement and has_same_names:
                 return state, ()
             state = structs.replace(state, timestamp=data.timestamp)
             return state, (AssignmentOutput(event, state),)
@@ -183,7 +183,7 @@ def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> A
     return _apply_rounds(state, event, rebalance(state, members, cause, before, claims))
 
 
-def _with_member(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
+def _replace_member(state: GroupState, present: MemberState, changed: MemberState) -> tuple[MemberState, ...]:
     return tuple(changed if member is present else member for member in state.members)
 
 
@@ -202,8 +202,8 @@ def _apply_subscription(state: GroupState, event: Event, data: events.Subscripti
     present = state.member(data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
-    members = _with_member(state, present, structs.replace(present, topics=data.topics))
-    return _apply_rounds(state, event, rebalance(state, members, _cause(event, [data.member_id], None)))
+    members = _replace_member(state, present, structs.replace(present, topics=data.topics))
+    return _apply_rounds(state, event, rebalance(state, members, _as_cause(event, [data.member_id], None)))
 
 
 def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> ApplyResult:
@@ -211,10 +211,10 @@ def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | ev
     if present is None:
         return state, ()
     members = tuple(member for member in state.members if member is not present)
-    return _apply_rounds(state, event, rebalance(state, members, _cause(event, [present.member_id], data.reason)))
+    return _apply_rounds(state, event, rebalance(state, members, _as_cause(event, [present.member_id], data.reason)))
 
 
-def _cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
+def _as_cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
     evidence = [Evidence(source=event.source, reason=reason, member_ids=member_ids, kind=event.type)] if reason else []
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
@@ -223,8 +223,8 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     old = state.topics
     announced = {name: TopicState(topic.partitions, topic.racks, topic.topic_id) for name, topic in data.topics.items()}
     topics, read = old | announced, subscribed(state.members)
-    unread = [name for name in topics if name not in read and name not in announced]
-    for name in unread[: max(0, len(unread) - MOST_UNREAD_TOPICS)]:
+    unread_topics = [name for name in topics if name not in read and name not in announced]
+    for name in unread_topics[: max(0, len(unread_topics) - MAX_UNREAD_TOPICS)]:
         del topics[name]
     _check_topics(announced, topics)
     state = structs.replace(state, topics=topics, last_owners=existing_last_owners(state.last_owners, topics))
@@ -237,7 +237,7 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     if state.observed:
         # The first known count of a topic is not a change.
         return (observed.add_hint(state, event, reason) if changed.keys() & old.keys() else state), ()
-    return _apply_rounds(state, event, rebalance(state, state.members, _cause(event, [], reason)))
+    return _apply_rounds(state, event, rebalance(state, state.members, _as_cause(event, [], reason)))
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
@@ -263,10 +263,10 @@ def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, Topi
 
 def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) -> ApplyResult:
     """Revoke all partitions of a deleted group; keep the applied events' fingerprints until the group is forgotten."""
-    tombstone = AssignmentOutput(event, None)
+    deleted_assignment = AssignmentOutput(event, None)
     if data.forget:
         # The timer wrote the event from an older state. If members have joined since, the group is kept.
-        return (state, ()) if state.members else (None, (tombstone,))
+        return (state, ()) if state.members else (None, (deleted_assignment,))
     empty = GroupState(
         observed=state.observed and state.reports is None,
         topics=state.topics,
@@ -274,10 +274,10 @@ def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) 
         timestamp=data.timestamp,
     )
     if not state.members:
-        return empty, (tombstone,)
+        return empty, (deleted_assignment,)
     before = ownership(state.members)
-    cause = structs.replace(_cause(event, [], data.reason), member_ids=list(before))
+    cause = structs.replace(_as_cause(event, [], data.reason), member_ids=list(before))
     number = next_generation(state.generation)
     last = Round(1, number, state.protocol, state.assignor, cause, (), before, kind=state.kind)
     _, (diff, _) = _apply_rounds(structs.replace(state, standby={}, warmup={}), event, [last])
-    return empty, (diff, tombstone)
+    return empty, (diff, deleted_assignment)

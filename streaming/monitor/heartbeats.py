@@ -22,7 +22,7 @@ from streaming.records.events import Event
 SOURCE = "rebalance-monitor/timer"
 FENCE_REASON = "session timeout: no heartbeat"
 #: A timer that fires later than this (ms) is ignored: batches run about once a second.
-LATE_MS = 10_000
+LATE_FENCE_MS = 10_000
 #: How long an empty group is remembered by default, ms.
 FORGET_AFTER_MS = 7 * 24 * 3600 * 1000
 #: Events that may change a member's session timeout.
@@ -41,12 +41,12 @@ def track_heartbeat(group: TrackedGroup, data: events.MemberEventData, now_ms: i
         group.heartbeats[data.member_id] = LastHeartbeat(data.timestamp, now_ms + timeout, timeout)
 
 
-def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence: events.MemberFenced) -> bool:
+def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence_event: events.MemberFenced) -> bool:
     """Return True if a ``member.fenced`` that the timer wrote is outdated, because the member has a later event."""
-    if fence.last_heartbeat is None or heartbeats is None:
+    if fence_event.last_heartbeat is None or heartbeats is None:
         return False
-    last = heartbeats.get(fence.member_id)
-    return last is None or last.timestamp != fence.last_heartbeat
+    last = heartbeats.get(fence_event.member_id)
+    return last is None or last.timestamp != fence_event.last_heartbeat
 
 
 def update_deadlines(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
@@ -69,15 +69,15 @@ def due_fences(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms:
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
     """
-    due_events: list[Event] = []
+    fence_events: list[Event] = []
     for member_id, last in group.heartbeats.items():
         if last.deadline > now_ms:
             continue
-        is_late = now_ms - last.deadline > LATE_MS
+        is_late = now_ms - last.deadline > LATE_FENCE_MS
         last.deadline = now_ms + max(last.timeout, 1000)
         if is_late:
             continue
-        fence = events.MemberFenced(
+        fence_event = events.MemberFenced(
             group_id=group_id,
             # The end of the session by the member's clock: a function of the log.
             timestamp=min(last.timestamp + last.timeout, events.MAX_TIMESTAMP),
@@ -85,10 +85,10 @@ def due_fences(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms:
             reason=FENCE_REASON,
             last_heartbeat=last.timestamp,
         )
-        due_events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence))
+        fence_events.append(Event(SOURCE, f"{group_id}/{member_id}/{last.timestamp}", fence_event))
     state = group.state
     if group.forget_at and group.forget_at <= now_ms and state is not None:
         group.forget_at = now_ms + forget_after_ms
         data = events.GroupDeleted(group_id=group_id, timestamp=state.timestamp, reason="empty for long", forget=True)
-        due_events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
-    return due_events
+        fence_events.append(Event(SOURCE, f"{group_id}/forget/{state.generation}/{state.timestamp}", data))
+    return fence_events

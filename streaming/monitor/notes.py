@@ -21,7 +21,7 @@ from streaming.records.diffs import MemberNames
 from streaming.records.events import Event, GroupObserved, Holding
 
 
-def notes_of(
+def make_notes(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
     """Return the notes that an event adds to its group's episode; ``first``: the group has no episode yet."""
@@ -33,17 +33,17 @@ def notes_of(
         is_static_join = isinstance(data, events.MemberJoined) and data.group_instance_id is not None
         follows_snapshots = before.observed and not isinstance(data, events.MemberJoined)
         if before.reports is not None or is_static_join or follows_snapshots:
-            renamed = _renamed(past, after.members)
+            renamed = _renamed_members(past, after.members)
     if after is not None and renamed:
         names = _names(past, {*renamed}) | _names(after.members, {*renamed.values()})
-        bounce = BounceNote(
+        bounce_note = BounceNote(
             *(output_id(event, "bounce"), event.data.timestamp, renamed, names, len(past)),
             protocol=after.protocol,
             assignor=after.assignor,
             kind=after.kind,
             change=_change_of_rejoin(event, after, renamed),
         )
-        result.append(bounce)
+        result.append(bounce_note)
     for output in outputs:
         if isinstance(output, DiffOutput):
             derived = after is not None and not after.observed
@@ -59,10 +59,10 @@ def notes_of(
     return result
 
 
-def _renamed(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
+def _renamed_members(past: Sequence[MemberState], members: Sequence[MemberState]) -> dict[str, str]:
     old: dict[str | None, str] = {m.instance_id: m.member_id for m in past if m.instance_id is not None}
     before = {member.member_id: old.get(member.instance_id) for member in (members if old else ())}
-    return {past_id: now for now, past_id in before.items() if past_id is not None and past_id != now}
+    return {old_id: now for now, old_id in before.items() if old_id is not None and old_id != now}
 
 
 def _round_note(
@@ -76,7 +76,7 @@ def _round_note(
         now = {member.member_id for member in members}
         gone = [member_id for member_id in before if member_id not in now]
     named = {*joined, *(requesting_members(diff.cause) if diff.round == 1 else ())}
-    rack, is_rack_empty = _lost_rack(past, gone) if gone else ("", False)
+    rack, is_rack_empty = _find_lost_rack(past, gone) if gone else ("", False)
     return RoundNote(
         id=output.id,
         timestamp=diff.timestamp,
@@ -96,7 +96,7 @@ def _round_note(
     )
 
 
-def _lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str, bool]:
+def _find_lost_rack(past: Sequence[MemberState], gone: Collection[str]) -> tuple[str, bool]:
     """Return the common rack of departed members (``""``: none), and whether no remaining member is in it."""
     racks = {member.rack_id for member in past if member.member_id in gone}
     rack = racks.pop() if len(racks) == 1 else None
@@ -115,7 +115,7 @@ def _names(members: Sequence[MemberState], member_ids: set[str]) -> dict[str, Me
 
 
 #: Generation of a polled round: no other evidence refers to the numbers that polling counts.
-_UNKNOWN_NUMBER = -1
+_UNKNOWN_GENERATION = -1
 
 
 def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> AssignmentChange | None:
@@ -129,23 +129,23 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
     eager = not modern and decided.assignor != COOPERATIVE
     before = {member.member_id for member in past}
     after = {member.member_id for member in decided.members}
-    renamed = set(_renamed(past, decided.members).values())
+    renamed = set(_renamed_members(past, decided.members).values())
     taken: Holding = {}
-    orphaned: Holding = {}
+    without_owner: Holding = {}
     assigned: Holding = {}
     for member_id, change in members.items():
         if member_id in before and member_id in after:
-            _add_share(taken, change.owned if eager else change.revoked)
+            _add_partitions(taken, change.owned if eager else change.revoked)
         elif member_id in before or member_id in renamed:
-            _add_share(orphaned, change.owned)
+            _add_partitions(without_owner, change.owned)
         if eager or member_id in renamed or member_id not in before:
-            _add_share(assigned, change.kept)
-        _add_share(assigned, change.assigned)
+            _add_partitions(assigned, change.kept)
+        _add_partitions(assigned, change.assigned)
     return AssignmentChange(
-        number=_UNKNOWN_NUMBER if (at := _coordinator_time(data)) is None and data.polled else decided.generation,
+        number=_UNKNOWN_GENERATION if (at := _coordinator_time(data)) is None and data.polled else decided.generation,
         at=at,
         taken=taken,
-        orphaned=orphaned,
+        orphaned=without_owner,
         assigned=assigned,
         pending=pending_partitions(data.members) if modern else NOTHING if eager else taken,
         away=away_partitions(data.members) if modern else NOTHING,
@@ -160,7 +160,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
         return None
     owned = collect_lists(member.owned for member in state.members if member.member_id in renamed.values())
     return AssignmentChange(
-        number=_UNKNOWN_NUMBER if data.polled else state.generation,
+        number=_UNKNOWN_GENERATION if data.polled else state.generation,
         at=_coordinator_time(data),
         taken=NOTHING,
         orphaned=owned,
@@ -186,10 +186,10 @@ def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> Downt
 
 def _coordinator_time(data: GroupObserved) -> int | None:
     """Return the time (ms) at which the coordinator wrote a snapshot; None if it is from polling or reports."""
-    is_other_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
-    return None if is_other_count else data.timestamp
+    has_own_count = any(item.source in (events.POLLING, REPORTED) for item in data.evidence)
+    return None if has_own_count else data.timestamp
 
 
-def _add_share(lists: Holding, share: Holding) -> None:
+def _add_partitions(lists: Holding, share: Holding) -> None:
     for topic, partitions in share.items():
         lists.setdefault(topic, []).extend(partitions)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import minus_others, union
+from assignors.assignment import subtract_others, union
 from assignors.errors import BadInput
 from assignors.model import TopicPartitions
 from streaming.monitor import causes
@@ -63,24 +63,24 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
     rejoined under a new member id, for which Kafka keeps the generation. And if generations start over and all known
     members are missing, or an empty group changed its protocol, the group was deleted and created again.
     """
-    number, polled = number_of(data), data.polled
-    first, epochs = not state.observed, data.group_protocol != "classic"
-    if polled and state.observed and not state.counted and number <= state.generation:
+    number, is_polled = round_number_of(data), data.polled
+    first, has_epochs = not state.observed, data.group_protocol != "classic"
+    if is_polled and state.observed and not state.counted and number <= state.generation:
         return ObservedGeneration(state)
     past = {member.member_id: member for member in state.members}
     members = tuple([_member_state(member, past.get(member.member_id)) for member in data.members])
     newcomers = _rejoined_members(state, members)
     state = state.rename(newcomers) if newcomers else state
     before = {member.member_id: member.owned for member in state.members}
-    roles = _roles(data)
+    roles = _streams_roles(data)
     equal = {member.member_id: member.owned for member in members} == before and roles == (state.standby, state.warmup)
-    if state.counted and not polled and equal and number >= state.generation:
+    if state.counted and not is_polled and equal and number >= state.generation:
         after = structs.replace(state, members=members, generation=number, counted=False)
         return ObservedGeneration(after, latest=True)
     can_be_new = bool(before) or (data.group_protocol != state.protocol and data.timestamp > state.timestamp)
     if not first and number <= state.generation:
         if number == state.generation:
-            if not epochs or equal:
+            if not has_epochs or equal:
                 renamed = state.with_names(members)
                 return ObservedGeneration(renamed, latest=bool(newcomers) or renamed is not state)
         elif not members or not can_be_new or before.keys() & {member.member_id for member in members}:
@@ -88,20 +88,20 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
         else:
             first = True
     undelivered: Undelivered | None = None
-    if not (first or epochs or polled or state.counted or state.prior is None):
+    if not (first or has_epochs or is_polled or state.counted or state.prior is None):
         state, undelivered = causes.delivered_part(state, state.prior, data)
-    before = _owned_before(state, data)
-    differing = causes.compare_members(state, members)
-    followed = not first and _is_follow_up(state, differing, data, number, again=undelivered is not None)
-    if followed and state.cause is not None and not any(differing):
-        cause = causes.refined_cause(state.cause, state, data)
+    before = _shares_before(state, data)
+    differences = causes.compare_members(state, members)
+    followed = not first and _is_follow_up(state, differences, data, number, again=undelivered is not None)
+    if followed and state.cause is not None and not any(differences):
+        cause = causes.refine_cause(state.cause, state, data)
     else:
         missed = causes.missed_generations(state, data, number, first=first)
-        cause = causes.cause_of(differing, [*data.evidence, *state.hints], members, missed)
+        cause = causes.find_cause(differences, [*data.evidence, *state.hints], members, missed)
     if undelivered is not None:
-        cause = causes.with_undelivered(cause, undelivered)
+        cause = causes.add_undelivered(cause, undelivered)
     # Hints that are not about this rebalance are early: they belong to the next rebalance.
-    hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
+    remaining_hints = tuple(hint for hint in state.hints if not causes.has_evidence(cause, hint)) if followed else ()
     kind, (standby, warmup) = data.kind or "consumer", roles
     holds_tasks = kind == "connect" or data.group_protocol == "streams"
     decided = Round(
@@ -111,21 +111,21 @@ def observe(state: GroupState, data: GroupObserved) -> ObservedGeneration:
         changed=_changed_members(state, roles, newcomers, undelivered),
         undelivered=undelivered or UNSET,
     )
-    fields = {"hints": hints, "kind": kind, "standby": standby, "warmup": warmup, "counted": polled}
+    fields = {"hints": remaining_hints, "kind": kind, "standby": standby, "warmup": warmup, "counted": is_polled}
     return ObservedGeneration(structs.replace(state, observed=True, **fields), decided)
 
 
-def _owned_before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
+def _shares_before(state: GroupState, data: GroupObserved) -> dict[str, Holding]:
     """Return each member's partitions before a round; new members own the unowned partitions that they claim."""
     before = {member.member_id: member.owned for member in state.members}
     for member in data.members:
         if member.member_id not in before:
             claimed = member.owned
-            before[member.member_id] = minus_others(claimed, member.member_id, before) if claimed else NOTHING
+            before[member.member_id] = subtract_others(claimed, member.member_id, before) if claimed else NOTHING
     return before
 
 
-def number_of(data: GroupObserved) -> int:
+def round_number_of(data: GroupObserved) -> int:
     """Return the generation or epoch of a snapshot; raise MissingGeneration if the event does not have it."""
     number = data.generation if data.group_protocol == "classic" else data.group_epoch
     if number is None:
@@ -133,7 +133,7 @@ def number_of(data: GroupObserved) -> int:
     return number
 
 
-def _roles(data: GroupObserved) -> tuple[dict[str, events.Partitions], dict[str, events.Partitions]]:
+def _streams_roles(data: GroupObserved) -> tuple[dict[str, events.Partitions], dict[str, events.Partitions]]:
     if data.kind != "streams":
         return {}, {}
     standby = {member.member_id: member.standby for member in data.members if member.standby is not UNSET}
@@ -234,8 +234,8 @@ def _is_follow_up(state: GroupState, seen: MemberDifferences, data: GroupObserve
         return number == state.generation
     if any(seen) or any(hint.kind == causes.PARTITIONS_CHANGED for hint in state.hints):
         return False
-    triggers = [item for item in data.evidence if item.kind in (*causes.CAUSE_KINDS, events.PROBING)]
-    if not all(causes.has_evidence(cause, item) for item in triggers):
+    trigger_evidence = [item for item in data.evidence if item.kind in (*causes.CAUSE_KINDS, events.PROBING)]
+    if not all(causes.has_evidence(cause, item) for item in trigger_evidence):
         return False
     revoked = state.revoked or (data.kind == "connect" and bool(state.last_owners))
     return again or (revoked and data.protocol not in (EAGER_CONNECT if data.kind == "connect" else EAGER_ASSIGNORS))

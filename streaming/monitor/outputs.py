@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, structs
 
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
-from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.fold import QUIET_TIME_MS
 from streaming.episodes.incidents import DEFAULTS, StoredIncident, Thresholds, incident_record, shorten_incident
 from streaming.episodes.kinds import STORM_TURNS
 from streaming.episodes.record import record as episode_record
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 #: :data:`LARGE_GROUP` members.
 ListedMembers = Literal["auto", "all", "changed"]
 #: By default, diffs list only changed members if the group has more members than this.
-LARGE_GROUP: Final = 100
+LARGE_GROUP_MEMBERS: Final = 100
 
 
 class DiffOutput(Struct, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class DiffOutput(Struct, frozen=True, gc=False):
 
     def lists_changed(self, listing: ListedMembers) -> bool:
         """True if the diff lists only changed members: by default, if the group is large before or after the round."""
-        is_large = max(len(self.past), len(self.decided.members)) > LARGE_GROUP
+        is_large = max(len(self.past), len(self.decided.members)) > LARGE_GROUP_MEMBERS
         return listing == "changed" or (listing == "auto" and is_large)
 
 
@@ -101,13 +101,13 @@ class AssignmentOutput(Struct, frozen=True, gc=False):
         state = self.state
         if state is None:
             return None
-        epochs, streams = state.protocol != "classic", state.kind == "streams"
+        has_epochs, streams = state.protocol != "classic", state.kind == "streams"
         return LatestAssignment(
             group_id=self.event.data.group_id,
             protocol=state.protocol,
             assignor=state.assignor,
-            generation=None if epochs else state.generation,
-            group_epoch=state.generation if epochs else None,
+            generation=None if has_epochs else state.generation,
+            group_epoch=state.generation if has_epochs else None,
             timestamp=self.event.data.timestamp,
             members={member.member_id: member.owned for member in state.members},
             kind=UNSET if state.kind == "consumer" else state.kind,
@@ -156,7 +156,7 @@ _partition_for_key = lru_cache(maxsize=1 << 14)(partition_for_key)
 _HEADER_BYTES = 1024
 
 
-class Write(NamedTuple):
+class OutputRecord(NamedTuple):
     """A record to write. ``partition`` None: the record has no key, so the producer chooses the partition."""
 
     topic: str
@@ -187,7 +187,7 @@ class Sinks(NamedTuple):
     max_bytes: Mapping[str, int] = MappingProxyType({})
     forget_after_ms: int = FORGET_AFTER_MS
     episodes: str | None = None
-    quiet_ms: int = QUIET_MS
+    quiet_ms: int = QUIET_TIME_MS
     storm_turns: int = STORM_TURNS
     incidents: str | None = None
     thresholds: Thresholds = DEFAULTS
@@ -199,7 +199,7 @@ class Sinks(NamedTuple):
         return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
 
 
-def write(event: Event, output: Output, sinks: Sinks) -> Write:
+def write(event: Event, output: Output, sinks: Sinks) -> OutputRecord:
     """Return the record of a diff or a latest assignment."""
     if isinstance(output, DiffOutput):
         return _write(event, (sinks.diffs, DIFF_TYPE, output.id), output.value(sinks.listing), sinks)
@@ -210,14 +210,14 @@ def write(event: Event, output: Output, sinks: Sinks) -> Write:
 
 def _write(
     event: Event, place: tuple[str, str, str], value: bytes | None, sinks: Sinks, key: bytes | None = None
-) -> Write:
+) -> OutputRecord:
     """Return an output record with an event's time. ``place``: topic, ``ce_type``, ``ce_id``. ``key``: None: group id.
 
     All records of a group are in one partition of a topic, whatever their keys.
     """
     (topic, ce_type, ce_id), group_key = place, event.data.group_id.encode()
     headers = codec.headers(ce_type, SOURCE, ce_id, event.data.timestamp)
-    return Write(topic, key or group_key, value, headers, _partition_for_key(group_key, sinks.partitions[topic]))
+    return OutputRecord(topic, key or group_key, value, headers, _partition_for_key(group_key, sinks.partitions[topic]))
 
 
 def write_latest(
@@ -225,23 +225,23 @@ def write_latest(
     episodes: Iterable[EpisodeOutput],
     incidents: Iterable[IncidentOutput],
     sinks: Sinks,
-) -> list[Write]:
+) -> list[OutputRecord]:
     """Return the records of a group's latest assignment, episodes and incidents."""
     writes = [] if latest is None else [write(latest.event, latest, sinks)]
     for event, state, closed in episodes if sinks.episodes else ():
         episode = episode_record(event.data.group_id, state, closed=closed, storm_turns=sinks.storm_turns)
         place = sinks.episodes or "", EPISODE_TYPE, state.number
-        writes.append(_numbered_write(event, place, episode, shorten_episode, sinks))
+        writes.append(_numbered_record(event, place, episode, shorten_episode, sinks))
     for event, stored in incidents if sinks.incidents else ():
         incident = incident_record(event.data.group_id, stored)
         place = sinks.incidents or "", INCIDENT_TYPE, stored.number
-        writes.append(_numbered_write(event, place, incident, shorten_incident, sinks))
+        writes.append(_numbered_record(event, place, incident, shorten_incident, sinks))
     return writes
 
 
-def _numbered_write(
+def _numbered_record(
     event: Event, place: tuple[str, str, int], record: _T, shorten: Callable[[_T], _T], sinks: Sinks
-) -> Write:
+) -> OutputRecord:
     topic, ce_type, number = place
     key, value = f"{event.data.group_id}/{number}".encode(), encode(record)  # as streaming.records.episodes.key
     if len(value) > sinks.limit(topic) - len(key) - _HEADER_BYTES:
@@ -250,7 +250,7 @@ def _numbered_write(
     return _write(event, (topic, ce_type, ce_id), value, sinks, key)
 
 
-def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write]:
+def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[OutputRecord]:
     """Return the record of an annotation for the topic of incidents."""
     if sinks.incidents is None:
         return []
@@ -259,15 +259,15 @@ def write_annotation(event: Event, data: Annotation, sinks: Sinks) -> list[Write
         id=ce_id, timestamp=data.timestamp, groups=data.groups, text=data.text, link=data.link, revision=data.revision
     )
     headers = codec.headers(ANNOTATION_TYPE, SOURCE, ce_id, data.timestamp)
-    return [_keyed_write(sinks.incidents, f"annotation/{ce_id}".encode(), encode(value), headers, sinks)]
+    return [_keyed_record(sinks.incidents, f"annotation/{ce_id}".encode(), encode(value), headers, sinks)]
 
 
-def write_event(event: Event, sinks: Sinks) -> Write:
+def write_event(event: Event, sinks: Sinks) -> OutputRecord:
     """Return the record of a timer event for the membership log."""
-    return _keyed_write(sinks.membership, *codec.encode_event(event), sinks)
+    return _keyed_record(sinks.membership, *codec.encode_event(event), sinks)
 
 
-def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[Write]:
+def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[OutputRecord]:
     """Return the records of the diffs that an event caused.
 
     Raises RecordTooLarge if one of these records, or the latest assignment, is larger than its topic accepts. Such a
@@ -291,7 +291,7 @@ def write_diffs(event: Event, outputs: Sequence[Output], sinks: Sinks) -> list[W
     return writes
 
 
-def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
+def dead_letter(record: Record, error: Exception, sinks: Sinks) -> OutputRecord:
     """Return the dead letter of an unusable record."""
     headers = dead_letter_headers(
         record.all_headers, error, topic=sinks.membership, partition=record.partition, offset=record.offset
@@ -300,8 +300,8 @@ def dead_letter(record: Record, error: Exception, sinks: Sinks) -> Write:
     partition = None
     if record.key is not None:  # the original key, even if the dead letter has a shortened one
         partition = partition_for_key(record.key, sinks.partitions[sinks.dead_letters])
-    return Write(sinks.dead_letters, key, value, headers, partition)
+    return OutputRecord(sinks.dead_letters, key, value, headers, partition)
 
 
-def _keyed_write(topic: str, key: bytes, value: bytes, headers: RecordHeaders, sinks: Sinks) -> Write:
-    return Write(topic, key, value, headers, _partition_for_key(key, sinks.partitions[topic]))
+def _keyed_record(topic: str, key: bytes, value: bytes, headers: RecordHeaders, sinks: Sinks) -> OutputRecord:
+    return OutputRecord(topic, key, value, headers, _partition_for_key(key, sinks.partitions[topic]))

@@ -30,7 +30,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
         owned = collect_lists(member.owned for member in group.members)
         free = unassigned(subscribed(group.members), counts, owned)
     if named := [wait for wait in waits if wait.member_id is not None or not free]:
-        yield _stuck(group, named)
+        yield _stuck_incident(group, named)
     if free:
         what = f"{partition_list(free)} without a consumer, though the group has {count(len(group.members), 'member')}"
         yield StoredIncident("partition-without-owner", what, partitions=free)
@@ -41,7 +41,7 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
     if idle and len(group.members) > total > 0:
         sizes = f"{count(len(group.members), 'member')} share {count(total, 'partition')}"
         yield _of_members("idle-members", group, idle, f"{sizes}: none left for {{who}}")
-    yield from _skew(group, counts, skew)
+    yield from _skew_incidents(group, counts, skew)
     # In snapshots of a KIP-848 group only classic members have their own session timeout.
     classic = [
         member
@@ -61,7 +61,7 @@ def _of_members(kind: IncidentKind, group: GroupState, members: Sequence[MemberS
     return StoredIncident(kind, what, ids, names_of(members))
 
 
-def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
+def _stuck_incident(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
     names = names_of(group.members)
     partitions = collect_lists(wait.partitions for wait in waits)
     ids = list(dict.fromkeys(wait.member_id for wait in waits if wait.member_id is not None))
@@ -76,22 +76,22 @@ def _stuck(group: GroupState, waits: Sequence[Waiting]) -> StoredIncident:
     )
 
 
-def _skew(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
+def _skew_incidents(group: GroupState, counts: dict[str, int], skew: float) -> Iterator[StoredIncident]:
     """Yield an incident about the member that exceeds its fair share the most, if any does by too much.
 
     A member's fair share is the number of partitions it would own if each topic were divided equally among its
     subscribers. It is at least the mean of all members.
     """
     subscribers = Counter(topic for member in group.members for topic in set(member.topics))
-    mean = sum(size(member.owned) for member in group.members) / len(group.members)
-    skewed: list[tuple[float, MemberState, int]] = []
+    mean_size = sum(size(member.owned) for member in group.members) / len(group.members)
+    skewed_members: list[tuple[float, MemberState, int]] = []
     for member in group.members:
         share = sum(counts.get(topic, 0) / subscribers[topic] for topic in set(member.topics))
-        fair_share, owned = ceil(max(share, mean)), size(member.owned)
+        fair_share, owned = ceil(max(share, mean_size)), size(member.owned)
         times = owned / fair_share if fair_share else 0.0
         if owned > fair_share + 1 and times > skew:
-            skewed.append((times, member, fair_share))
-    for _, member, fair_share in sorted(skewed, key=lambda item: -item[0])[:1]:
+            skewed_members.append((times, member, fair_share))
+    for _, member, fair_share in sorted(skewed_members, key=lambda item: -item[0])[:1]:
         what = f"{{who}} owns {count(size(member.owned), 'partition')}, its fair share is {fair_share}"
         why = Evidence(source="comparison", reason=f"{size(member.owned)} partitions, fair share {fair_share}")
         yield structs.replace(_of_members("skew", group, [member], what), evidence=[why])

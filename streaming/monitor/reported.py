@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, structs
 
-from assignors.assignment import as_lists, minus, minus_others, union
+from assignors.assignment import as_lists, minus, subtract_others, union
 from assignors.model import TopicPartitions
 from streaming.monitor import derived, observed
 from streaming.monitor.observed import EAGER_ASSIGNORS, ObservedGeneration
@@ -42,14 +42,14 @@ from streaming.records import events
 from streaming.records.events import Event, Evidence, GroupObserved, Holding
 
 #: After this time with an unchanged assignment the reports of the other members have arrived, ms.
-SETTLING_MS = 2000
+REPORT_WAIT_MS = 2000
 #: How long a round waits for a member after another member has acknowledged the generation, ms.
 LATE_MEMBER_WAIT_MS = 10_000
 #: The most incomplete generations that are kept; a client that never reports ``heldMs`` completes none.
-MOST_OPEN_GENERATIONS = 16
+MAX_OPEN_GENERATIONS = 16
 SOURCE = "listener"
 #: Reason in the evidence of rounds that members reported.
-REPORTS_ONLY = "as its members report it themselves; members that do not report are not seen"
+REPORTED_ONLY_REASON = "as its members report it themselves; members that do not report are not seen"
 
 
 class ReadyRound(NamedTuple):
@@ -65,13 +65,13 @@ def switch_to_observed(state: GroupState, data: GroupObserved) -> GroupState:
 
     A polled snapshot that is not ahead of the reports changes nothing.
     """
-    if data.polled and state.observed and observed.number_of(data) <= state.generation:
+    if data.polled and state.observed and observed.round_number_of(data) <= state.generation:
         return state
     return structs.replace(state, reports=None)
 
 
 def add_report(state: GroupState, event: Event) -> GroupState:
-    """Return the group's state with this event's report; :func:`next_ready` turns reports into rounds."""
+    """Return the group's state with this event's report; :func:`next_ready_round` turns reports into rounds."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case events.MemberJoined() as data:
@@ -86,126 +86,126 @@ def add_report(state: GroupState, event: Event) -> GroupState:
             return state
 
 
-def _reports(state: GroupState) -> Reports:
+def _reports_of(state: GroupState) -> Reports:
     return state.reports or Reports()
 
 
-def _with_reports(state: GroupState, **changes: object) -> GroupState:
-    return structs.replace(state, reports=structs.replace(_reports(state), **changes))
+def _replace_reports(state: GroupState, **changes: object) -> GroupState:
+    return structs.replace(state, reports=structs.replace(_reports_of(state), **changes))
 
 
-def _with_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
+def _set_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
     """Return the group with ``member`` in place of its former state ``present``; None: the member is new."""
-    kept = tuple(member if item is present else item for item in _reports(state).members)
-    return _with_reports(state, members=kept if present is not None else (*kept, member))
+    kept = tuple(member if item is present else item for item in _reports_of(state).members)
+    return _replace_reports(state, members=kept if present is not None else (*kept, member))
 
 
 def _apply_join(state: GroupState, event: Event, data: events.MemberJoined) -> GroupState:
-    present = find_member(_reports(state).members, data.member_id, data.group_instance_id)
-    state = _with_member(state, present, MemberState.joining(data))
+    present = find_member(_reports_of(state).members, data.member_id, data.group_instance_id)
+    state = _set_member(state, present, MemberState.joining(data))
     if state.member(data.member_id) is not None:
-        return _without_hints(state, data.member_id)
+        return _remove_hints(state, data.member_id)
     return observed.add_evidence(state, event) if present is None else state
 
 
-def _without_hints(state: GroupState, *member_ids: str) -> GroupState:
+def _remove_hints(state: GroupState, *member_ids: str) -> GroupState:
     hints = tuple(hint for hint in state.hints if not {*hint.member_ids} & {*member_ids})
     return structs.replace(state, hints=hints)
 
 
 def _apply_subscription(state: GroupState, event: Event, data: events.SubscriptionChanged) -> GroupState:
-    present = find_member(_reports(state).members, data.member_id)
+    present = find_member(_reports_of(state).members, data.member_id)
     if present is None or set(present.topics) == set(data.topics):
         return state
-    state = _with_member(state, present, structs.replace(present, topics=data.topics))
+    state = _set_member(state, present, structs.replace(present, topics=data.topics))
     return observed.add_evidence(state, event)
 
 
 def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> GroupState:
-    reports = _reports(state)
+    reports = _reports_of(state)
     present = find_member(reports.members, data.member_id, data.group_instance_id)
     if present is None:
         return state
     members = tuple(member for member in reports.members if member is not present)
     at = {name: number for name, number in reports.at.items() if name != present.member_id}
-    state = _with_reports(state, members=members, at=at)
+    state = _replace_reports(state, members=members, at=at)
     if reports.at.get(present.member_id, 0) < reports.settled:  # the member acknowledged only an earlier generation
         now = {reports.settled: event.data.timestamp}
-        state = _with_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
+        state = _replace_reports(state, open={reports.settled: {}} | reports.open, since=now | reports.since)
     if state.member(present.member_id) is None:  # the member joined and departed between two rounds
         return state
     return observed.add_hint(state, event, data.reason or "", present.member_id)
 
 
 def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledged) -> GroupState:
-    reports = _reports(state)
+    reports = _reports_of(state)
     member = find_member(reports.members, data.member_id)
     if member is None or data.generation < 0:
         return state
     number = data.generation
     old = state.member(member.member_id, member.instance_id)
     if number <= reports.settled and old is not None and old.member_id != member.member_id:  # a static rejoin
-        state = _without_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
+        state = _remove_hints(state.rename({old.member_id: member}), old.member_id, member.member_id)
     if member.group_protocol != "classic":
         number = max(number, reports.settled)  # the member may still give up partitions of an earlier epoch
     elif number < max(reports.settled, reports.at.get(member.member_id, 0)):
         return state
     at = reports.at | {member.member_id: number}
-    held_ms = 0 if data.held_ms is UNSET else data.held_ms
-    ready = max(reports.ready, number) if held_ms >= SETTLING_MS else reports.ready
-    overdue = max(reports.overdue, number) if held_ms >= LATE_MEMBER_WAIT_MS else reports.overdue
+    wait_ms = 0 if data.held_ms is UNSET else data.held_ms
+    ready = max(reports.ready, number) if wait_ms >= REPORT_WAIT_MS else reports.ready
+    overdue = max(reports.overdue, number) if wait_ms >= LATE_MEMBER_WAIT_MS else reports.overdue
     owned, last, is_open = sorted_partitions(data.owned), state.member(member.member_id), number in reports.open
     is_classic = member.group_protocol == "classic"
     if last is not None and number == reports.settled and (is_classic or (last.owned == owned and not is_open)):
-        return _with_reports(state, at=at, ready=ready, overdue=overdue)  # the event is a repeat
+        return _replace_reports(state, at=at, ready=ready, overdue=overdue)  # the event is a repeat
     if not is_open:  # other members may be late as well
-        last_number = number if held_ms >= SETTLING_MS else number - 1
+        last_number = number if wait_ms >= REPORT_WAIT_MS else number - 1
         ready, overdue = min(ready, last_number), min(overdue, last_number)
     acknowledged = reports.open.get(number, {}) | {member.member_id: structs.replace(member, owned=owned)}
-    generations = reports.open | {number: acknowledged}
-    since = {number: max(data.timestamp - held_ms, 0)} | reports.since
-    if len(generations) > MOST_OPEN_GENERATIONS:  # the oldest generation counts as skipped
-        first, second, *_ = sorted(generations)
-        generations[second] = generations.pop(first) | generations[second]
+    reported_generations = reports.open | {number: acknowledged}
+    since = {number: max(data.timestamp - wait_ms, 0)} | reports.since
+    if len(reported_generations) > MAX_OPEN_GENERATIONS:  # the oldest generation counts as skipped
+        first, second, *_ = sorted(reported_generations)
+        reported_generations[second] = reported_generations.pop(first) | reported_generations[second]
         since.pop(first, None)
-    return _with_reports(state, at=at, ready=ready, overdue=overdue, open=generations, since=since)
+    return _replace_reports(state, at=at, ready=ready, overdue=overdue, open=reported_generations, since=since)
 
 
-def next_ready(state: GroupState, event: Event) -> ReadyRound | None:
+def next_ready_round(state: GroupState, event: Event) -> ReadyRound | None:
     """Return the next generation, epoch or step whose reports are complete; None if there is none after this event."""
-    reports = _reports(state)
+    reports = _reports_of(state)
     if not reports.members:
         return _last_round(state, event) if state.members or reports.open else None
     if derived.protocol(reports.members) != "classic":
-        return _next_step(state, event)
+        return _next_epoch_step(state, event)
     for number in sorted(reports.open):
         waiting = any(reports.at.get(member.member_id, 0) < number for member in reports.members)
         if number > reports.ready or (waiting and number > reports.overdue):
             return None
         later = [later_number for later_number in reports.open if later_number > number]
         # A member that has joined the next generation without acknowledging this one skipped it.
-        is_skipped = any(
+        has_missing_generation = any(
             reports.at.get(member.member_id, 0) > number
             and member.member_id not in reports.open[number]
             and state.member(member.member_id) is not None
             for member in reports.members
         )
-        if later and is_skipped:
-            generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
-            generations[min(later)] = reports.open[number] | generations[min(later)]
-            return ReadyRound(_with_reports(state, open=generations), None, event)
+        if later and has_missing_generation:
+            reported_generations = {later_number: reports.open[later_number] for later_number in sorted(later)}
+            reported_generations[min(later)] = reports.open[number] | reported_generations[min(later)]
+            return ReadyRound(_replace_reports(state, open=reported_generations), None, event)
         return _complete_generation(state, event, number)
     return None
 
 
 def _last_round(state: GroupState, event: Event) -> ReadyRound:
     """Return the last round of a group without members: the generation still being reported, or an empty assignment."""
-    reports = _reports(state)
+    reports = _reports_of(state)
     if reports.open:
         first = min(reports.open)
         if state.protocol == "classic":
             return _complete_generation(state, event, first)
-        state = _with_reports(state, open={}, since={})
+        state = _replace_reports(state, open={}, since={})
     number = next_generation(max(state.generation, reports.settled))
     if number <= state.generation:  # generations start over, and the empty group is not an older generation
         state = structs.replace(state, generation=number - 1)
@@ -214,29 +214,29 @@ def _last_round(state: GroupState, event: Event) -> ReadyRound:
 
 
 def _complete_generation(state: GroupState, event: Event, number: int) -> ReadyRound:
-    reports = _reports(state)
+    reports = _reports_of(state)
     acknowledged, when = reports.open[number], reports.since[number]
     members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
-    generations, since = dict(reports.open), dict(reports.since)
-    del generations[number], since[number]
-    state = _with_reports(state, open=generations, since=since, settled=number)
+    reported_generations, since = dict(reports.open), dict(reports.since)
+    del reported_generations[number], since[number]
+    state = _replace_reports(state, open=reported_generations, since=since, settled=number)
     return _complete(state, event, number, members, when)
 
 
 def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]:
     """Return the members without a report, with their partitions of the last round that no other member reports."""
-    silent: list[MemberState] = []
-    for member in _reports(state).members:
+    silent_members: list[MemberState] = []
+    for member in _reports_of(state).members:
         last = state.member(member.member_id)
         if member.member_id not in reported and last is not None:
-            owned = minus_others(last.owned, member.member_id, reported)
-            silent.append(structs.replace(member, owned=owned))
-    return silent
+            owned = subtract_others(last.owned, member.member_id, reported)
+            silent_members.append(structs.replace(member, owned=owned))
+    return silent_members
 
 
-def _next_step(state: GroupState, event: Event) -> ReadyRound | None:
+def _next_epoch_step(state: GroupState, event: Event) -> ReadyRound | None:
     """Return the next round of a KIP-848 group; None until a member departs or keeps its new assignment long enough."""
-    reports = _reports(state)
+    reports = _reports_of(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]
     if not gone and not any(number <= reports.ready for number in reports.open):
@@ -249,14 +249,14 @@ def _next_step(state: GroupState, event: Event) -> ReadyRound | None:
     # If two members report a partition, its new owner counts: the report of the old owner is late.
     taken: dict[str, MemberState] = {}
     for member in sorted(acknowledged.values(), key=lambda m: m.owned == before.get(m.member_id)):
-        owned = minus_others(member.owned, member.member_id, ownership(taken.values()))
+        owned = subtract_others(member.owned, member.member_id, ownership(taken.values()))
         taken[member.member_id] = structs.replace(member, owned=owned)
     members = [member for member in taken.values() if member.member_id in present]
     members += _silent_members(state, ownership(taken.values()))
     epochs = (state.generation, *reports.at.values())
     number = next_generation(state.generation) if gone else max(epochs)
     when = min(reports.since.values(), default=event.data.timestamp)
-    state = _with_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
+    state = _replace_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # no change for any reporting member
         return ReadyRound(state, None, event)
     return _complete(state, event, number, members, when)
@@ -282,14 +282,14 @@ def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) 
         return None
     after, before = ownership(seen.round.members), seen.round.before
     has_revoked = any(any(minus(owned, after[name]).values()) for name, owned in before.items() if name in after)
-    released: TopicPartitions = {}
+    released_partitions: TopicPartitions = {}
     for owned in before.values() if has_revoked and data.protocol not in EAGER_ASSIGNORS else ():
-        released = union(released, owned)
-    return as_lists(released)
+        released_partitions = union(released_partitions, owned)
+    return as_lists(released_partitions)
 
 
 def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
-    order = {member.member_id: place for place, member in enumerate(_reports(state).members)}
+    order = {member.member_id: place for place, member in enumerate(_reports_of(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
     is_classic, assignor = protocol == "classic", None
     if members:
@@ -316,5 +316,5 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
         group_protocol="classic" if is_classic else "consumer",
         protocol=assignor,
         state="Stable" if members else "Empty",
-        evidence=[Evidence(source=SOURCE, reason=REPORTS_ONLY)],
+        evidence=[Evidence(source=SOURCE, reason=REPORTED_ONLY_REASON)],
     )

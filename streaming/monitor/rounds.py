@@ -28,9 +28,9 @@ from streaming.records.diffs import Cause, Diff, Expected, MemberDiff, MemberNam
 from streaming.records.events import EventData, GroupObserved, Holding, Kind, Partitions
 
 #: The number of departed members whose names are kept.
-_MOST_DEPARTED: Final = 32
+_MAX_DEPARTED_NAMES: Final = 32
 #: A cause with more members than this has no member names.
-_MOST_NAMED: Final = 16
+_MAX_NAMED_MEMBERS: Final = 16
 #: Names of a member of which only the id is known.
 _UNNAMED_MEMBER = MemberState("", [])
 
@@ -84,7 +84,7 @@ def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[Gro
     differing = {member_id: change for member_id, change in members.items() if change.revoked or change.assigned}
     last_owners, moved = assignment.track_owners(state.last_owners, members) if differing else (state.last_owners, {})
     owned_by_topic = assignment.collect_lists([member.owned for member in after.members])
-    free, last_owners = _without_owner(after, decided.tasks, owned_by_topic, last_owners)
+    free, last_owners = _unassigned_partitions(after, decided.tasks, owned_by_topic, last_owners)
     epochs = decided.protocol != "classic"
     diff = Diff(
         group_id=data.group_id,
@@ -93,7 +93,7 @@ def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[Gro
         generation=None if epochs else decided.generation,
         group_epoch=decided.generation if epochs else None,
         round=decided.number,
-        cause=_with_names(decided, departed),
+        cause=_cause_with_names(decided, departed),
         timestamp=data.timestamp,
         members=members,
         unassigned=free,
@@ -124,12 +124,12 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     streams = state.kind == "streams"
     ids = {**before, **after}
     changed_ids = {member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)}
-    different = assignment.diff_members(
+    changes = assignment.diff_members(
         *({member_id: side.get(member_id, NOTHING) for member_id in changed_ids} for side in (before, after))
     )
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)
-        change = different.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
+        change = changes.get(member_id) or AssignmentDiff(NOTHING, NOTHING, owned)
         member = states.get(member_id, _UNNAMED_MEMBER)
         members[member_id] = MemberDiff(
             owned=owned,
@@ -146,7 +146,7 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     return members
 
 
-def _without_owner(
+def _unassigned_partitions(
     state: GroupState, tasks: TopicPartitions | None, owned_by_topic: Holding, last_owners: LastOwners
 ) -> tuple[Holding, LastOwners]:
     """Return partitions of subscribed topics (or, if set, of ``tasks``) that have no owner, and their last owners."""
@@ -160,10 +160,10 @@ def _without_owner(
             for name, numbers in free.items()
             if not last_owners.get(name, {}).keys().isdisjoint(numbers)
         }
-    return free, still_unowned(last_owners, owned_by_topic) if state.kind == "share" else last_owners
+    return free, remaining_last_owners(last_owners, owned_by_topic) if state.kind == "share" else last_owners
 
 
-def still_unowned(last_owners: LastOwners, owned: Holding) -> LastOwners:
+def remaining_last_owners(last_owners: LastOwners, owned: Holding) -> LastOwners:
     """Return the last owners of the partitions that still have no owner."""
     return filter_last_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
 
@@ -177,15 +177,15 @@ def _departed_names(state: GroupState, decided: Round) -> dict[str, MemberNames]
     present = {member.member_id for member in decided.members}
     named = (member for member in state.members if member.client_id or member.instance_id)
     gone = names_of(member for member in named if member.member_id not in present)
-    return dict([*departed.items(), *gone.items()][-_MOST_DEPARTED:]) if gone else departed
+    return dict([*departed.items(), *gone.items()][-_MAX_DEPARTED_NAMES:]) if gone else departed
 
 
-def _with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
+def _cause_with_names(decided: Round, departed: Mapping[str, MemberNames]) -> Cause:
     cause = decided.cause
     ids = [*chain(cause.member_ids, *(item.member_ids for item in cause.evidence))] if departed else []
-    unseen = [member_id for member_id in ids if member_id not in decided.before]
-    names = {member_id: departed[member_id] for member_id in unseen if member_id in departed}
-    return structs.replace(cause, names=names) if names and len(ids) <= _MOST_NAMED else cause
+    unknown_members = [member_id for member_id in ids if member_id not in decided.before]
+    names = {member_id: departed[member_id] for member_id in unknown_members if member_id in departed}
+    return structs.replace(cause, names=names) if names and len(ids) <= _MAX_NAMED_MEMBERS else cause
 
 
 def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]) -> list[str]:
@@ -212,12 +212,12 @@ def violations_of(state: GroupState, owned_by_topic: Mapping[str, Sequence[int]]
     each = [members] if state.kind != "share" else [[member] for member in members]
     groups = [
         invariants.make_group(
-            *(state.protocol, state.assignor or "", topics, some),
-            {member.member_id: owned[member.member_id] for member in some},
+            *(state.protocol, state.assignor or "", topics, checked_members),
+            {member.member_id: owned[member.member_id] for member in checked_members},
         )
-        for some in each
+        for checked_members in each
     ]
-    return [violation.message for group in groups for violation in invariants.sound(group)]
+    return [violation.message for group in groups for violation in invariants.check_assigned(group)]
 
 
 def _count(state: GroupState, topic: str) -> int:
@@ -225,9 +225,9 @@ def _count(state: GroupState, topic: str) -> int:
 
 
 def _has_no_violation(state: GroupState, owned: Mapping[str, Sequence[int]]) -> bool:
-    alone = state.kind != "share"
+    has_single_owners = state.kind != "share"
     for topic, partitions in owned.items():
-        twice = alone and len(set(partitions)) != len(partitions)
-        if twice or max(partitions) >= _count(state, topic) > 0:
+        has_duplicates = has_single_owners and len(set(partitions)) != len(partitions)
+        if has_duplicates or max(partitions) >= _count(state, topic) > 0:
             return False
     return not any(topic not in member.topics for member in state.members if member.topics for topic in member.owned)

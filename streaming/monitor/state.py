@@ -144,10 +144,10 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
     def rename(self, newcomers: Mapping[str, MemberState]) -> Self:
         """Return the group after static members rejoined. ``newcomers``: the rejoined member by its old member id."""
-        renames = {old: member.member_id for old, member in newcomers.items()}
+        new_ids = {old: member.member_id for old, member in newcomers.items()}
         members = _renamed(self.members, newcomers)
         last_owners = {
-            topic: {p: renames.get(owner, owner) for p, owner in owners.items()}
+            topic: {p: new_ids.get(owner, owner) for p, owner in owners.items()}
             for topic, owners in self.last_owners.items()
         }
         prior = self.prior
@@ -230,16 +230,16 @@ def filter_last_owners(last_owners: LastOwners, keep: Callable[[str, int], bool]
 #: They are 64-bit fingerprints in log order: among 10⁶ events a collision has a probability of 3·10⁻⁸.
 #: Heartbeats and acknowledgements change no diff and are not remembered.
 #: A repeat after more events than these counts as new; producers repeat within seconds.
-MAX_APPLIED = 512
-_SIZE = 8
+MAX_FINGERPRINTS = 512
+_FINGERPRINT_BYTES = 8
 #: The most bytes of fingerprints of a group.
-MAX_APPLIED_BYTES = MAX_APPLIED * _SIZE
+MAX_APPLIED_BYTES = MAX_FINGERPRINTS * _FINGERPRINT_BYTES
 
 
 def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
     """Return the fingerprints of applied events including this event; None if it was applied before."""
-    mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_SIZE).digest()
+    mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_FINGERPRINT_BYTES).digest()
     place = applied.find(mark)
-    while place % _SIZE and place >= 0:  # a match that straddles two fingerprints
+    while place % _FINGERPRINT_BYTES and place >= 0:  # a match that straddles two fingerprints
         place = applied.find(mark, place + 1)
-    return None if place >= 0 else applied[_SIZE - MAX_APPLIED_BYTES :] + mark
+    return None if place >= 0 else applied[_FINGERPRINT_BYTES - MAX_APPLIED_BYTES :] + mark

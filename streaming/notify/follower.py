@@ -73,7 +73,7 @@ class TargetFollower:
         self._follower.follow(self._send_notifications, self._restore_open_incidents)
 
     def _send_notifications(self, message: Message) -> None:
-        for notification in self._notifications(message):
+        for notification in self._read_notifications(message):
             made = request(self._target, notification, self._secret, time.time_ns() // 1_000_000)
             try:
                 self._sender.send(made)
@@ -83,7 +83,7 @@ class TargetFollower:
             else:
                 self._metrics.sent.labels(self._target.name).inc()
 
-    def _notifications(self, message: Message) -> Sequence[Notification]:
+    def _read_notifications(self, message: Message) -> Sequence[Notification]:
         """Return the notifications of a record; if the record can't be read, log that and return an empty list."""
         if ce_attributes(message.headers()).get("type") == ANNOTATION_TYPE:
             return []

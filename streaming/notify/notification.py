@@ -52,16 +52,16 @@ class OpenIncidents:
     def __init__(self, target: NotifyTarget) -> None:
         self._target = target
         self._opened: dict[tuple[str, int], int] = {}
-        self._of_cluster: dict[int, Incident] = {}
+        self._cluster_incidents: dict[int, Incident] = {}
 
     def notifications(self, incident: Incident) -> list[Notification]:
         """Apply the next record of an incident, and return the target's notifications about it, oldest first."""
         key = incident.group_id, incident.incident
         was_open = self._opened.get(key) == incident.times
         if incident.scope == "cluster":
-            before = self._of_cluster.get(incident.incident)
-            self._of_cluster[incident.incident] = incident
-            self._of_cluster.pop(incident.incident - _MAX_CLUSTER_INCIDENTS, None)
+            before = self._cluster_incidents.get(incident.incident)
+            self._cluster_incidents[incident.incident] = incident
+            self._cluster_incidents.pop(incident.incident - _MAX_CLUSTER_INCIDENTS, None)
             if before and before.closed_at is not None and before.closed_at == incident.closed_at:
                 return []  # only the pauses of its groups are new
         is_muted = not was_open and _recurred_while_muted(incident)
@@ -72,7 +72,7 @@ class OpenIncidents:
         severity: Severity = "critical" if incident.kind in CRITICAL_KINDS else "warning"
         if is_muted or SEVERITIES.index(severity) < SEVERITIES.index(self._target.severity):
             return []
-        if not _is_routed(self._target, incident.group_id, severity, incident.opened_at):
+        if not _is_for_target(self._target, incident.group_id, severity, incident.opened_at):
             return []
         opened: list[NotificationAction] = [] if was_open else ["open"]
         actions = [*opened, "close"] if incident.status == "closed" else opened
@@ -84,7 +84,7 @@ class OpenIncidents:
 
     def explain(self, episode: Episode) -> Episode:
         """Return the episode with the cluster incident that explains it; unchanged if none concerns its group."""
-        incidents = [incident for incident in self._of_cluster.values() if episode.group_id in incident.groups]
+        incidents = [incident for incident in self._cluster_incidents.values() if episode.group_id in incident.groups]
         return explain_episode(episode, incidents)
 
 
@@ -94,7 +94,7 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
         return None
     longest_ms = episode.downtime.longest_ms[0] if episode.downtime else 0
     severity: Severity = "critical" if episode.status in {"stuck", "storming"} else "info"
-    is_wanted = _is_routed(target, episode.group_id, severity, episode.closed_at)
+    is_wanted = _is_for_target(target, episode.group_id, severity, episode.closed_at)
     if longest_ms < target.episode_downtime_ms or not is_wanted:
         return None
     subject = f"{episode.group_id}/episode/{episode.episode}"
@@ -104,7 +104,7 @@ def episode_notification(target: NotifyTarget, episode: Episode) -> Notification
     )
 
 
-def text_of(target: NotifyTarget, notification: Notification) -> str:
+def notification_text(target: NotifyTarget, notification: Notification) -> str:
     """Return the message from the target's template; placeholders are the fields of :class:`Notification`."""
     values = notification._asdict() | {"title": notification.title, "group": notification.group_id}
     return Template(target.template).safe_substitute(values).strip()
@@ -129,22 +129,22 @@ def _incident_notification(
     )
 
 
-def _is_routed(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
+def _is_for_target(target: NotifyTarget, group_id: str, severity: Severity, at_ms: int) -> bool:
     """Return True if notifications of this group and severity are sent to the target at this time.
 
     The result only depends on the record, so that a target is notified of both the open and the close, or of neither.
     """
     if re.fullmatch(target.groups, group_id) is None:
         return False
-    return severity == "critical" or not _in_quiet_hours(target, at_ms)
+    return severity == "critical" or not _is_in_quiet_hours(target, at_ms)
 
 
-def _in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
+def _is_in_quiet_hours(target: NotifyTarget, at_ms: int) -> bool:
     if target.quiet_hours is None:
         return False
     begin, end = target.quiet_hours.split("-")
-    local = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(target.time_zone)).strftime("%H:%M")
-    return begin <= local < end if begin <= end else local >= begin or local < end
+    local_time = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(ZoneInfo(target.time_zone)).strftime("%H:%M")
+    return begin <= local_time < end if begin <= end else local_time >= begin or local_time < end
 
 
 def _page_link(target: NotifyTarget, group_id: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from assignors.errors import BadInput
-from streaming.notify.notification import Notification, text_of
+from streaming.notify.notification import Notification, notification_text
 from streaming.records.codec import rfc3339
 from streaming.settings.notify import NotifyTarget
 
@@ -42,7 +42,7 @@ def request(target: NotifyTarget, notification: Notification, secret: str, now_m
         raise BadInput(f"notify target {target.name}: {target.type} needs secret_file, a file with its key")
     match target.type:
         case "slack":
-            return _json_post(target.url, {"text": _with_link(target, notification, "<{0}|page>")})
+            return _json_post(target.url, {"text": _add_link(target, notification, "<{0}|page>")})
         case "teams":
             return _json_post(target.url, _teams(target, notification))
         case "pagerduty":
@@ -57,23 +57,23 @@ def _json_post(url: str, body: Any, **headers: str) -> Request:
     return Request(url, {"content-type": "application/json", **headers}, msgspec.json.encode(body))
 
 
-def _with_link(target: NotifyTarget, notification: Notification, link: str) -> str:
-    text = text_of(target, notification)
+def _add_link(target: NotifyTarget, notification: Notification, link: str) -> str:
+    text = notification_text(target, notification)
     return f"{text} {link.format(notification.link)}" if notification.link else text
 
 
 def _teams(target: NotifyTarget, notification: Notification) -> dict[str, Any]:
-    card: dict[str, Any] = {
+    adaptive_card: dict[str, Any] = {
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": [
             {"type": "TextBlock", "text": notification.title, "weight": "Bolder", "wrap": True},
-            {"type": "TextBlock", "text": text_of(target, notification), "wrap": True},
+            {"type": "TextBlock", "text": notification_text(target, notification), "wrap": True},
         ],
     }
     if notification.link:
-        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the page", "url": notification.link}]
-    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+        adaptive_card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the page", "url": notification.link}]
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": adaptive_card}
     return {"type": "message", "attachments": [attachment]}
 
 
@@ -83,7 +83,7 @@ def _pagerduty(target: NotifyTarget, notification: Notification, routing_key: st
         "event_action": "resolve" if notification.action == "close" else "trigger",
         "dedup_key": notification.subject[:255],
         "payload": {
-            "summary": text_of(target, notification)[:_MAX_PAGERDUTY_SUMMARY],
+            "summary": notification_text(target, notification)[:_MAX_PAGERDUTY_SUMMARY],
             "source": notification.group_id,
             "severity": notification.severity,
             "timestamp": rfc3339(notification.at_ms),
@@ -104,7 +104,7 @@ def _opsgenie(target: NotifyTarget, notification: Notification, key: str) -> Req
     alert = {
         "message": notification.title[:_MAX_OPSGENIE_MESSAGE],
         "alias": notification.subject[:512],
-        "description": _with_link(target, notification, "{0}"),
+        "description": _add_link(target, notification, "{0}"),
         "priority": _OPSGENIE_PRIORITIES[notification.severity],
         "entity": notification.group_id,
         "tags": [notification.kind],
@@ -123,7 +123,7 @@ def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_
         "subject": notification.group_id,
         "time": rfc3339(notification.at_ms),
         "datacontenttype": "application/json",
-        "data": data | {"groupId": notification.group_id, "message": text_of(target, notification)},
+        "data": data | {"groupId": notification.group_id, "message": notification_text(target, notification)},
     }
     headers = {"content-type": "application/cloudevents+json", "webhook-id": notification.id}
     unsigned = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))

@@ -103,21 +103,21 @@ def _require_public(connection: HTTPConnection) -> None:
         raise Refused(f"{connection.host} is {peer}, which is not a public address; set allow_private to send to it")
 
 
-class _PublicHttp(HTTPConnection):
+class _PublicHttpConnection(HTTPConnection):
     def connect(self) -> None:
         super().connect()
         _require_public(self)
 
 
-class _PublicHttps(HTTPSConnection):
+class _PublicHttpsConnection(HTTPSConnection):
     def connect(self) -> None:
         super().connect()
         _require_public(self)
 
 
 class _PublicHttpPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _PublicHttp
+    ConnectionCls = _PublicHttpConnection
 
 
 class _PublicHttpsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _PublicHttps
+    ConnectionCls = _PublicHttpsConnection

@@ -22,9 +22,9 @@ from assignors.errors import OutsideFailure
 
 _PARENT_VARIABLE = "REBALANCE_MONITOR_PARENT"
 #: Seconds for which a child may drain after SIGTERM before it is killed.
-DRAIN_SECONDS = 20.0
+STOP_TIMEOUT_SECONDS = 20.0
 #: A child that ran for at least this many seconds is restarted if an outside failure or a signal ends it.
-RESTARTABLE_AFTER_SECONDS = 30.0
+MIN_UPTIME_FOR_RESTART_SECONDS = 30.0
 #: Exit status after a failure outside this program (``assignors.errors.OutsideFailure``).
 _OUTSIDE_FAILURE_STATUS = 3
 
@@ -35,7 +35,7 @@ class ChildDied(OutsideFailure):
     """A child process of the monitor ended unexpectedly."""
 
 
-def follow_parent() -> None:
+def end_with_parent() -> None:
     """End this child process once its parent has ended: by SIGTERM, and by force if it does not drain in time."""
     parent = os.environ.pop(_PARENT_VARIABLE, None)
     if parent is None:
@@ -45,7 +45,7 @@ def follow_parent() -> None:
         while os.getppid() == int(parent):
             time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(DRAIN_SECONDS)
+        time.sleep(STOP_TIMEOUT_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, name="follow-parent", daemon=True).start()
@@ -90,7 +90,7 @@ class Child:
         """True if a signal or a failure outside the monitor ended the process after it ran long enough to restart."""
         status = self._process.poll()
         is_outside_failure = status is not None and (status == _OUTSIDE_FAILURE_STATUS or status < 0)
-        return is_outside_failure and time.monotonic() - self._began >= RESTARTABLE_AFTER_SECONDS
+        return is_outside_failure and time.monotonic() - self._began >= MIN_UPTIME_FOR_RESTART_SECONDS
 
     @property
     def is_running(self) -> bool:
@@ -119,7 +119,7 @@ class Child:
             self._process.kill()
         self._process.wait()
 
-    def wait(self, seconds: float = DRAIN_SECONDS) -> int:
+    def wait(self, seconds: float = STOP_TIMEOUT_SECONDS) -> int:
         """Return the exit status once the process has drained; kill its whole session after ``seconds``."""
         try:
             return self._process.wait(seconds)
@@ -189,10 +189,10 @@ class SupervisedProcess:
     def __init__(
         self, command: Sequence[str], log: Path, *, grace: float = 5.0, environment: Mapping[str, str] | None = None
     ) -> None:
-        script = Path(__file__).with_name("supervisor.py")
+        supervisor_path = Path(__file__).with_name("supervisor.py")
         with open_private(log, "ab") as output:
             self._supervisor = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(script), str(grace), *command],
+                [sys.executable, "-I", "-S", str(supervisor_path), str(grace), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -234,11 +234,11 @@ class SupervisedProcess:
         self._close()
 
     def _order(self, order: bytes) -> None:
-        orders = self._supervisor.stdin
-        if self.poll() is None and orders is not None and not orders.closed:
+        supervisor_input = self._supervisor.stdin
+        if self.poll() is None and supervisor_input is not None and not supervisor_input.closed:
             with suppress(BrokenPipeError):  # The process has just ended by itself.
-                orders.write(order)
-                orders.flush()
+                supervisor_input.write(order)
+                supervisor_input.flush()
 
     def _close(self) -> None:
         for pipe in (self._supervisor.stdin, self._supervisor.stdout):

@@ -3,10 +3,10 @@
 import sys
 
 #: Length of the longest message, as messages may quote outside text of any length.
-LONGEST_MESSAGE = 4000
+MAX_MESSAGE_CHARACTERS = 4000
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""Return the text on one line, with line breaks, control characters and direction marks as ``\n``, ``\u202e``."""
     if text.isprintable():
         return text
@@ -15,16 +15,16 @@ def printable(text: str) -> str:
     )
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line on standard output."""
-    print(printable(text), flush=True)
+    print(escape_unprintable(text), flush=True)
 
 
 def warn(text: str) -> None:
     """Print one line, shortened in its middle if it is very long, on standard error, unless that is closed."""
     if sys.stderr is None:  # If standard error is None, print() would write to standard output.
         return
-    if len(text) > LONGEST_MESSAGE:
-        half = LONGEST_MESSAGE // 2
-        text = f"{text[:half]} … {text[-half:]}"
-    print(printable(text), file=sys.stderr, flush=True)
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        half_length = MAX_MESSAGE_CHARACTERS // 2
+        text = f"{text[:half_length]} … {text[-half_length:]}"
+    print(escape_unprintable(text), file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -42,7 +42,7 @@ def stop_on_signals() -> threading.Event:
     stop = threading.Event()
     # A handler runs between any two steps of the main thread, even while `stop.wait()` holds the event's lock, so that
     # setting the event in the handler could wait forever. Only a SimpleQueue may be written to at any time.
-    received: SimpleQueue[int] = SimpleQueue()
+    received_signals: SimpleQueue[int] = SimpleQueue()
     seen: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -50,20 +50,20 @@ def stop_on_signals() -> threading.Event:
         if seen:
             os._exit(128 + number)
         seen.append(number)
-        received.put(number)
+        received_signals.put(number)
 
-    def pass_on() -> None:
-        received.get()
+    def process_signals() -> None:
+        received_signals.get()
         stop.set()
 
-    threading.Thread(target=pass_on, name="signals", daemon=True).start()
+    threading.Thread(target=process_signals, name="signals", daemon=True).start()
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     return stop
 
 
 #: Attributes of every LogRecord; all other attributes come from ``extra=``.
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
@@ -78,7 +78,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        line.update((name, value) for name, value in vars(record).items() if name not in _STANDARD_RECORD_FIELDS)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, ensure_ascii=False)
@@ -91,18 +91,18 @@ class TextFormatter(logging.Formatter):
         """Return a log record as one line of text."""
         line = f"{self.formatTime(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
         error = record.exc_info[1] if record.exc_info else None
-        return printable(line if error is None else f"{line}: {_one_line(error)}")
+        return escape_unprintable(line if error is None else f"{line}: {_error_line(error)}")
 
 
-def _one_line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return an exception as text such as ``ValueError: bad length (at records.py:12 read, tail.py:40 poll)``."""
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     where = f" (at {', '.join(reversed(frames))})" if frames else ""
-    cause = f", caused by {_one_line(error.__cause__)}" if error.__cause__ else ""
+    cause = f", caused by {_error_line(error.__cause__)}" if error.__cause__ else ""
     return f"{type(error).__name__}: {error}{where}{cause}"
 
 
-def _not_py4j(record: logging.LogRecord) -> bool:
+def _is_not_py4j(record: logging.LogRecord) -> bool:
     """Return False for py4j's log records about a lost connection; the job reports this error itself."""
     if "/py4j/" not in record.pathname:
         return True
@@ -117,7 +117,7 @@ def configure_logging(log_format: str = "text", *, verbose: bool = False, quiet:
         raise BadInput(f"--log-format {log_format!r}: choose text or json")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    handler.addFilter(_not_py4j)
+    handler.addFilter(_is_not_py4j)
     level = logging.DEBUG if verbose else logging.CRITICAL if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Py4j, Spark's bridge to the JVM, logs each call at DEBUG.

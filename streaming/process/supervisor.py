@@ -27,44 +27,44 @@ def _end_with_parent(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _wake_on(*signals: signal.Signals) -> int:
+def _signal_pipe(*signals: signal.Signals) -> int:
     """Return a file descriptor that becomes readable when one of the signals arrives."""
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing)
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    os.set_blocking(write_end, False)
+    signal.set_wakeup_fd(write_end)
     for number in signals:
         signal.signal(number, lambda *_: None)
-    return reading
+    return read_end
 
 
 def _run(command: list[str], grace: float) -> int:
-    parent, own_pid = os.getppid(), os.getpid()
-    signals = _wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    parent, supervisor_pid = os.getppid(), os.getpid()
+    signals = _signal_pipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     try:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=2,
-            preexec_fn=lambda: _end_with_parent(own_pid),  # noqa: PLW1509 - this process has only one thread
+            preexec_fn=lambda: _end_with_parent(supervisor_pid),  # noqa: PLW1509 - this process has only one thread
         )
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
     os.write(1, f"{child.pid}\n".encode())
     stop_deadline: float | None = None
-    listening = [0, signals]
+    input_descriptors = [0, signals]
     while child.poll() is None:
-        ready, _, _ = select.select(listening, [], [], _CHECK_SECONDS)
+        ready, _, _ = select.select(input_descriptors, [], [], _CHECK_SECONDS)
         order = b""
         if 0 in ready:
             order = os.read(0, 100)
             if not order:
-                listening.remove(0)
+                input_descriptors.remove(0)
                 order = b"stop"
         if signals in ready:
-            arrived = os.read(signals, 100)
-            if set(arrived) - {signal.SIGCHLD}:
+            signal_numbers = os.read(signals, 100)
+            if set(signal_numbers) - {signal.SIGCHLD}:
                 order = b"stop"
         if b"kill" in order or (stop_deadline is not None and time.monotonic() > stop_deadline):
             child.kill()

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 
 #: Width of a table in columns, if standard output is not a terminal.
 _PIPE_COLUMNS = 200
@@ -24,24 +24,24 @@ class SafeText(Text):
     """A line of text in which unprintable characters are escaped."""
 
     def __init__(self, text: str = "", style: str = "", **layout: Any) -> None:
-        super().__init__(printable(text), style, **layout)
+        super().__init__(escape_unprintable(text), style, **layout)
 
     def append(self, text: Text | str, style: Any = None) -> Self:
         """Append a text in this style, with control characters made visible."""
-        super().append(printable(text) if isinstance(text, str) else text, style)
+        super().append(escape_unprintable(text) if isinstance(text, str) else text, style)
         return self
 
 
-class _Plain(Console):
+class _PlainConsole(Console):
     """A rich console without markup, emoji names or highlighting."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(printable(text), **options)
+        return super().render_str(escape_unprintable(text), **options)
 
 
 def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False) -> Console:
     """Return a console for lines and tables; ``wide``: tables have 200 columns if the output is not a terminal."""
-    made = _Plain(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
+    made = _PlainConsole(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
     if wide and not made.is_terminal:
         made.width = max(made.width, _PIPE_COLUMNS)
     return made

@@ -7,7 +7,7 @@ from streaming.protocols.classic.machine import Classic, Cooperative, EagerV1, E
 from streaming.protocols.classic.step import Rules
 from streaming.protocols.consumer.machine import Consumer
 from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import ImpossiblePair, Setup
+from streaming.protocols.vocabulary import Setup, UnsupportedPair
 from streaming.protocols.zookeeper import ZooKeeper
 
 
@@ -22,15 +22,15 @@ class Family(NamedTuple):
     reason: str
 
 
-_CLIENT_SIDE = ("range", "roundrobin", "sticky", "cooperative-sticky")
-_WITHOUT_MEMORY = _CLIENT_SIDE[:2]
+_CLIENT_SIDE_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_STATELESS = _CLIENT_SIDE_ASSIGNORS[:2]
 FAMILIES: dict[str, Family] = {
-    "zookeeper": Family("range", "zookeeper", _WITHOUT_MEMORY, "each consumer computes its own share from ZooKeeper"),
+    "zookeeper": Family("range", "zookeeper", _STATELESS, "each consumer computes its own share from ZooKeeper"),
     "eager-v1": Family(
-        *("range", "classic", _WITHOUT_MEMORY),
+        *("range", "classic", _STATELESS),
         reason="the coordinator assigns from cluster metadata and does not know what members owned",
     ),
-    "eager": Family("range", "classic", _CLIENT_SIDE, "the leader runs a client-side assignor"),
+    "eager": Family("range", "classic", _CLIENT_SIDE_ASSIGNORS, "the leader runs a client-side assignor"),
     "cooperative": Family(
         *("cooperative-sticky", "classic", ("cooperative-sticky",)),
         reason="members keep their partitions through the join, which an EAGER assignor can't take into account",
@@ -52,7 +52,7 @@ def supported_assignor(protocol: str, assignor: str | None) -> str:
         return family.default
     if assignor not in family.assignors:
         problem = f"{family.reason}; it runs {', '.join(family.assignors)}"
-        raise ImpossiblePair(f"--assignor: {protocol} can't run {assignor!r}: {problem}")
+        raise UnsupportedPair(f"--assignor: {protocol} can't run {assignor!r}: {problem}")
     return assignor
 
 

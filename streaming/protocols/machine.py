@@ -63,7 +63,7 @@ class Step(ABC, Generic[S, M]):
         """Return the arrival time of a message that is sent now and crosses the network ``times`` times."""
         return self.at + times * self.timing.network_ms
 
-    def calls(self, names: Iterable[str]) -> vocabulary.Calls:
+    def calls(self, names: Iterable[str]) -> vocabulary.NumberedMembers:
         """Return pairs ``(name, call)`` of members and the numbers of their current requests."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
@@ -112,7 +112,7 @@ class Step(ABC, Generic[S, M]):
     join_event: type[vocabulary.MemberCalls]
     leave_event: type[vocabulary.MemberCalls]
     #: True if a static member announces a temporary shutdown.
-    announces_return = False
+    returns_with_join = False
 
     def incarnation(self, name: str) -> int:
         """Count and return how many times a process has begun to join, including this time."""
@@ -154,8 +154,8 @@ class Step(ABC, Generic[S, M]):
         members = self.members
         since = Counter([(members[name].beat_from, *self.heartbeat(members[name])) for name in names])
         sent: Counter[str] = Counter()
-        for (begun, kind, interval_ms), many in since.items():
-            sent[kind] += vocabulary.count_heartbeats(begun, self.at, interval_ms) * many
+        for (begun, kind, interval_ms), batch in since.items():
+            sent[kind] += vocabulary.count_heartbeats(begun, self.at, interval_ms) * batch
         for kind in sorted(sent):
             self.send(kind, sent[kind])
 
@@ -204,15 +204,15 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
         before = step.members.pop(name, None)
         incarnation = step.incarnation(name)
         if before is not None and before.counted:
-            former_name = vocabulary.ghost_name(name, before.incarnation)
-            step.members[former_name] = before
-            step.renamed(name, former_name)
+            former_id = vocabulary.ghost_name(name, before.incarnation)
+            step.members[former_id] = before
+            step.renamed(name, former_id)
             if before.is_member:
-                step.out.append(vocabulary.Handover(name, former_name))
+                step.out.append(vocabulary.Handover(name, former_id))
             if before.stage is Stage.LEAVING:
-                step.send_leave_requests([former_name])
+                step.send_leave_requests([former_id])
             else:
-                step.watch([former_name])
+                step.watch([former_id])
         call = 0 if before is None else before.call + 1
         step.members[name] = step.member(client, call=call, incarnation=incarnation)
     step.send(step.first_request, len(names))
@@ -223,12 +223,12 @@ def _start(step: AnyStep, event: vocabulary.Start) -> None:
 def _stop(step: AnyStep, event: vocabulary.ShutDown) -> None:
     """Shut processes down temporarily: static members keep their places in the group, all other members leave."""
     static = [name for name in event.names if step.static(step.members[name])]
-    dynamic = [name for name in event.names if name not in static]
-    _end(step, dynamic, Stage.LEAVING, is_announced=True)
-    _end(step, static, Stage.AWAY, is_announced=step.announces_return)
+    dynamic_members = [name for name in event.names if name not in static]
+    _end_processes(step, dynamic_members, Stage.LEAVING, is_announced=True)
+    _end_processes(step, static, Stage.AWAY, is_announced=step.returns_with_join)
 
 
-def _thaw(step: AnyStep, event: vocabulary.Thaw) -> None:
+def _thaw_processes(step: AnyStep, event: vocabulary.Thaw) -> None:
     """Resume frozen processes: those with a live session continue, others have lost all partitions and rejoin."""
     for name in event.names:
         step.resume_member(name)
@@ -242,7 +242,7 @@ def _subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
     step.subscriptions()
 
 
-def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
+def _end_processes(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
     """End processes: members of the group send a leave request, or their sessions are watched until they expire."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, vocabulary.NOTHING))
@@ -266,7 +266,7 @@ def _end(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: b
 
 def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
     """Return the handler of an event that ends processes; ``stage``: the processes' stage after it."""
-    return lambda step, event: _end(step, event.names, stage, is_announced=is_announced)
+    return lambda step, event: _end_processes(step, event.names, stage, is_announced=is_announced)
 
 
 #: Transitions of processes by stage. ``Start`` is also defined for an unknown process.
@@ -276,12 +276,12 @@ PROCESS_TRANSITIONS: Table = {
     **rows(LIVE, vocabulary.ShutDown, _stop, (Stage.LEAVING, Stage.AWAY), "static: away"),
     **rows((*LIVE, Stage.FROZEN), vocabulary.Crash, _ends(Stage.CRASHED), (Stage.CRASHED,)),
     **rows(LIVE, vocabulary.Freeze, _ends(Stage.FROZEN), (Stage.FROZEN,)),
-    **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
+    **rows((Stage.FROZEN,), vocabulary.Thaw, _thaw_processes, (Stage.STABLE, Stage.JOINING, Stage.STARTING)),
     **rows((Stage.STABLE,), vocabulary.Subscribe, _subscribe, (Stage.JOINING, Stage.STABLE)),
     **rows((Stage.STARTING, Stage.JOINING, Stage.SYNCING), vocabulary.Subscribe, _subscribe),
 }
 #: Handlers of events that are handled in the same way in every stage.
-HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITIONS.items()}
+PROCESS_HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITIONS.items()}
 
 
 class Machine(ABC, Generic[S, M]):
@@ -303,7 +303,7 @@ class Machine(ABC, Generic[S, M]):
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
         """Return a stable group at 0 ms in which members own ``held``; ``number``: its generation or epoch."""
         del topics, held, number
-        raise vocabulary.ImpossiblePair(f"members: {self.name} can't start with members that own partitions")
+        raise vocabulary.UnsupportedPair(f"members: {self.name} can't start with members that own partitions")
 
     def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
         """Return each member's state fields in a stable group, by member name."""
@@ -370,7 +370,7 @@ class Machine(ABC, Generic[S, M]):
                 where = f"{self.name}: {type(event).__name__} at {event.at} ms"
                 raise vocabulary.UndefinedTransition(f"{where}: no member {name!r}")
         step = self.step(group, event.at)
-        HANDLERS[type(event)](step, event)
+        PROCESS_HANDLERS[type(event)](step, event)
         for name, stages in allowed.items():
             member = step.members.get(name)
             if member is not None and member.stage not in stages:

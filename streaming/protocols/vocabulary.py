@@ -16,9 +16,9 @@ from assignors.errors import BadInput
 from assignors.model import Member, Topic, TopicPartitions
 
 NOTHING: TopicPartitions = {}
-Names = tuple[str, ...]
+MemberIds = tuple[str, ...]
 #: ``(name, call)``: a member's name and call number; an answer is ignored unless the member still waits for that call.
-Calls = tuple[tuple[str, int], ...]
+NumberedMembers = tuple[tuple[str, int], ...]
 
 
 class UndefinedTransition(BadInput):
@@ -29,7 +29,7 @@ class InconsistentGroupProtocol(BadInput):
     """The members have no assignor in common; Kafka refuses such a JoinGroup (INCONSISTENT_GROUP_PROTOCOL)."""
 
 
-class ImpossiblePair(BadInput):
+class UnsupportedPair(BadInput):
     """The protocol does not support this assignor."""
 
 
@@ -56,7 +56,7 @@ class Held(NamedTuple):
 
 
 @cache
-def _quarter(name: str) -> int:
+def _quarter_of_name(name: str) -> int:
     return sum(name.encode()) % 4
 
 
@@ -90,7 +90,7 @@ class Timing:
 
     def busy_ms(self, name: str) -> int:
         """Return the time for which a member is busy before it acts on an answer, ms."""
-        return self.processing_ms * _quarter(name) // 4
+        return self.processing_ms * _quarter_of_name(name) // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class Reason(NamedTuple):
     """Reason of a round: a type of membership event (``member.joined``, …) and the members that caused it."""
 
     kind: str
-    members: Names = ()
+    members: MemberIds = ()
 
 
-def joint_reason(reasons: Iterable[Reason], default: Reason) -> Reason:
+def common_reason(reasons: Iterable[Reason], default: Reason) -> Reason:
     """Return the first reason, with the members of all reasons of its kind; ``default`` if there are no reasons."""
     reasons = tuple(reasons)
     if not reasons:
@@ -150,7 +150,7 @@ class Start(MachineEvent, frozen=True):
 class MemberEvent(MachineEvent, frozen=True):
     """Event of a protocol machine that concerns single processes, by name."""
 
-    names: Names
+    names: MemberIds
 
 
 class Leave(MemberEvent, frozen=True):
@@ -192,7 +192,7 @@ class CoordinatorFails(MachineEvent, frozen=True):
 class MemberCalls(MachineEvent, frozen=True):
     """An event for members, each with a request number; a member that has sent a later request ignores the event."""
 
-    calls: Calls
+    calls: NumberedMembers
 
 
 # Outputs.
@@ -246,7 +246,7 @@ class Handover(NamedTuple):
 class Ended(NamedTuple):
     """Output: these processes ended with a fatal error of their client (a duplicate instance id)."""
 
-    names: Names
+    names: MemberIds
 
 
 MachineOutput = Scheduled | RequestCount | Owns | SubscribedTopics | Announced | Handover | Ended

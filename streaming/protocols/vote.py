@@ -33,10 +33,10 @@ def most_votes(votes: Iterable[str]) -> str:
     """Return the name with the most votes; in a tie, the first one in HashMap order (``Stream.max``)."""
     counted = Counter(votes)
     most = max(counted.values())
-    tied = [name for name, count in counted.items() if count == most]
-    if len(tied) == 1:
-        return tied[0]
-    return next(name for name in in_hash_order(list(counted)) if name in tied)
+    tied_assignors = [name for name, count in counted.items() if count == most]
+    if len(tied_assignors) == 1:
+        return tied_assignors[0]
+    return next(name for name in in_hash_order(list(counted)) if name in tied_assignors)
 
 
 @cache

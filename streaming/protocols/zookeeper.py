@@ -56,7 +56,7 @@ class ZooKeeperState(MachineState, frozen=True):
     held: Mapping[str, TopicPartitions] = {}
 
 
-class Registered(vocabulary.MemberCalls, frozen=True):
+class ConsumerRegistered(vocabulary.MemberCalls, frozen=True):
     """Consumers create or rewrite their ZooKeeper nodes under ``/consumers/<group>/ids``."""
 
 
@@ -74,7 +74,7 @@ class Watched(vocabulary.MemberCalls, frozen=True):
     number: int = 0
 
 
-class Claimed(vocabulary.MemberCalls, frozen=True):
+class PartitionsClaimed(vocabulary.MemberCalls, frozen=True):
     """Consumers create their nodes under ``owners``."""
 
 
@@ -84,11 +84,11 @@ class BrokersChanged(vocabulary.MachineEvent, frozen=True):
     kind: str = "topic.partitions_changed"
 
 
-class _Step(Step[ZooKeeperState, ZooKeeperMember]):
+class _ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
     member = ZooKeeperMember
     first_request = "Connect"
     leave_request = "CloseSession"
-    join_event = Registered
+    join_event = ConsumerRegistered
     leave_event = SessionsClosed
 
     def __init__(self, group: ZooKeeperState, at: int, setup: vocabulary.Setup) -> None:
@@ -125,7 +125,7 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         reasons = self.group.reasons
         if not reasons and after == self.group.held:
             return
-        reason = vocabulary.joint_reason(reasons, self.group.reason)
+        reason = vocabulary.common_reason(reasons, self.group.reason)
         rounds = self.group.rounds + 1
         oldest = min((member.seen for member in members.values()), default=0)
         views = tuple(view for view in self.group.views if view.number >= oldest) or self.group.views[-1:]
@@ -172,10 +172,10 @@ class _Step(Step[ZooKeeperState, ZooKeeperMember]):
         """Let consumers rewrite their ZooKeeper nodes under ``/consumers/<group>/ids``."""
         for name in names:
             if self.members[name].is_member:
-                self.later(Registered(self.network(), self.calls([name])))
+                self.later(ConsumerRegistered(self.network(), self.calls([name])))
 
 
-def _registered(step: _Step, event: Registered) -> None:
+def _register_consumer(step: _ZooKeeperStep, event: ConsumerRegistered) -> None:
     """Create or rewrite the consumers' ZooKeeper nodes under ``ids``; each node is one change."""
     for name in step.waiting(event, (Stage.STARTING, Stage.STABLE)):
         member = step.members[name]
@@ -185,7 +185,7 @@ def _registered(step: _Step, event: Registered) -> None:
         step.changed(vocabulary.Reason(kind, (name,)))
 
 
-def _closed(step: _Step, event: SessionsClosed | SessionGone) -> None:
+def _close_sessions(step: _ZooKeeperStep, event: SessionsClosed | SessionGone) -> None:
     """Delete the consumers' ephemeral ZooKeeper nodes under ``ids`` and ``owners``."""
     expired = isinstance(event, SessionGone)
     stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
@@ -197,18 +197,18 @@ def _closed(step: _Step, event: SessionsClosed | SessionGone) -> None:
         step.changed(vocabulary.Reason("member.fenced" if expired else "member.left", (vocabulary.process_name(name),)))
 
 
-def _topics_changed(step: _Step, event: vocabulary.TopicsChanged) -> None:
+def _topics_changed(step: _ZooKeeperStep, event: vocabulary.TopicsChanged) -> None:
     """Change partition counts, which changes ``/brokers/topics``."""
     step.set(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
 
-def _brokers_changed(step: _Step, event: BrokersChanged) -> None:
+def _brokers_changed(step: _ZooKeeperStep, event: BrokersChanged) -> None:
     if step.group_members():
         step.changed(vocabulary.Reason(event.kind))
 
 
-def _watched(step: _Step, event: Watched) -> None:
+def _notify_watch(step: _ZooKeeperStep, event: Watched) -> None:
     """Notify ZooKeeper consumers: busy ones start over afterwards; others stop, release partitions and read."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
@@ -221,26 +221,26 @@ def _watched(step: _Step, event: Watched) -> None:
     _begin(step, begin)
 
 
-def _begin(step: _Step, names: Sequence[str]) -> None:
+def _begin(step: _ZooKeeperStep, names: Sequence[str]) -> None:
     stopped: dict[str, TopicPartitions] = {}
     released = 0
-    reads: dict[str, int] = {}
+    read_delays: dict[str, int] = {}
     for name in names:
         member = step.members[name]
         released += sum(map(len, member.nodes.values()))
         if member.owned:
             stopped[name] = vocabulary.NOTHING
         step.update(name, owned=vocabulary.NOTHING, nodes=vocabulary.NOTHING, busy=True, seen=member.notified)
-        reads[name] = len(step.view(member.notified).ids) + len(member.client.topics)
+        read_delays[name] = len(step.view(member.notified).ids) + len(member.client.topics)
     step.send("Delete", released)
     step.send("GetChildren", len(names))
-    step.send("GetData", sum(reads.values()))
+    step.send("GetData", sum(read_delays.values()))
     step.consume(stopped)
     # Requests are sent one after the other: for the list of ids, for each consumer's node, and for each topic's node.
-    step.schedule_each(Claimed, {name: step.network(2 * (1 + many)) for name, many in reads.items()})
+    step.schedule_each(PartitionsClaimed, {name: step.network(2 * (1 + many)) for name, many in read_delays.items()})
 
 
-def _claimed(step: _Step, event: Claimed) -> None:
+def _claim_partitions(step: _ZooKeeperStep, event: PartitionsClaimed) -> None:
     names = [name for name in step.waiting(event, (Stage.STABLE,)) if step.members[name].busy]
     nodes = collect_sets({name: member.nodes for name, member in step.members.items() if member.nodes})
     started: dict[str, TopicPartitions] = {}
@@ -273,17 +273,17 @@ def _claimed(step: _Step, event: Claimed) -> None:
 _EMPTY, _REBALANCING, _STABLE = ZooKeeperPhase
 _ALL = tuple(ZooKeeperPhase)
 #: Transitions of the group.
-GROUP: Table = {
-    **rows((_EMPTY,), Registered, _registered, (_EMPTY, _REBALANCING), "node under ids"),
-    **rows((_REBALANCING, _STABLE), Registered, _registered, (_REBALANCING, _STABLE)),
-    **rows((_STABLE, _REBALANCING), SessionsClosed, _closed, _ALL, "nodes gone"),
-    **rows((_EMPTY,), SessionsClosed, _closed),
-    **rows((_STABLE, _REBALANCING), SessionGone, _closed, _ALL, "session expired"),
-    **rows((_EMPTY,), SessionGone, _closed),
-    **rows((_STABLE, _REBALANCING), Watched, _watched, (_STABLE, _REBALANCING), "everyone wakes"),
-    **rows((_EMPTY,), Watched, _watched),
-    **rows((_REBALANCING,), Claimed, _claimed, (_REBALANCING, _STABLE), "all claims hold"),
-    **rows((_STABLE, _EMPTY), Claimed, _claimed),
+GROUP_TABLE: Table = {
+    **rows((_EMPTY,), ConsumerRegistered, _register_consumer, (_EMPTY, _REBALANCING), "node under ids"),
+    **rows((_REBALANCING, _STABLE), ConsumerRegistered, _register_consumer, (_REBALANCING, _STABLE)),
+    **rows((_STABLE, _REBALANCING), SessionsClosed, _close_sessions, _ALL, "nodes gone"),
+    **rows((_EMPTY,), SessionsClosed, _close_sessions),
+    **rows((_STABLE, _REBALANCING), SessionGone, _close_sessions, _ALL, "session expired"),
+    **rows((_EMPTY,), SessionGone, _close_sessions),
+    **rows((_STABLE, _REBALANCING), Watched, _notify_watch, (_STABLE, _REBALANCING), "everyone wakes"),
+    **rows((_EMPTY,), Watched, _notify_watch),
+    **rows((_REBALANCING,), PartitionsClaimed, _claim_partitions, (_REBALANCING, _STABLE), "all claims hold"),
+    **rows((_STABLE, _EMPTY), PartitionsClaimed, _claim_partitions),
     **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
     **rows((_EMPTY,), BrokersChanged, _brokers_changed),
     **rows(_ALL, vocabulary.TopicsChanged, _topics_changed),
@@ -301,7 +301,7 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
     group = ZooKeeperState
 
     def __init__(self, setup: vocabulary.Setup) -> None:
-        super().__init__("zookeeper", setup, GROUP)
+        super().__init__("zookeeper", setup, GROUP_TABLE)
 
     def phase_of(self, group: ZooKeeperState) -> ZooKeeperPhase:
         """Return the group's phase: rebalancing while a live consumer is busy, or has not seen the newest change."""
@@ -312,6 +312,6 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         settled = all(not member.busy and member.seen == newest for member in members_in_group if member.stage in LIVE)
         return _STABLE if settled else _REBALANCING
 
-    def step(self, group: ZooKeeperState, at: int) -> _Step:
+    def step(self, group: ZooKeeperState, at: int) -> _ZooKeeperStep:
         """Return a step, which applies simulated events to the group at the time ``at`` (ms)."""
-        return _Step(group, at, self.setup)
+        return _ZooKeeperStep(group, at, self.setup)

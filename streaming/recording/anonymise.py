@@ -29,10 +29,10 @@ _RANDOM_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _IP: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}")
 _TOKEN: Final = re.compile(r"[^\W_]+")
 #: Ids, IP addresses and words in a text.
-_TEXT_PART: Final = re.compile(
+_TEXT_PART_PATTERN: Final = re.compile(
     rf"(?P<id>{_UUID.pattern}|(?<![\w-]){_RANDOM_ID.pattern}(?![\w-]))|(?P<ip>{_IP.pattern})|(?P<token>{_TOKEN.pattern})"
 )
-_SHORT_NUMBER: Final = re.compile(r"[0-9]{1,3}")
+_SHORT_NUMBER_PATTERN: Final = re.compile(r"[0-9]{1,3}")
 #: Tokens that clients and Kafka itself put into names, and the names of assignors and protocols.
 _KEPT_TOKENS: Final = frozenset(
     re.findall(
@@ -68,7 +68,7 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
     for record in log:
         with suppress(Exception):  # the stream refuses the record for the same reason
             events.append((record, read(record)))
-    names = _Renaming(event for _, event in events)
+    names = _NameReplacer(event for _, event in events)
     before, after = RecordedHistory(sinks), RecordedHistory(sinks)
     note_ids: dict[str, str] = {}
     renamed: list[Record] = []
@@ -82,18 +82,18 @@ def anonymised(log: Iterable[Record], sinks: Sinks) -> list[Record]:
         new = Record.of(*place, key, value, [*headers])
         before.apply(record)
         after.apply(new)
-        note_ids[_mark(before, event.data.group_id)] = _mark(after, data.group_id)
+        note_ids[_group_mark(before, event.data.group_id)] = _group_mark(after, data.group_id)
         renamed.append(new)
     return renamed
 
 
-def _mark(history: RecordedHistory, group_id: str) -> str:
+def _group_mark(history: RecordedHistory, group_id: str) -> str:
     """Return the record id to which the group's next ``group.quiet`` event refers: the last note of its episode."""
     episode = history.bucket.get(group_id).episode
     return "" if episode is None else episode.last_note_id
 
 
-class _Renaming:
+class _NameReplacer:
     """Maps the names in a membership log to anonymous names."""
 
     def __init__(self, events: Iterable[Event]) -> None:
@@ -102,14 +102,14 @@ class _Renaming:
         self._hosts: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._sources: dict[str, str] = {}
-        self._map: dict[str, str] = {}
+        self._new_names: dict[str, str] = {}
         for event in events:  # first all names, as their order decides
             self.fields(msgspec.to_builtins(event.data))
         width = len(str(len(self._tokens)))
-        self._map = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
+        self._new_names = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
         for rank, uuid in enumerate(sorted(self._uuids), 1):
             is_random = _RANDOM_ID.fullmatch(uuid) is not None
-            self._map[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
+            self._new_names[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
 
     def id(self, event_id: str) -> str:
         """Return an anonymous ``ce_id`` for an event's ``ce_id``."""
@@ -146,27 +146,27 @@ class _Renaming:
     def _rename_tokens(self, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             token = match[0]
-            is_kept = token in _KEPT_TOKENS or _SHORT_NUMBER.fullmatch(token)
+            is_kept = token in _KEPT_TOKENS or _SHORT_NUMBER_PATTERN.fullmatch(token)
             return token if is_kept else self._replace(token, self._tokens)
 
         return _TOKEN.sub(replace, text)
 
     def _replace(self, token: str, names: set[str]) -> str:
         names.add(token)
-        return self._map.get(token, token)
+        return self._new_names.get(token, token)
 
     def _rename_text(self, text: str) -> str:
         """Return a text with replacements for known names, and without words that are not from Kafka's messages."""
 
         def replace(match: re.Match[str]) -> str:
             part = match[0]
-            if part in self._map:
-                return self._map[part]
+            if part in self._new_names:
+                return self._new_names[part]
             if match["ip"]:
                 return self._hosts.get(f"/{part}", "/0.0.0.0")[1:]
             if match["token"]:
-                is_plain = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER.fullmatch(part)
+                is_plain = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER_PATTERN.fullmatch(part)
                 return part if is_plain else "…"
-            return _TEXT_PART.sub(replace, part.replace("-", " ").replace("_", " "))
+            return _TEXT_PART_PATTERN.sub(replace, part.replace("-", " ").replace("_", " "))
 
-        return _TEXT_PART.sub(replace, text)
+        return _TEXT_PART_PATTERN.sub(replace, text)

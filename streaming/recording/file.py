@@ -18,19 +18,19 @@ from assignors.errors import BadInput
 from streaming.episodes.incidents import Thresholds
 from streaming.monitor.outputs import ListedMembers, Sinks
 from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time
-from streaming.records.codec import UNREADABLE, Record, RecordHeaders, ce_attributes
+from streaming.records.codec import DECODE_ERRORS, Record, RecordHeaders, ce_attributes
 from streaming.records.diffs import Diff
 from streaming.records.events import Wire
 
 #: Version of the file format.
 VERSION: Final = 1
-_LAYOUT: Final = "rebalance-monitor recording"
+_LAYOUT_NAME: Final = "rebalance-monitor recording"
 #: Longest line: the longest record, with every byte escaped.
 _MAX_LINE_BYTES: Final = 200 * 2**20
 #: Roles of the topics, in the order of :class:`~streaming.monitor.outputs.Sinks`.
-ROLES: Final = ("membership", "diffs", "assignments", "dead_letters", "episodes", "incidents")
+TOPIC_ROLES: Final = ("membership", "diffs", "assignments", "dead_letters", "episodes", "incidents")
 #: The role of a topic whose records are in a recording.
-Role = Literal["membership", "diffs", "assignments", "episodes", "incidents"]
+TopicRole = Literal["membership", "diffs", "assignments", "episodes", "incidents"]
 _T = TypeVar("_T")
 
 
@@ -47,15 +47,15 @@ class RecordedSettings(Wire, frozen=True):
     @classmethod
     def of(cls, sinks: Sinks) -> Self:
         """Return the settings of a stream or a replay in the form in which recordings store them."""
-        roles = {getattr(sinks, role): role for role in ROLES}
+        roles = {getattr(sinks, role): role for role in TOPIC_ROLES}
         max_bytes = {roles[topic]: limit for topic, limit in sinks.max_bytes.items() if topic in roles}
         return cls(**{name: getattr(sinks, name) for name in cls.__struct_fields__} | {"max_bytes": max_bytes})
 
     @property
     def sinks(self) -> Sinks:
         """The output topics of a replay, each named by its role."""
-        partitions = dict.fromkeys(ROLES, 1)
-        return Sinks(*ROLES[:4], partitions, episodes="episodes", incidents="incidents", **structs.asdict(self))
+        partitions = dict.fromkeys(TOPIC_ROLES, 1)
+        return Sinks(*TOPIC_ROLES[:4], partitions, episodes="episodes", incidents="incidents", **structs.asdict(self))
 
 
 class RecordingHeader(Wire, frozen=True):
@@ -66,7 +66,7 @@ class RecordingHeader(Wire, frozen=True):
     begin: int
     end: int
     settings: RecordedSettings
-    layout: str = _LAYOUT
+    layout: str = _LAYOUT_NAME
     version: int = VERSION
     anonymised: bool = False
 
@@ -74,7 +74,7 @@ class RecordingHeader(Wire, frozen=True):
 class RecordedRecord(Wire, frozen=True, omit_defaults=True):
     """A record of a topic. ``topic`` is its role; bytes that are not UTF-8 are base64 behind ``base64:``."""
 
-    topic: Role
+    topic: TopicRole
     partition: int = 0
     offset: int = 0
     key: str | None = None
@@ -84,8 +84,8 @@ class RecordedRecord(Wire, frozen=True, omit_defaults=True):
     @property
     def record(self) -> Record:
         """The Kafka record, with the partition and offset that it had in its topic."""
-        headers = [(name, _bytes(value)) for name, value in self.headers]
-        return Record.of(self.partition, self.offset, _bytes(self.key), _bytes(self.value), headers)
+        headers = [(name, _decode_bytes(value)) for name, value in self.headers]
+        return Record.of(self.partition, self.offset, _decode_bytes(self.key), _decode_bytes(self.value), headers)
 
 
 class _Footer(Wire, frozen=True):
@@ -105,7 +105,7 @@ def _text(data: bytes | None) -> str | None:
     return _BASE64_PREFIX + b64encode(data).decode() if text.startswith(_BASE64_PREFIX) else text
 
 
-def _bytes(text: str | None) -> bytes | None:
+def _decode_bytes(text: str | None) -> bytes | None:
     if text is None:
         return None
     return b64decode(text.removeprefix(_BASE64_PREFIX)) if text.startswith(_BASE64_PREFIX) else text.encode()
@@ -124,11 +124,11 @@ def record_log(log: Sequence[Record], begin: int, sinks: Sinks) -> Iterator[Reco
             write = output.write
             yield _recorded_line("diffs", output.source, write.key, write.value, write.headers)
     for topic, key, value in history.values():
-        yield RecordedRecord(topic=cast("Role", topic), key=_text(key), value=_text(value))
+        yield RecordedRecord(topic=cast("TopicRole", topic), key=_text(key), value=_text(value))
 
 
 def _recorded_line(
-    topic: Role, source: Record, key: bytes | None, value: bytes | None, headers: RecordHeaders
+    topic: TopicRole, source: Record, key: bytes | None, value: bytes | None, headers: RecordHeaders
 ) -> RecordedRecord:
     """Return a record of a topic as a line of a recording, with the partition and offset of ``source``."""
     texts = [(name, _text(data)) for name, data in headers]
@@ -172,10 +172,10 @@ class Recording(NamedTuple):
         again = list(record_log(self.log, self.header.begin, self.header.settings.sinks))[len(self.log) :]
         replayed = {_output_key(line): line for line in again}
         for line in self.outputs:
-            computed = replayed.pop(_output_key(line), None)
-            if computed is None:
+            replayed_line = replayed.pop(_output_key(line), None)
+            if replayed_line is None:
                 yield f"{_output_title(line)}: a replay does not give it"
-            elif computed != line:
+            elif replayed_line != line:
                 yield f"{_output_title(line)}: a replay gives other content"
         yield from (f"{_output_title(line)}: only a replay gives it" for line in replayed.values())
 
@@ -191,17 +191,17 @@ def _output_title(line: RecordedRecord) -> str:
 
 def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Recording:
     """Return a recording, of all groups or of one; raise BadInput with ``name`` and the line if it can't be read."""
-    lines = _checked_lines(file, name)
+    lines = _read_checked_lines(file, name)
     first = next(lines, None)
     if first is None:
         raise BadInput(f"{name}: is empty; write it again with `record`")
     header = _decode(first, RecordingHeader, name, 1)
-    if header.layout != _LAYOUT or header.version != VERSION:
-        actual = f"version {header.version} of {header.layout!r}"
-        raise BadInput(f"{name}: {actual}; this release reads version {VERSION}: record it again")
+    if header.layout != _LAYOUT_NAME or header.version != VERSION:
+        found_version = f"version {header.version} of {header.layout!r}"
+        raise BadInput(f"{name}: {found_version}; this release reads version {VERSION}: record it again")
     log: list[Record] = []
     outputs: list[RecordedRecord] = []
-    for line in _body_records(lines, name):
+    for line in _read_body_records(lines, name):
         is_numbered = line.topic in ("episodes", "incidents")
         if group is not None and group != ((line.key or "").rpartition("/")[0] if is_numbered else line.key):
             continue
@@ -212,7 +212,7 @@ def read_recording(file: IO[bytes], name: str, group: str | None = None) -> Reco
     return Recording(header, log, outputs)
 
 
-def _body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
+def _read_body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]:
     """Yield a recording's records; raise BadInput if its last line, the footer, is missing or has another count."""
     count = 0
     for number, line in enumerate(lines, 2):
@@ -227,12 +227,12 @@ def _body_records(lines: Iterator[bytes], name: str) -> Iterator[RecordedRecord]
     raise BadInput(f"{name}: is cut off after line {count + 1}; its last line is missing")
 
 
-def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
+def _read_checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     """Yield the JSON of each line, after a check of its checksum."""
     number = 1
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
-            while line := unpacked.readline(_MAX_LINE_BYTES):
+        with gzip.GzipFile(fileobj=file, mode="rb") as unpacked_file:
+            while line := unpacked_file.readline(_MAX_LINE_BYTES):
                 checksum, _, text = line.removesuffix(b"\n").partition(b" ")
                 if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):
                     raise BadInput(f"{name}: line {number} is damaged: its checksum is wrong")
@@ -250,5 +250,5 @@ def _checked_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
 def _decode(line: bytes, line_type: type[_T], name: str, number: int) -> _T:
     try:
         return msgspec.json.decode(line, type=line_type)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise BadInput(f"{name}: line {number}: {error}") from error

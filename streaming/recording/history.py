@@ -10,7 +10,7 @@ from msgspec import Struct
 from streaming.episodes.cluster_cause import explain_episodes
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import DIFF_TYPE, Sinks, Write
+from streaming.monitor.outputs import DIFF_TYPE, OutputRecord, Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.diffs import Diff, LatestAssignment
@@ -42,14 +42,14 @@ def event_time(record: Record) -> int:
     """Return the time of a record's event (ms); 0 if the record is not an event."""
     try:
         return _event_times.decode(record.value or b"").timestamp
-    except codec.UNREADABLE:
+    except codec.DECODE_ERRORS:
         return 0
 
 
 class ReplayedOutput(NamedTuple):
     """A replayed diff, episode or incident: its record, its value, and the record of the event that caused it."""
 
-    write: Write
+    write: OutputRecord
     value: Diff | Episode | Incident
     source: Record
 
@@ -59,7 +59,7 @@ class ReplayedOutput(NamedTuple):
         return codec.ce_attributes(self.write.headers)["id"]
 
 
-def _ce_type(write: Write) -> str | None:
+def _ce_type(write: OutputRecord) -> str | None:
     return codec.ce_attributes(write.headers).get("type")
 
 
@@ -96,7 +96,7 @@ class RecordedHistory:
         while batch := list(islice(records, _BATCH_RECORDS)):
             self._writes(batch)
 
-    def _writes(self, records: list[Record]) -> list[Write]:
+    def _writes(self, records: list[Record]) -> list[OutputRecord]:
         self._count += len(records)
         sinks, writes = self._sinks, process(self.bucket, records, 0, self._sinks)
         for write in writes:

@@ -10,7 +10,7 @@ from streaming.records.events import MAX_TIMESTAMP
 from streaming.records.names import display_names
 
 #: The most moves that are listed per group.
-_MAX_MOVES: Final = 10
+_MAX_LISTED_MOVES: Final = 10
 
 
 class PartitionMove(Struct, frozen=True, rename="camel"):
@@ -49,18 +49,18 @@ def partition_owners(
         own = moves.setdefault(diff.group_id, [])
         before = own[-1].owners if own else []
         # A diff that lists only changed members has no information about the other members.
-        stay = [] if diff.unchanged is UNSET else [member for member in before if member not in diff.members]
+        unlisted = [] if diff.unchanged is UNSET else [member for member in before if member not in diff.members]
         holders = [
             member_id
             for member_id, member in diff.members.items()
             if partition in member.assigned.get(topic, ()) or partition in member.kept.get(topic, ())
         ]
-        if (owners := [*stay, *holders]) != before:
+        if (owners := [*unlisted, *holders]) != before:
             names = display_names(diff.named)
             named = {member: names[member] for member in names.keys() & {*owners, *before, *diff.cause.member_ids}}
             own.append(PartitionMove(diff.timestamp, diff_id, diff.cause, owners, before, named))
     return [
-        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MAX_MOVES - 1 : -1])
+        PartitionOwner(group_id, topic, partition, own[-1].owners, own[-1].at, own[: -_MAX_LISTED_MOVES - 1 : -1])
         for group_id, own in sorted(moves.items())
         if own
     ]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from streaming.records.codec import rfc3339
 from streaming.records.diffs import Diff
-from streaming.records.names import display_names, shortened
+from streaming.records.names import display_names, shorten_random_id
 
 #: Rows of a table, rows of a timeline, and rounds of a timeline, so that a report stays under 2 MB.
 MAX_ROWS: Final = 500
@@ -104,7 +104,7 @@ def round_table(diffs: Sequence[Diff]) -> ReportTable:
     rows = []
     for diff in diffs:
         names = display_names(diff.named)
-        members = ", ".join(names.get(member, shortened(member)) for member in diff.cause.member_ids[:10])
+        members = ", ".join(names.get(member, shorten_random_id(member)) for member in diff.cause.member_ids[:10])
         number = diff.group_epoch if diff.generation is None else diff.generation
         rows.append((rfc3339(diff.timestamp), str(number), f"{diff.cause.kind} {members}", str(diff.moved)))
     return ReportTable(("time", "generation", "cause", "partitions moved"), rows)
@@ -117,8 +117,8 @@ def timeline(diffs: Sequence[Diff], end: int) -> str:
         return ""
     rows = _member_rows(diffs, end)
     begin, last = diffs[0].timestamp, max(end, diffs[-1].timestamp)
-    margin = max((last - begin) // 20, 500)
-    begin, last, left_margin, width = begin - margin, last + margin, 220, 1000
+    margin_ms = max((last - begin) // 20, 500)
+    begin, last, left_margin, width = begin - margin_ms, last + margin_ms, 220, 1000
 
     def x(timestamp: int) -> str:
         return f"{left_margin + (timestamp - begin) * (width - left_margin) / (last - begin):.1f}"
@@ -155,7 +155,7 @@ def _member_rows(diffs: Sequence[Diff], end: int) -> Mapping[str, list[tuple[int
 
     def close(member: str, at: int) -> None:
         began, partitions = current.pop(member)
-        rows.setdefault(names.get(member, shortened(member)), []).append((began, at, partitions))
+        rows.setdefault(names.get(member, shorten_random_id(member)), []).append((began, at, partitions))
 
     for diff in diffs:
         names |= display_names(diff.named)

@@ -24,17 +24,17 @@ SPEC_VERSION = b"1.0"
 CONTENT_TYPE = b"application/json"
 #: The headers of a record that the monitor writes, in this order.
 HEADER_NAMES = ("ce_specversion", "ce_type", "ce_id", "ce_source", "ce_time", "content-type")
-_FIRST_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
+_SPEC_VERSION_HEADER: Final = (HEADER_NAMES[0], SPEC_VERSION)
 _LAST_HEADER: Final = (HEADER_NAMES[-1], CONTENT_TYPE)
 #: The largest record, as :func:`record_bytes` counts: ``max.message.bytes`` of the topics that the monitor creates.
 MAX_RECORD_BYTES = 10 * 2**20
 #: The largest record for topics with a larger limit: the whole buffer of a Java producer has 32 MiB.
-LONGEST_RECORD_BYTES = 30 * 2**20
+RECORD_BYTES_LIMIT = 30 * 2**20
 #: How deep lists and objects in a value may be nested; the monitor's own records have five levels. Readers without a
 #: limit accept as many levels as their stack allows.
 MAX_DEPTH: Final = 100
 #: Exceptions of decoders for unreadable bytes: malformed, of another type, not UTF-8, nested too deep.
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
 _BRACKET_DEPTHS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -102,15 +102,15 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     :data:`MAX_DEPTH`, lists a member twice, or has a task number -1 outside Connect.
     """
     # Each level takes two brackets, so a short value can't be nested too deep. Almost all events are short.
-    if len(value) > 2 * MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if len(value) > 2 * MAX_DEPTH and _nesting_depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested deeper than the limit, {MAX_DEPTH}")
     decoded = decoder.decode(value)
     if isinstance(decoded, GroupObserved) and len({m.member_id for m in decoded.members}) < len(decoded.members):
         raise msgspec.ValidationError("a member is listed twice - at `$.members`")
-    return _without_foreign_tasks(decoded, value)
+    return _drop_unknown_tasks(decoded, value)
 
 
-def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
+def _drop_unknown_tasks(decoded: _T, value: bytes) -> _T:
     """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
     if not isinstance(decoded, _TYPES_WITH_PARTITIONS) or decoded.kind == "connect":
         return decoded
@@ -125,16 +125,16 @@ def _without_foreign_tasks(decoded: _T, value: bytes) -> _T:
     return decoded
 
 
-def _depth(value: bytes) -> int:
+def _nesting_depth(value: bytes) -> int:
     """Return the nesting depth of a JSON value, or an upper bound up to the limit; any number if it is malformed."""
-    opening = value.count(b"[") + value.count(b"{")
-    if opening <= MAX_DEPTH:
-        return opening
+    opening_count = value.count(b"[") + value.count(b"{")
+    if opening_count <= MAX_DEPTH:
+        return opening_count
     if b"\\" in value:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
-    brackets = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
-    outside_of_strings = b"".join(brackets.split(b'"')[::2])
+    brackets_and_quotes = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
+    outside_of_strings = b"".join(brackets_and_quotes.split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_BRACKET_DEPTHS)).cast("b")), default=0)
 
 
@@ -160,15 +160,15 @@ def raw_records(records: Iterable[Any]) -> Iterator[msgspec.Raw]:
 
 def rfc3339(timestamp_ms: int) -> str:
     """Return a time in ms since the epoch as text, such as ``2023-11-14T22:13:20.000Z``."""
-    seconds, millis = divmod(timestamp_ms, 1000)
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
     try:
-        return f"{_second(seconds)}.{millis:03d}Z"
+        return f"{_rfc3339_second(seconds)}.{milliseconds:03d}Z"
     except (OverflowError, ValueError, OSError) as error:
         raise MalformedEvent(f"timestamp: {timestamp_ms} is not a time in milliseconds") from error
 
 
 @lru_cache(maxsize=4096)  # many events are from the same second; formatting takes ten times as long as the look-up
-def _second(seconds: int) -> str:
+def _rfc3339_second(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"
 
 
@@ -176,7 +176,7 @@ def headers(ce_type: str, ce_source: str, ce_id: str, timestamp_ms: int) -> Head
     """Return the CloudEvents headers of one record."""
     type_header, source_header = _sender(ce_type, ce_source)
     time_header = ("ce_time", rfc3339(timestamp_ms).encode())
-    return [_FIRST_HEADER, type_header, ("ce_id", ce_id.encode()), source_header, time_header, _LAST_HEADER]
+    return [_SPEC_VERSION_HEADER, type_header, ("ce_id", ce_id.encode()), source_header, time_header, _LAST_HEADER]
 
 
 @lru_cache(maxsize=1024)  # a few programs write most of the records
@@ -190,21 +190,21 @@ def encode_event(event: Event) -> tuple[bytes, bytes, Headers]:
     return (data.group_id.encode(), encode(data), headers(event.type, event.source, event.id, data.timestamp))
 
 
-def _value(ce_type: str, value: bytes) -> EventData:
+def _decode_value(ce_type: str, value: bytes) -> EventData:
     """Decode an event's value; a null field counts as left out, as many programs write absent fields as null."""
     try:
         return decode(_decoder(ce_type), value)
     except msgspec.ValidationError:
         if b"null" not in value:
             raise
-        data = msgspec.convert(_without_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
-        return _without_foreign_tasks(data, value)
+        data = msgspec.convert(_drop_nulls(msgspec.json.decode(value)), EVENT_TYPES[ce_type])
+        return _drop_unknown_tasks(data, value)
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
+        return {name: _drop_nulls(part) for name, part in value.items() if part is not None}
+    return [_drop_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) -> Event:
@@ -225,8 +225,8 @@ def decode_event(key: bytes | None, value: bytes | None, ce: Mapping[str, str]) 
     if value is None:
         raise MalformedEvent("value: missing (null)")
     try:
-        data = _value(ce["type"], value)
-    except UNREADABLE as error:
+        data = _decode_value(ce["type"], value)
+    except DECODE_ERRORS as error:
         raise MalformedEvent(f"value of {ce['type']}: {error}") from error
     if data.group_id.encode() != key and not isinstance(data, Annotation):
         raise MalformedEvent(f"key: {key!r} is not the groupId {data.group_id!r} of the value")

@@ -53,7 +53,7 @@ def total_cost(episodes: Sequence[Episode]) -> TotalCost:
 
 
 #: Figure (lower is better) → its heading, and how to get its bounds from an episode. Figures in ``Ms`` are times.
-FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
+COST_FIGURES: Final[Mapping[str, tuple[str, Callable[[Episode], Bounds | None]]]] = {
     "rebalances": ("rebalances", lambda e: (e.rebalances,) * 2),
     "rounds": ("rounds", lambda e: (e.round_count,) * 2),
     "moved": ("partitions moved", lambda e: (e.moved,) * 2),
@@ -83,7 +83,7 @@ class FigureChange(Struct, frozen=True, rename="camel"):
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
     """Return the figures of two episodes side by side, with the change of each."""
     changes = []
-    for name, (heading, bounds_of) in FIGURES.items():
+    for name, (heading, bounds_of) in COST_FIGURES.items():
         first, second = bounds_of(before), bounds_of(after)
         changes.append(FigureChange(name, heading, first, second, _is_better(first, second)))
     return changes

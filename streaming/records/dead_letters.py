@@ -10,7 +10,7 @@ from assignors.errors import MonitorError
 from streaming.records.codec import record_bytes
 
 #: The headers that a dead letter adds.
-PREFIX = "dlt_"
+HEADER_PREFIX = "dlt_"
 #: Header of a dead letter that was cut to the limit of its topic: original bytes of key, value and headers.
 TRUNCATED = "dlt_truncated"
 #: The most characters of the error message in a dead letter.
@@ -26,7 +26,7 @@ def dead_letter_headers(
     the error's message. ``dlt_topic``, ``dlt_partition`` and ``dlt_offset`` are the place of the record.
     """
     kind = error.type if isinstance(error, MonitorError) else type(error).__name__
-    kept = [(name, value) for name, value in original or () if not name.startswith(PREFIX)]
+    kept = [(name, value) for name, value in original or () if not name.startswith(HEADER_PREFIX)]
     return [
         *kept,
         ("dlt_exception", kind.encode()),
@@ -51,7 +51,7 @@ def shorten_dead_letter(
         return key, value, headers
     headers = [*headers, (TRUNCATED, str(size).encode())]
     if record_bytes(key, None, headers) > limit:
-        headers = [(name, data) for name, data in headers if name.startswith(PREFIX)]
+        headers = [(name, data) for name, data in headers if name.startswith(HEADER_PREFIX)]
     if key is not None:
         key = key[: max(0, limit - record_bytes(None, None, headers))]
     if value is not None:

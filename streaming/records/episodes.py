@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from assignors.errors import BadInput
-from streaming.records.codec import UNREADABLE, decode
+from streaming.records.codec import DECODE_ERRORS, decode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import ClusterKind, Count, Evidence, GroupPauses, Holding, Id, Task, Timestamp, Wire
 
@@ -316,5 +316,5 @@ def decode_incident(value: bytes) -> Incident:
 def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes, ce_type: str) -> _T:
     try:
         return decode(decoder, value)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise MalformedEpisode(f"value of {ce_type}: {error}") from error

@@ -231,14 +231,14 @@ class GroupObserved(EventData, frozen=True):
                     yield member.member_id, held
 
     @property
-    def counts_epochs(self) -> bool:
+    def has_epochs(self) -> bool:
         """True if the group counts epochs (KIP-848, share and Streams groups), not generations."""
         return self.group_protocol != "classic"
 
     @property
     def number(self) -> int | None:
         """The group epoch of a group with epochs, else the generation; None if unknown."""
-        return self.group_epoch if self.counts_epochs else self.generation
+        return self.group_epoch if self.has_epochs else self.generation
 
     @property
     def holds_tasks(self) -> bool:

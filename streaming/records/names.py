@@ -14,12 +14,12 @@ from streaming.records.diffs import MemberDiff, MemberNames
 #: A UUID in an id that Kafka's clients generate; its beginning is enough to distinguish ids.
 _UUID = re.compile(r"\b([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 #: Kafka's ``Uuid``, the member id under the consumer protocol.
-_RANDOM = re.compile(r"[A-Za-z0-9_+/-]{22}")
+_RANDOM_ID = re.compile(r"[A-Za-z0-9_+/-]{22}")
 #: The most members that a line lists by name.
-_MOST_SPELLED_OUT = 2
+_MAX_NAMES_IN_TEXT = 2
 
 
-def shortened(text: str) -> str:
+def shorten_random_id(text: str) -> str:
     """Return a text with each UUID shortened to its beginning, such as ``c1-3f2a…``."""
     return _UUID.sub(r"\1…", text)
 
@@ -30,14 +30,14 @@ def display_names(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
     """
     full = {member_id: member.group_instance_id or member.client_id for member_id, member in members.items()}
-    first = {member_id: shortened(name) for member_id, name in full.items() if name}
+    first = {member_id: shorten_random_id(name) for member_id, name in full.items() if name}
     details: dict[str, list[str]] = {member_id: [] for member_id in first}
     names = first
-    for detail in (_host, _beginning):
+    for find_detail in (_host, _id_beginning):
         shared = Counter(names.values())
         for member_id, name in names.items():
             if shared[name] > 1:
-                details[member_id] += detail(member_id, members[member_id])
+                details[member_id] += find_detail(member_id, members[member_id])
         names = {
             member_id: f"{name} ({', '.join(details[member_id])})" if details[member_id] else name
             for member_id, name in first.items()
@@ -49,16 +49,16 @@ def _host(_: str, member: MemberNames | MemberDiff) -> list[str]:
     return [member.client_host.lstrip("/")] if member.client_host else []
 
 
-def _beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
+def _id_beginning(member_id: str, member: MemberNames | MemberDiff) -> list[str]:
     """Return the distinctive part of a member id: the part after the client id, shortened."""
     own = member_id.removeprefix(f"{member.client_id}-")
-    return [f"{own[:6]}…" if _RANDOM.fullmatch(own) else shortened(own)]
+    return [f"{own[:6]}…" if _RANDOM_ID.fullmatch(own) else shorten_random_id(own)]
 
 
 def names_text(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
     """Return members' names as text, such as ``pay and ship`` or ``pay and 3 others``; empty if none is known."""
     listed = [names[member_id] for member_id in member_ids if member_id in names]
-    if not listed or len(listed) == len(member_ids) <= _MOST_SPELLED_OUT:
+    if not listed or len(listed) == len(member_ids) <= _MAX_NAMES_IN_TEXT:
         return ", ".join(listed)
     return f"{listed[0]} and {len(member_ids) - 1} more"
 

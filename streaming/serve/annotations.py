@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from streaming.episodes.story import duration
-from streaming.records.codec import UNREADABLE, decode, encode
+from streaming.records.codec import DECODE_ERRORS, decode, encode
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import Annotation, Event, Timestamp
 from streaming.serve.problems import Problem
@@ -20,18 +20,18 @@ from streaming.serve.records import TopicRecord, decode_value
 MENTION_WINDOW_MS: Final = 600_000
 #: The most annotations that are kept; older ones are dropped.
 MAX_ANNOTATIONS: Final = 1000
-_ShortText = Annotated[str, Meta(max_length=1000)]
-_stored: Final = msgspec.json.Decoder(StoredAnnotation)
+_LimitedText = Annotated[str, Meta(max_length=1000)]
+_annotation_decoder: Final = msgspec.json.Decoder(StoredAnnotation)
 
 
 class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """Body of the POST of an annotation. ``timestamp``: default now; ``groups``: a pattern with ``*`` and ``?``."""
 
     timestamp: Timestamp | None = None
-    groups: _ShortText = "*"
-    text: _ShortText = ""
+    groups: _LimitedText = "*"
+    text: _LimitedText = ""
     link: Annotated[str, Meta(max_length=1000, pattern="^https?://")] | None = None
-    revision: _ShortText | None = None
+    revision: _LimitedText | None = None
 
 
 _requests: Final = msgspec.json.Decoder(AnnotationRequest)
@@ -41,7 +41,7 @@ def parse_request(body: bytes) -> Event:
     """Return the annotation event of a request's body; raise Problem if the body is not a valid annotation."""
     try:
         fields = structs.asdict(decode(_requests, body))
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise Problem("annotation", str(error)) from error
     if not (fields["text"].strip() or fields["revision"]):
         raise Problem("annotation", "text or revision: one of them is needed")
@@ -51,9 +51,9 @@ def parse_request(body: bytes) -> Event:
 
 def parse_annotation(record: TopicRecord) -> StoredAnnotation:
     """Return the annotation in a record, with its link if that is a web address; raise UnusableRecord if malformed."""
-    annotation = decode_value(_stored, record.value)
-    is_safe = annotation.link is None or annotation.link.startswith(("http://", "https://"))
-    return annotation if is_safe else structs.replace(annotation, link=None)
+    annotation = decode_value(_annotation_decoder, record.value)
+    has_safe_link = annotation.link is None or annotation.link.startswith(("http://", "https://"))
+    return annotation if has_safe_link else structs.replace(annotation, link=None)
 
 
 def story_suffix(group_id: str, opened_at: int, annotations: Sequence[StoredAnnotation]) -> str:
@@ -70,7 +70,7 @@ def story_suffix(group_id: str, opened_at: int, annotations: Sequence[StoredAnno
     return ""
 
 
-def with_story_suffix(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
+def add_story_suffix(body: bytes, annotations: Sequence[StoredAnnotation]) -> bytes:
     """Return the JSON of an episode; its story names the annotation before it, if there is one."""
     if not annotations:
         return body

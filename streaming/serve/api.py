@@ -24,16 +24,16 @@ from streaming.records.downtime import start_of_day
 from streaming.records.episodes import StoredAnnotation
 from streaming.records.events import MAX_TIMESTAMP
 from streaming.serve import forecasts, openapi
-from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, parse_request, with_story_suffix
-from streaming.serve.archive import MAX_DIFFS, MAX_PAGE, Archive, PageQuery, StoredPage
+from streaming.serve.annotations import MAX_ANNOTATIONS, AnnotationRequest, add_story_suffix, parse_request
+from streaming.serve.archive import MAX_DIFFS, MAX_PAGE_ITEMS, Archive, PageQuery, StoredPage
 from streaming.serve.board import FeedFilter
 from streaming.serve.clusters import Cluster
 from streaming.serve.feed import Feed, FeedResponse, LastEvent
-from streaming.serve.forecasts import Workers
+from streaming.serve.forecasts import WorkerPool
 from streaming.serve.openapi import Query
 from streaming.serve.problems import Problem
 from streaming.serve.records import GroupSummary
-from streaming.serve.security import CALLER, Access
+from streaming.serve.security import CALLER_KEY, Access
 from streaming.serve.stories import DowntimeTotals, Sort, member_names
 from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
@@ -128,16 +128,16 @@ def _restart(query: Query) -> RollingRestart:
 def _page_query(query: Query, group: str | None, max_items: int) -> PageQuery:
     since, until = query["from"], query["to"]
     if since is not None and until is not None and since >= until:
-        raise openapi.refuse("from", "must be before to")
+        raise openapi.invalid_parameter("from", "must be before to")
     limit, cause, min_moved = query["limit"] or _DEFAULT_LIMIT, query.get("cause"), query.get("min_moved") or 0
     return PageQuery(group, since, until, cause, min_moved, before=query["cursor"], limit=min(max_items, limit))
 
 
-class Api:
+class GroupApi:
     """The API's request handlers, which read the current groups (board) and the stored history (archive)."""
 
     def __init__(
-        self, cluster: Cluster, clusters: Sequence[Cluster], *, access: Access, max_clients: int, workers: Workers
+        self, cluster: Cluster, clusters: Sequence[Cluster], *, access: Access, max_clients: int, workers: WorkerPool
     ) -> None:
         self._cluster, self._clusters = cluster, clusters
         self._access, self._max_clients, self._workers = access, max_clients, workers
@@ -198,8 +198,8 @@ class Api:
 
     async def _page(self, query: Query, group: str | None) -> Response:
         with_diff = query["view"] != "summary"
-        window = _page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE)
-        return Json(_page_document(await self._feed.read(Archive.page, window, with_diff=with_diff)))
+        page_query = _page_query(query, group, MAX_DIFFS if with_diff else MAX_PAGE_ITEMS)
+        return Json(_page_document(await self._feed.read(Archive.page, page_query, with_diff=with_diff)))
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
@@ -213,10 +213,10 @@ class Api:
     @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGING)
     async def timeline(self, request: Request, query: Query) -> Response:
         """Ownership over time: owners before the oldest round, then the changes of each round."""
-        window = _page_query(query, self._group(request).group_id, MAX_PAGE)
-        owners, page, began = await self._feed.read(Archive.timeline, window)
-        since = max(began if page.next is not None else 0, window.since or 0)
-        annotations = self._annotations(window.group, since, window.until)
+        page_query = _page_query(query, self._group(request).group_id, MAX_PAGE_ITEMS)
+        owners, page, began = await self._feed.read(Archive.timeline, page_query)
+        since = max(began if page.next is not None else 0, page_query.since or 0)
+        annotations = self._annotations(page_query.group, since, page_query.until)
         return Json({**owners, "annotations": annotations, **_page_document(page)})
 
     @_route(
@@ -326,7 +326,7 @@ class Api:
         then = await self._feed.read(Archive.group_at, group, at_ms)
         if then is None:
             raise Problem("group", f"no round of group {group.group_id!r} is kept from before then")
-        then["episodes"] = [Raw(with_story_suffix(body, annotations)) for body in then["episodes"]]
+        then["episodes"] = [Raw(add_story_suffix(body, annotations)) for body in then["episodes"]]
         then["incidents"] = list(map(Raw, then["incidents"]))
         return Json(then | now)
 
@@ -345,14 +345,14 @@ class Api:
     )
     async def annotations(self, _: Request, query: Query) -> Response:
         """Annotations such as deployments, the newest first; the newest 1000 are kept."""
-        window = _page_query(query | {"cursor": None}, query["group"], MAX_ANNOTATIONS)
-        annotations = self._annotations(window.group, window.since or 0, window.until)
-        return Json({"annotations": annotations[: window.limit]})
+        page_query = _page_query(query | {"cursor": None}, query["group"], MAX_ANNOTATIONS)
+        annotations = self._annotations(page_query.group, page_query.since or 0, page_query.until)
+        return Json({"annotations": annotations[: page_query.limit]})
 
     @_route("/annotations", openapi.PUBLISHED, method="POST", body=AnnotationRequest)
     async def annotate(self, request: Request, _: Query) -> Response:
         """Publish an annotation to the membership topic; the stream copies it to the incidents topic. Needs a token."""
-        if CALLER not in request.scope:
+        if CALLER_KEY not in request.scope:
             raise Problem("writing")
         # A page of another origin can't send this type without a preflight, which is refused.
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -378,20 +378,20 @@ class Api:
     async def search(self, _: Request, query: Query) -> Response:
         """Members, topics and partitions by name, with the owners of a partition, in the latest assignments."""
         words = (query["q"] or "").strip()
-        limit = min(MAX_PAGE, query["limit"] or _DEFAULT_LIMIT)
+        limit = min(MAX_PAGE_ITEMS, query["limit"] or _DEFAULT_LIMIT)
         return Json({"found": await self._feed.read(Archive.search, words, limit) if words else []})
 
     async def _stories(self, query: Query, sort: Sort, group: str | None) -> Response:
-        window = _page_query(query, group, MAX_DIFFS)
-        page = await self._feed.read(Archive.stories, sort, window, opened=query.get("open"))
+        page_query = _page_query(query, group, MAX_DIFFS)
+        page = await self._feed.read(Archive.stories, sort, page_query, opened=query.get("open"))
         if sort == "episode":
-            marks = self._feed.board.current_stories.annotations
-            page = page._replace(items=[with_story_suffix(body, marks) for body in page.items])
+            stored_annotations = self._feed.board.current_stories.annotations
+            page = page._replace(items=[add_story_suffix(body, stored_annotations) for body in page.items])
         names: dict[str, str] = {}
         for body in reversed(page.items):  # the oldest first, so that the newest name of a member wins
             names |= member_names(body)
-        standing = {"names": names, "caughtUp": sort in self._feed.board.status.whole}
-        return Json(_page_document(page, f"{sort}s") | standing)
+        extra_fields = {"names": names, "caughtUp": sort in self._feed.board.status.whole}
+        return Json(_page_document(page, f"{sort}s") | extra_fields)
 
     async def description(self, request: Request) -> Response:
         """The OpenAPI document of this service."""

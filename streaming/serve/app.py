@@ -23,14 +23,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.serve.api import Api, Json
+from streaming.serve.api import GroupApi, Json
 from streaming.serve.clusters import Cluster
 from streaming.serve.connections import BoundedBodies
-from streaming.serve.forecasts import Workers
+from streaming.serve.forecasts import WorkerPool
 from streaming.serve.historyfile import HistoryFailure
-from streaming.serve.metrics import Exposition
-from streaming.serve.problems import Problem, kinds_page, on_error
-from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, Guard, api_path
+from streaming.serve.metrics import MetricsResponse
+from streaming.serve.problems import Problem, error_response, kinds_page
+from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, SecurityGuard, api_path
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
@@ -47,17 +47,17 @@ def build(
     loopback_only: bool,
     max_clients: int,
     access_log: bool = False,
-    workers: Workers | None = None,
+    workers: WorkerPool | None = None,
 ) -> ASGIApp:
     """Return the ASGI application: the page, and each cluster's API and feed, which the cluster's thread updates.
 
     ``workers`` compute forecasts; the caller closes them.
     """
-    page, routes, workers = Page(), list[Route](), workers or Workers()
+    page, routes, workers = Page(), list[Route](), workers or WorkerPool()
     # The name of a single cluster may be its id, which may have any characters.
     named = {cluster.name: cluster for cluster in clusters if re.fullmatch(r"[a-zA-Z0-9._-]+", cluster.name)}
     for prefix, cluster in [("", clusters[0]), *((f"/clusters/{name}", cluster) for name, cluster in named.items())]:
-        api = Api(cluster, clusters, access=access, max_clients=max_clients, workers=workers)
+        api = GroupApi(cluster, clusters, access=access, max_clients=max_clients, workers=workers)
         routes += api.routes(prefix)
 
     async def health(_: Request) -> Response:
@@ -75,10 +75,10 @@ def build(
             raise Problem("cluster", f"no cluster {prefix[1]!r} is served; there are {', '.join(named)}")
         return await page.missing(request)
 
-    answering = Starlette(
+    application = Starlette(
         routes=[
             *routes,
-            Route("/metrics", Exposition(clusters).response),
+            Route("/metrics", MetricsResponse(clusters).response),
             Route("/health", health),
             Route("/ready", ready),
             Route("/problems", kinds_page),
@@ -92,12 +92,12 @@ def build(
             Middleware(EncodedGroupIds),
         ],
         # Starlette picks the handler of the nearest class. It runs a handler of Exception outside of the middleware.
-        exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), on_error),
+        exception_handlers=dict.fromkeys((Problem, HTTPException, HistoryFailure, Exception), error_response),
     )
     # A redirect to the path without its last slash would name the host of the request's own Host header.
-    answering.router.redirect_slashes = False
+    application.router.redirect_slashes = False
     # Wraps the whole application, as Starlette answers failures outside of its own middleware.
-    return Guard(answering, access=access, loopback_only=loopback_only, access_log=access_log)
+    return SecurityGuard(application, access=access, loopback_only=loopback_only, access_log=access_log)
 
 
 class EncodedGroupIds:
@@ -126,14 +126,14 @@ class Page:
         index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle_modules(script[2])}</script>", index)
         sources = [f"{name}-src {_hash_sources(name, index)}" for name in ("script", "style")]
         self._body = index.encode()
-        self._tag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
+        self._etag = f'"{hashlib.sha256(self._body).hexdigest()[:16]}"'
         self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
 
     async def view(self, request: Request) -> Response:
         """Return the page's document for a known address."""
         # Browsers revalidate the document each time (usually: 304), so that they don't show an older version.
-        headers = {"etag": self._tag, "cache-control": "no-cache", **self._policy}
-        if request.headers.get("if-none-match") == self._tag:
+        headers = {"etag": self._etag, "cache-control": "no-cache", **self._policy}
+        if request.headers.get("if-none-match") == self._etag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
         return HTMLResponse(self._body, headers=headers)
 
@@ -160,9 +160,9 @@ def _bundle_modules(entry: str) -> str:
             return f'const {{ {statement[1].replace(" as ", ": ")} }} = modules["{target}"];\n'
 
         source = _IMPORT_STATEMENT.sub(imported, _page_file(path))
-        exports = ", ".join(name for _, name in _EXPORT_STATEMENT.findall(source))
+        exported_names = ", ".join(name for _, name in _EXPORT_STATEMENT.findall(source))
         source = _EXPORT_STATEMENT.sub(r"\1", source)
-        functions[path] = f'modules["{path}"] = (() => {{\n{source}return {{ {exports} }};\n}})();\n'
+        functions[path] = f'modules["{path}"] = (() => {{\n{source}return {{ {exported_names} }};\n}})();\n'
 
     add(entry)
     return "const modules = {};\n" + "".join(functions.values())
@@ -171,5 +171,5 @@ def _bundle_modules(entry: str) -> str:
 def _hash_sources(name: str, document: str) -> str:
     """Return the hash sources of the content security policy for the document's elements with this tag name."""
     bodies = re.findall(rf"<{name}\b[^>]*>(.*?)</{name}>", document, re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies)
-    return " ".join(f"'sha256-{digest}'" for digest in digests)
+    script_digests = (base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies)
+    return " ".join(f"'sha256-{digest}'" for digest in script_digests)

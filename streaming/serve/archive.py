@@ -18,12 +18,12 @@ from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Episode, decode_episode
 from streaming.records.names import display_names
 from streaming.serve import historyfile, ownership
-from streaming.serve.history import Extent, StoredRound, with_status
-from streaming.serve.records import GroupSummary, RoundSummary, after_round, changes
+from streaming.serve.history import Extent, StoredRound, set_status
+from streaming.serve.records import GroupSummary, RoundSummary, apply_round, changes
 from streaming.serve.stories import MAX_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
 
 #: The most items of one page.
-MAX_PAGE: Final = 2000
+MAX_PAGE_ITEMS: Final = 2000
 #: The most rounds of one page with diffs, which are large.
 MAX_DIFFS: Final = 500
 #: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
@@ -51,7 +51,7 @@ SELECT seq, summary FROM rounds
 WHERE {_OF_GROUP_SQL} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
 """  # noqa: S608 - a literal
 _EPISODES_SINCE_SQL: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP_SQL} AND updated >= ?"  # noqa: S608 - a literal
-_summaries = msgspec.json.Decoder(RoundSummary)
+_summary_decoder = msgspec.json.Decoder(RoundSummary)
 _diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _incidents = msgspec.json.Decoder(IncidentSummary)
@@ -75,10 +75,10 @@ class PageQuery(NamedTuple):
 def _sql_condition(*conditions: tuple[str, Any]) -> tuple[str, list[Any]]:
     """Return one SQL condition from the conditions whose value is not None, and the values of its question marks."""
     where, values = ["1"], list[Any]()
-    for sql, value in conditions:
+    for condition, value in conditions:
         if value is not None:
-            where.append(sql)
-            values += [value] * sql.count("?")
+            where.append(condition)
+            values += [value] * condition.count("?")
     return " AND ".join(where), values
 
 
@@ -109,11 +109,11 @@ class Archive:
     def rounds_after(self, extent: Extent, seq: int, limit: int, max_bytes: int) -> list[StoredRound] | None:
         """Return rounds with numbers after ``seq``, oldest first; None if retention has dropped any of these rounds."""
         with self._reading() as connection:
-            meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
-            if meta["epoch"] != extent.epoch or seq < int(meta["trimmed"]):
+            metadata_values = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('epoch', 'trimmed')"))
+            if metadata_values["epoch"] != extent.epoch or seq < int(metadata_values["trimmed"]):
                 return None
             with closing(connection.execute(_ROUNDS_AFTER_SQL, (seq, limit))) as rows:
-                return list(ownership.capped(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
+                return list(ownership.limit_bytes(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Return the episodes and incidents with numbers after ``seq`` in the history, in this order."""
@@ -122,7 +122,7 @@ class Archive:
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(ownership.capped(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(ownership.limit_bytes(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: PageQuery, *, opened: bool | None = None) -> StoredPage:
         """Return episodes or incidents as in their topic, newest first; ``opened``: only open or only closed ones."""
@@ -248,7 +248,7 @@ class Archive:
                 (words, topic),
             )
             for (assignment,) in rows:
-                matches += _matches(_assignments.decode(assignment), words, topic, number)
+                matches += _search(_assignments.decode(assignment), words, topic, number)
                 if len(matches) >= limit:
                     break
         return matches[:limit]
@@ -284,17 +284,17 @@ class Archive:
 def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -> GroupSummary | None:
     """Return a group as of a past time, with the totals of its current summary ``now``."""
     row = connection.execute(_ROUND_AT_SQL, (now.group_id, at_ms)).fetchone()
-    if row is None or (summary := _summaries.decode(row[1])).state == "Dead":
+    if row is None or (summary := _summary_decoder.decode(row[1])).state == "Dead":
         return None
     newest: EpisodeSummary | None = None
     for body in _stories_at(connection, "episode", now.group_id, at_ms, 1):
         newest = episode_summary(body)
         if (newest.closed_at or 0) > at_ms:
             newest = structs.replace(newest, closed_at=None)
-    return with_status(after_round(now, row[0], summary), newest)
+    return set_status(apply_round(now, row[0], summary), newest)
 
 
-def _matches(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
+def _search(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
     names = display_names(latest.names)
     counts: dict[str, int] = {}
     owners: dict[str, list[str]] = {}
@@ -338,7 +338,7 @@ def _page(connection: sqlite3.Connection, window: PageQuery, item: Callable[[int
 
 def _stored_round(row: tuple[int, bytes, bytes, str]) -> StoredRound:
     seq, summary_json, body, group = row
-    summary = _summaries.decode(summary_json)
+    summary = _summary_decoder.decode(summary_json)
     if summary.group_id != group:
         raise ValueError(f"round {seq} is stored for group {group!r} but is of group {summary.group_id!r}")
     return StoredRound(seq, summary, zlib.decompress(body))

@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 from streaming.freshness import ComponentState, LateKind
 from streaming.kafka.lag_reader import GroupLag
 from streaming.records.codec import encode, raw_json
-from streaming.serve.annotations import story_suffix, with_story_suffix
+from streaming.serve.annotations import add_story_suffix, story_suffix
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
-from streaming.serve.ownership import capped
+from streaming.serve.ownership import limit_bytes
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, member_names
 from streaming.settings.config import ServiceLevel
@@ -31,7 +31,7 @@ LARGE_SNAPSHOT_BYTES: Final = 2**20
 SHARED_SNAPSHOT_SECONDS: Final = 2.0
 
 
-class FeedEvent(Struct, frozen=True):
+class FeedFrame(Struct, frozen=True):
     """One server-sent event: its bytes, and the fields that filters compare.
 
     ``seq`` and ``story_seq``: the number of its round or story, else 0. Events without a group are for every listener.
@@ -53,7 +53,7 @@ class FeedFilter(Struct, frozen=True):
     min_moved: int = 0
     stories: bool = False
 
-    def accepts(self, frame: FeedEvent) -> bool:
+    def accepts(self, frame: FeedFrame) -> bool:
         """Return True if the listener receives this event. Filters on rounds don't drop group events and stories."""
         if frame.story_seq and not self.stories:
             return False
@@ -100,7 +100,7 @@ class Board:
         self.closing = False
         #: Counters of records and of clients.
         self.refused = self.repeated = self.fell_behind = self.dropped_unread = 0
-        self._frames: list[FeedEvent] = []
+        self._frames: list[FeedFrame] = []
         self._start = self._size = 0
         #: An asyncio event for each client that follows the feed.
         self.listeners: set[asyncio.Event] = set()
@@ -117,20 +117,20 @@ class Board:
         place = b"%b.%d" % (self.extent.epoch.encode(), seq)
         return place if story_seq is None else b"%b.%d" % (place, story_seq)
 
-    def round_frame(self, stored: StoredRound) -> FeedEvent:
+    def round_frame(self, stored: StoredRound) -> FeedFrame:
         """Return a round as an event: ``{"seq", "summary", "group", "diff"}``, with the current state of the group."""
         summary = stored.summary
         group, diff = self.groups[summary.group_id], raw_json(stored.body)
         data = _event("round", {"seq": stored.seq, "summary": summary, "group": group, "diff": diff})
-        return FeedEvent(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
+        return FeedFrame(data, summary.group_id, stored.seq, summary.cause.kind, summary.moved)
 
-    def story_frame(self, stored: StoredStory) -> FeedEvent:
+    def story_frame(self, stored: StoredStory) -> FeedFrame:
         """Return an episode or incident as an event: its number, id and names, and its JSON as in the topic."""
         sort, body, names = stored.sort, stored.body, member_names(stored.body)
         if sort == "episode":
-            body = with_story_suffix(body, self.current_stories.annotations)
+            body = add_story_suffix(body, self.current_stories.annotations)
         data = _event(sort, {"seq": stored.seq, "id": stored.id, "names": names, sort: raw_json(body)})
-        return FeedEvent(data, stored.group_id, story_seq=stored.seq)
+        return FeedFrame(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
         """Publish a committed update of the history, and wake all listeners."""
@@ -140,11 +140,11 @@ class Board:
         for stored in batch.rounds:
             self._append_event(self.round_frame(stored))
         for name in batch.groups.keys() - {stored.summary.group_id for stored in batch.rounds}:
-            self._append_event(FeedEvent(_event("group", batch.groups[name]), name))
+            self._append_event(FeedFrame(_event("group", batch.groups[name]), name))
         if batch.current_stories is not None:
             self.current_stories = batch.current_stories
         for annotation in batch.annotations:
-            self._append_event(FeedEvent(_event("annotation", annotation)))
+            self._append_event(FeedFrame(_event("annotation", annotation)))
         for story in batch.stories:
             self._append_event(self.story_frame(story))
         self.refused += batch.refused
@@ -164,7 +164,7 @@ class Board:
         self.extent, self.groups, self.current_stories = extent, dict(groups), current_stories
         self._snapshot = None
         if gone:
-            self._append_event(FeedEvent(_event("gone", {"groups": gone})))
+            self._append_event(FeedFrame(_event("gone", {"groups": gone})))
             self.wake()
 
     def progress(self, status: "FeedStatus") -> None:
@@ -174,7 +174,7 @@ class Board:
             self._snapshot = None
         if (before.caught_up, before.stale) != (status.caught_up, status.stale):
             self._snapshot = None
-            self._append_event(FeedEvent(self.progress_event()))
+            self._append_event(FeedFrame(self.progress_event()))
             self.wake()
 
     def status_document(self) -> dict[str, object]:
@@ -222,20 +222,20 @@ class Board:
                 return shared
         groups = [summary for name, summary in self.groups.items() if group in (None, name)]
         head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.extent.last)
-        json = encode(self.groups_document(groups))
-        event = b"".join((head, json, b"\n\n"))
-        body = SharedBody(memoryview(event)[len(head) : len(head) + len(json)], "application/json")
+        encoded_groups = encode(self.groups_document(groups))
+        event = b"".join((head, encoded_groups, b"\n\n"))
+        body = SharedBody(memoryview(event)[len(head) : len(head) + len(encoded_groups)], "application/json")
         snapshot = Snapshot(self.extent.last, self.end, event, body, now)
         if group is None:
             self._snapshot = snapshot
         return snapshot
 
-    def events_after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[FeedEvent] | None:
+    def events_after(self, cursor: int, most_bytes: int = MAX_BYTES) -> list[FeedFrame] | None:
         """Return events from a cursor on, about ``most_bytes`` in all; None if these events are no longer in memory."""
         if cursor < self._start:
             return None
         frames = itertools.islice(self._frames, cursor - self._start, None)
-        return list(capped(most_bytes, frames, lambda frame: len(frame.data)))
+        return list(limit_bytes(most_bytes, frames, lambda frame: len(frame.data)))
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
@@ -257,18 +257,18 @@ class Board:
         self.closing = True
         self.wake()
 
-    def _append_event(self, frame: FeedEvent) -> None:
+    def _append_event(self, frame: FeedFrame) -> None:
         self._frames.append(frame)
         self._size += len(frame.data)
         if len(self._frames) <= MAX_EVENTS and self._size <= MAX_BYTES:
             return
         # The list is cut to three quarters at once: dropping one event at a time would copy the list for every event.
-        drop = 0
-        while len(self._frames) - drop > MAX_EVENTS * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
-            self._size -= len(self._frames[drop].data)
-            drop += 1
-        del self._frames[:drop]
-        self._start += drop
+        drop_count = 0
+        while len(self._frames) - drop_count > MAX_EVENTS * 3 // 4 or self._size > MAX_BYTES * 3 // 4:
+            self._size -= len(self._frames[drop_count].data)
+            drop_count += 1
+        del self._frames[:drop_count]
+        self._start += drop_count
 
 
 #: Codes of the reasons why the feed is not up to date.

@@ -17,7 +17,7 @@ from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.history import Extent, History, Retention
 from streaming.serve.problems import Problem
-from streaming.serve.security import Proxies
+from streaming.serve.security import TrustedProxies
 from streaming.serve.source import Source
 from streaming.settings.config import ServiceLevel
 
@@ -30,7 +30,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8686
     token_file: Path | None = None
-    proxies: Proxies | None = None
+    proxies: TrustedProxies | None = None
     access_log: bool = False
     limits: Retention = field(default_factory=lambda: Retention(30 * 86_400_000, 2**30))
     max_clients: int = 1000

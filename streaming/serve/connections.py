@@ -18,12 +18,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streaming.serve.problems import Problem
 
 #: Seconds that a connection may stay open without a request, and that the head of a request may take.
-IDLE_SECONDS: Final = 15
+IDLE_TIMEOUT_SECONDS: Final = 15
 #: Seconds that a client may leave an answer unread.
 UNREAD_TIMEOUT_SECONDS: Final = 60
 #: The most connections besides clients of the feed, and the number of open files besides connections.
 _OTHER_CONNECTIONS: Final = 256
-_OTHER_FILES: Final = 64
+_OTHER_OPEN_FILES: Final = 64
 
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -35,7 +35,7 @@ class BoundedProtocol(H11Protocol):
     Closing such a connection would wait forever for its buffer to drain.
     """
 
-    _deadline: asyncio.TimerHandle | None = None
+    _head_timer: asyncio.TimerHandle | None = None
     _unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's: asyncio has BaseTransport
@@ -52,10 +52,10 @@ class BoundedProtocol(H11Protocol):
         """Parse received bytes; the head of a request must be complete in time."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-        elif self._deadline is None:
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+        elif self._head_timer is None:
             self._set_head_timeout()
 
     def send_400_response(self, msg: str) -> None:
@@ -69,7 +69,7 @@ class BoundedProtocol(H11Protocol):
 
     def _set_head_timeout(self) -> None:
         """Set the time by which the request's head must be complete; received bytes don't extend this time."""
-        self._deadline = self.loop.call_later(IDLE_SECONDS, self._on_late_head)
+        self._head_timer = self.loop.call_later(IDLE_TIMEOUT_SECONDS, self._on_late_head)
 
     def _on_late_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -91,7 +91,7 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers of the closed connection."""
         super().connection_lost(exc)
-        for timer in (self._deadline, self._unread_timer):
+        for timer in (self._head_timer, self._unread_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -99,21 +99,21 @@ class BoundedProtocol(H11Protocol):
 def max_connections(max_clients: int) -> int:
     """Return the limit of connections: feed clients and a reserve, but no more than open files allow."""
     connections = max_clients + _OTHER_CONNECTIONS
-    needed = connections + _OTHER_FILES
+    needed_files = connections + _OTHER_OPEN_FILES
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < needed and files != resource.RLIM_INFINITY:
-        files = needed if most == resource.RLIM_INFINITY else min(needed, most)
+    if files < needed_files and files != resource.RLIM_INFINITY:
+        files = needed_files if most == resource.RLIM_INFINITY else min(needed_files, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files - _OTHER_FILES))
+    return connections if files == resource.RLIM_INFINITY else max(1, min(connections, files - _OTHER_OPEN_FILES))
 
 
 #: A body is written in pieces of this size, bytes; each piece follows once the client has read the previous one.
-PIECE_BYTES: Final = 64 * 1024
+SEND_CHUNK_BYTES: Final = 64 * 1024
 #: Bytes of bodies above ``PIECE_BYTES`` that may wait for clients at once; a body that clients share counts once.
 MAX_WAITING_BYTES: Final = 256 * 2**20
 #: The lowest speed at which a client may read a large body, after the first seconds.
 _MIN_BYTES_PER_SECOND: Final = 16 * 1024
-_GRACE_SECONDS: Final = 60
+_SLOW_CLIENT_SECONDS: Final = 60
 #: Smaller bodies are not compressed.
 _MIN_COMPRESSED_BYTES: Final = 1024
 
@@ -182,7 +182,7 @@ class BoundedBodies:
             if head is None:
                 raise BodyLimitReached
             is_refused = True
-            await _REFUSAL.response(scope["path"])(scope, receive, send)
+            await _BUSY_PROBLEM.response(scope["path"])(scope, receive, send)
 
         await self._app(scope, receive, bounded)
 
@@ -190,7 +190,7 @@ class BoundedBodies:
     def _counted_body(self, body: bytes | memoryview) -> Iterator[bool]:
         """Count the bytes of a response body while it is sent; yield False if too many bytes wait for clients."""
         size, key = len(body), id(body)
-        counted = 0 if size <= PIECE_BYTES or self._clients[key] else size
+        counted = 0 if size <= SEND_CHUNK_BYTES or self._clients[key] else size
         if counted and self.waiting_bytes + size > self._most_bytes:
             yield False
             return
@@ -202,22 +202,22 @@ class BoundedBodies:
             self._clients[key] -= 1
             if not self._clients[key]:
                 del self._clients[key]
-                self.waiting_bytes -= size if size > PIECE_BYTES else 0
+                self.waiting_bytes -= size if size > SEND_CHUNK_BYTES else 0
 
 
-_REFUSAL: Final = Problem("busy", "too many answers wait for slow clients; try again")
+_BUSY_PROBLEM: Final = Problem("busy", "too many answers wait for slow clients; try again")
 
 
 async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *, more: bool) -> None:
-    if len(body) <= PIECE_BYTES:
+    if len(body) <= SEND_CHUNK_BYTES:
         await send({"type": "http.response.body", "body": bytes(body), "more_body": more})
         return
     try:
-        async with asyncio.timeout(_GRACE_SECONDS + len(body) / _MIN_BYTES_PER_SECOND):
-            for start in range(0, len(body), PIECE_BYTES):
-                last = start + PIECE_BYTES >= len(body)
-                piece = bytes(body[start : start + PIECE_BYTES])
-                await send({"type": "http.response.body", "body": piece, "more_body": more or not last})
+        async with asyncio.timeout(_SLOW_CLIENT_SECONDS + len(body) / _MIN_BYTES_PER_SECOND):
+            for start in range(0, len(body), SEND_CHUNK_BYTES):
+                last = start + SEND_CHUNK_BYTES >= len(body)
+                chunk = bytes(body[start : start + SEND_CHUNK_BYTES])
+                await send({"type": "http.response.body", "body": chunk, "more_body": more or not last})
     except TimeoutError:
         abort(scope)
 

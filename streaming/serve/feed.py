@@ -17,7 +17,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from streaming.serve.archive import Archive
-from streaming.serve.board import Board, FeedEvent, FeedFilter
+from streaming.serve.board import Board, FeedFilter, FeedFrame
 from streaming.serve.connections import BodyLimitReached, abort, wait_for_disconnect
 from streaming.serve.historyfile import HistoryFailure
 
@@ -44,9 +44,9 @@ _RESET_EVENT: Final = b'event: reset\ndata: {"reason":"the rounds after this id 
 class FeedTimes(Struct, frozen=True):
     """Times (s): between keep-alives, until a client that does not read is dropped, between writes, until a retry."""
 
-    keep_alive: float = 15.0
+    keep_alive_seconds: float = 15.0
     stuck: float = 30.0
-    gather: float = 0.01
+    gather_seconds: float = 0.01
     retry: float = 1.0
 
 
@@ -63,14 +63,14 @@ class Feed:
         """Query the archive in a thread by one of its methods; only a few queries run at once."""
         return await to_thread.run_sync(partial(query, self.archive, *args, **kwargs), limiter=self.readers)
 
-    async def stored(self, position: int) -> list[FeedEvent] | None:
+    async def stored(self, position: int) -> list[FeedFrame] | None:
         """Return the stored rounds after the round ``position`` as feed events; None if retention has dropped one."""
         extent = self.board.extent
         rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
-    async def stored_stories(self, position: int) -> list[FeedEvent]:
+    async def stored_stories(self, position: int) -> list[FeedFrame]:
         """Return the episodes and incidents that changed after the number ``position``, in their current form."""
         last = self.board.current_stories.last
         rows = await self.read(Archive.stories_after, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
@@ -86,13 +86,13 @@ class FeedResponse:
     """
 
     def __init__(
-        self, feed: Feed, wanted: FeedFilter, last: LastEvent | None, admitted: Callable[[], bool] = lambda: True
+        self, feed: Feed, wanted: FeedFilter, last: LastEvent | None, has_access: Callable[[], bool] = lambda: True
     ) -> None:
-        self._feed, self._filter, self._admitted = feed, wanted, admitted
+        self._feed, self._feed_filter, self._has_access = feed, wanted, has_access
         self._position: int | None = None if last is None else last[0]
         self._story_seq = None if last is None else last[1]
         self._cursor: int | None = None
-        self._is_gone = False
+        self._has_disconnected = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client leaves, stops reading or loses its access, or the server closes."""
@@ -102,7 +102,7 @@ class FeedResponse:
             await send({"type": "http.response.body", "body": b""})
             return
         with board.listening() as woken:
-            watcher = asyncio.create_task(self._watch_client(receive, woken))
+            disconnect_task = asyncio.create_task(self._watch_client(receive, woken))
             try:
                 async with contextlib.aclosing(self.chunks(woken)) as chunks:
                     async for chunk in chunks:
@@ -117,18 +117,18 @@ class FeedResponse:
                 board.dropped_unread += 1
                 abort(scope)
             finally:
-                watcher.cancel()
+                disconnect_task.cancel()
 
     async def _watch_client(self, receive: Receive, woken: asyncio.Event) -> None:
         await wait_for_disconnect(receive)
-        self._is_gone = True
+        self._has_disconnected = True
         woken.set()
 
     async def chunks(self, woken: asyncio.Event) -> AsyncGenerator[bytes, None]:
         """Yield bytes to write until the client is gone or loses its access, or the server closes."""
         board = self._feed.board
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
-        while not (self._is_gone or board.closing) and self._admitted():
+        while not (self._has_disconnected or board.closing) and self._has_access():
             for chunk in await (self._catch_up() if self._cursor is None else self._live(self._cursor, woken)):
                 yield chunk
 
@@ -136,15 +136,15 @@ class FeedResponse:
         board = self._feed.board
         position = self._position
         if position is None:
-            return self._from_snapshot()
+            return self._snapshot_frames()
         if position != board.extent.last:
             lost = not board.extent.trimmed <= position <= board.extent.last
             frames = None if lost else await self._feed.stored(position)
-            return [_RESET_EVENT, *self._from_snapshot()] if frames is None else self._join_events(frames, position)
-        if self._filter.stories:
+            return [_RESET_EVENT, *self._snapshot_frames()] if frames is None else self._join_events(frames, position)
+        if self._feed_filter.stories:
             if self._story_seq is None or self._story_seq > board.current_stories.last:
                 self._story_seq = board.current_stories.last
-                return [board.stories(self._filter, position)]
+                return [board.stories(self._feed_filter, position)]
             if self._story_seq != board.current_stories.last:
                 last = board.current_stories.last
                 frames = await self._feed.stored_stories(self._story_seq)
@@ -154,14 +154,14 @@ class FeedResponse:
         self._cursor = board.end
         return [board.progress_event()]
 
-    def _from_snapshot(self) -> list[bytes]:
+    def _snapshot_frames(self) -> list[bytes]:
         board = self._feed.board
-        snapshot = board.snapshot(self._filter.group)
+        snapshot = board.snapshot(self._feed_filter.group)
         self._position, self._cursor = snapshot.seq, snapshot.cursor
-        if not self._filter.stories:
+        if not self._feed_filter.stories:
             return [snapshot.event]
         self._story_seq = board.current_stories.last
-        return [snapshot.event, board.stories(self._filter, self._position)]
+        return [snapshot.event, board.stories(self._feed_filter, self._position)]
 
     async def _live(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
         board = self._feed.board
@@ -175,24 +175,24 @@ class FeedResponse:
             self._cursor = cursor + len(frames)
             return self._join_events(frames, position)
         try:
-            async with asyncio.timeout(self._feed.times.keep_alive):
+            async with asyncio.timeout(self._feed.times.keep_alive_seconds):
                 await woken.wait()
         except TimeoutError:
             # The event has the client's place, as a client whose filter takes few events would reconnect far behind.
             return [b"id: %b\n%b" % (board.event_id(position, self._story_seq), board.progress_event())]
         woken.clear()
         # Events that arrive together are sent in one write.
-        await asyncio.sleep(self._feed.times.gather)
+        await asyncio.sleep(self._feed.times.gather_seconds)
         return []
 
-    def _join_events(self, frames: list[FeedEvent], position: int) -> list[bytes]:
+    def _join_events(self, frames: list[FeedFrame], position: int) -> list[bytes]:
         """Join events into writes of about ``WRITE_BYTES`` each, and advance the client's position."""
         writes, parts, size = list[bytes](), list[bytes](), 0
         for frame in frames:
             position = frame.seq or position
             if self._story_seq is not None:
                 self._story_seq = frame.story_seq or self._story_seq
-            if self._filter.accepts(frame):
+            if self._feed_filter.accepts(frame):
                 if frame.seq or frame.story_seq:
                     parts.append(b"id: %b\n" % self._feed.board.event_id(position, self._story_seq))
                 parts.append(frame.data)

@@ -24,12 +24,12 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _POLL_SECONDS: Final = 0.1
-_TRIM_SECONDS: Final = 60.0
+_TRIM_INTERVAL_SECONDS: Final = 60.0
 _CHECK_SECONDS: Final = 1.0
 #: Seconds between attempts to write to a history that is locked, or whose disk is full.
 _RETRY_SECONDS: Final = 1.0
 #: Seconds without a poll after which the follower counts as stalled; each wait of its loop is shorter.
-STALLED_SECONDS: Final = 15.0
+STALLED_AFTER_SECONDS: Final = 15.0
 
 
 class Follower:
@@ -51,12 +51,12 @@ class Follower:
         freshness: Callable[[float], Freshness],
     ) -> None:
         self._source, self._history, self._board = source, history, board
-        self._limits, self._loop, self._failed = limits, loop, failed
+        self._limits, self._loop, self._report_failure = limits, loop, failed
         self._freshness = freshness
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
-        self._trimmed = self._checked = 0.0
-        self._blocked: Stale | None = None
+        self._trimmed_at = self._checked_at = 0.0
+        self._history_problem: Stale | None = None
         self._topic_ids: dict[str, str] = {}
         self._last_pass_at = time.monotonic()
 
@@ -79,7 +79,7 @@ class Follower:
         """Set the feed's status to stalled if the reader makes no progress; the event loop calls this every second."""
         silent = self.silent_seconds
         stale = self._board.status.stale
-        if silent > STALLED_SECONDS and (stale is None or stale.kind != "follower-stalled"):
+        if silent > STALLED_AFTER_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
             since = _now_ms() - int(silent * 1000)
             stalled = Stale("follower-stalled", "The reader has made no progress", since)
@@ -92,14 +92,14 @@ class Follower:
             finally:
                 self._source.close()
         except MonitorError as error:
-            self._failed(error)
+            self._report_failure(error)
         except BaseException as error:
             # If the end of this thread went unnoticed, the page would look live but no longer change.
             log.debug("the follower ended", exc_info=error)
             reason = f"reading the topics ended with {type(error).__name__}: {error}; please report it"
             ended = OutsideFailure(reason)
             ended.__cause__ = error
-            self._failed(ended)
+            self._report_failure(ended)
 
     def _read(self) -> None:
         self._source.open(self._history.positions(), self._history.topic_ids())
@@ -109,22 +109,22 @@ class Follower:
             if self._source.ids != self._topic_ids:  # before the first records of a recreated topic
                 self._topic_ids = dict(self._source.ids)
                 self._retry(self._history.renew, self._topic_ids)
-            self._step(records)
+            self._store_records(records)
 
-    def _step(self, records: list[TopicRecord]) -> None:
+    def _store_records(self, records: list[TopicRecord]) -> None:
         batch = self._retry(self._history.append, records) if records else None
         now = time.monotonic()
-        if now - self._checked > _CHECK_SECONDS:
-            self._checked = now
+        if now - self._checked_at > _CHECK_SECONDS:
+            self._checked_at = now
             self._history.check()
         self._report_status(batch)
-        if now - self._trimmed > _TRIM_SECONDS:
-            self._trimmed = now
+        if now - self._trimmed_at > _TRIM_INTERVAL_SECONDS:
+            self._trimmed_at = now
             self._trim()
 
     def _report_status(self, batch: HistoryUpdate | None = None) -> None:
         fresh = self._freshness(time.monotonic())
-        stale = self._blocked or self._source.stale or (fresh.late and Stale(*fresh.late))
+        stale = self._history_problem or self._source.stale or (fresh.late and Stale(*fresh.late))
         caught_up = stale is None and self._source.caught_up and fresh.is_known
         lag = self._source.lag if stale is None else None
         status = FeedStatus(caught_up, lag, stale, fresh.parts, self._source.whole)
@@ -135,7 +135,7 @@ class Follower:
             self._board.progress(status)
 
         if batch is not None or status != self._board.status:
-            self._on_loop(publish)
+            self._run_on_loop(publish)
 
     def _retry(self, write: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | None:
         """Retry ``write`` until the history accepts it, and return its result; None if the follower is stopped."""
@@ -143,17 +143,17 @@ class Follower:
             try:
                 result = write(*args, **kwargs)
             except HistoryBlocked as error:
-                if self._blocked is None:
+                if self._history_problem is None:
                     log.warning("%s: trying again until it can be written", error)
-                    self._blocked = Stale("history-blocked", "The history can't be written", _now_ms())
+                    self._history_problem = Stale("history-blocked", "The history can't be written", _now_ms())
                 self._report_status()
                 self._last_pass_at = time.monotonic()
                 if self._stopping.wait(_RETRY_SECONDS):
                     return None
             else:
-                if self._blocked is not None:
+                if self._history_problem is not None:
                     log.warning("history %s: written again", self._history.path)
-                    self._blocked = None
+                    self._history_problem = None
                 return result
 
     def _trim(self) -> None:
@@ -163,9 +163,9 @@ class Follower:
             return
         log.info("retention dropped %d rounds and %d deleted groups", rounds, len(gone))
         extent, groups, stories = self._history.extent, self._history.groups, self._history.current_stories
-        self._on_loop(lambda: self._board.trimmed(extent, groups, gone, stories))
+        self._run_on_loop(lambda: self._board.trimmed(extent, groups, gone, stories))
 
-    def _on_loop(self, work: Callable[[], None]) -> None:
+    def _run_on_loop(self, work: Callable[[], None]) -> None:
         """Run ``work`` on the event loop and wait for it, so that no work accumulates while the loop is busy."""
 
         async def call() -> None:

@@ -40,7 +40,7 @@ from streaming.simulation.what_if import apply_change, outlooks
 
 _decoder = msgspec.json.Decoder(LatestAssignment)
 _diffs = msgspec.json.Decoder(Diff)
-_UNCERTAINTY: Final = (
+_UNCERTAINTY_ERRORS: Final = (
     "by the history alone, without members' settings, subscriptions and unassigned partitions; "
     "the commands of these names read them"
 )
@@ -95,32 +95,32 @@ def _live_group(assignment: bytes | None) -> LiveGroup:
     group = MembershipLog(latest.group_id).group(latest)
     owned_topics = tuple(sorted({topic for member in group.members for topic in member.owned}))
     members = tuple(structs.replace(member, topics=owned_topics) for member in group.members)
-    return group._replace(members=members, unknown=(_UNCERTAINTY,))
+    return group._replace(members=members, unknown=(_UNCERTAINTY_ERRORS,))
 
 
 #: Limits of one request. A change of any size is computed, if it takes less time and memory.
 MAX_SECONDS: Final = 20.0
-_MOST_MEMORY_BYTES: Final = 2 * 2**30
+_MAX_MEMORY_BYTES: Final = 2 * 2**30
 #: The most requests that are computed at once, and the most that wait.
 MAX_WORKERS: Final = min(2, os.cpu_count() or 1)
 MAX_WAITING: Final = 4
 #: Seconds after its time limit at which a process ends itself, in case the server that should kill it is gone.
-_ORPHAN_SECONDS: Final = 5.0
+_KILL_AFTER_SECONDS: Final = 5.0
 
 
-class Workers:
+class WorkerPool:
     """Computes answers in a few processes, with a bounded queue before them."""
 
     def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING) -> None:
         self._seconds = seconds
-        self._most = workers + waiting
+        self._max_requests = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)
         self._tasks: set[asyncio.Task[bytes]] = set()
         self._is_closing = False
 
     async def run(self, request: Request, function: Callable[..., bytes], *arguments: object) -> bytes:
         """Return the result of a module's function, computed in a process; raise Problem if it fails or can't run."""
-        if len(self._tasks) >= self._most:
+        if len(self._tasks) >= self._max_requests:
             waiting = f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
             raise Problem("busy", waiting)
         task = asyncio.create_task(self._compute(function, arguments))
@@ -147,13 +147,13 @@ class Workers:
         async with self._slots:
             try:
                 with anyio.fail_after(self._seconds):
-                    limited = self._seconds + _ORPHAN_SECONDS, function, arguments
+                    limited = self._seconds + _KILL_AFTER_SECONDS, function, arguments
                     return await to_process.run_sync(_run_limited, *limited, cancellable=True, limiter=self._processes)
             except BadInput as refusal:
                 raise Problem("forecast", str(refusal)) from refusal
             except (TimeoutError, MemoryError) as error:
                 is_late = isinstance(error, TimeoutError)
-                most = f"{self._seconds:g} s" if is_late else f"{_MOST_MEMORY_BYTES >> 30} GiB of memory"
+                most = f"{self._seconds:g} s" if is_late else f"{_MAX_MEMORY_BYTES >> 30} GiB of memory"
                 detail = f"takes more than {most}, the limit here; the commands of these names have none"
                 raise Problem("forecast", detail) from error
             except BrokenWorkerProcess as error:
@@ -167,7 +167,7 @@ def _run_limited(seconds: float, function: Callable[..., bytes], arguments: tupl
     with suppress(OSError):  # Linux: if memory runs out, the kernel kills this process and not the server
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError, ValueError):  # the limit is lower already
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return function(*arguments)

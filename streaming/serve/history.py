@@ -32,7 +32,7 @@ from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, Stored
 log = logging.getLogger(__name__)
 
 #: The most rounds that retention drops in one transaction.
-_DELETE_BATCH: Final = 500
+_ROWS_PER_DELETE: Final = 500
 _WITHOUT_ROUNDS_SQL: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 #: Topics of episodes and incidents, without the prefix.
@@ -81,20 +81,20 @@ class History:
     """Writes the history, by one thread at a time. ``stories``: which topics have episodes or incidents."""
 
     def __init__(self, path: Path, *, cluster_id: str, diffs_topic: str, stories: Mapping[str, Sort] = STORIES) -> None:
-        self._sorts = stories
+        self._story_sorts = stories
         self._file = HistoryFile(path, cluster_id)
         self.path, self._connection = self._file.path, self._file.connection
         self._diffs_topic, self._now_ms = diffs_topic, 0
         self.groups: dict[str, GroupSummary] = {}
         try:
-            self._load()
+            self._load_groups()
             #: Warning for users if an older copy of the history file was put back; else empty.
             self.notice = self._compare_with_served()
         except BaseException:
             self._file.close()
             raise
 
-    def _load(self) -> None:
+    def _load_groups(self) -> None:
         with historyfile.history_read_errors(self.path):
             self._stories = StoryTable(self._connection)
             meta = dict(self._connection.execute("SELECT key, value FROM meta"))
@@ -164,8 +164,8 @@ class History:
             for topic, topic_id in topic_ids.items():
                 if ids.get(topic, topic_id) != topic_id:
                     connection.execute("DELETE FROM positions WHERE topic = ?", (topic,))
-                    if topic in self._sorts:
-                        self._stories.forget(self._sorts[topic])
+                    if topic in self._story_sorts:
+                        self._stories.forget(self._story_sorts[topic])
                     connection.execute("UPDATE places SET partition = -1 WHERE topic = ?", (topic,))
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
@@ -188,7 +188,7 @@ class History:
             self._stories.current_stories = stories_before
             raise
         self.groups |= batch.groups
-        if any(record.topic in self._sorts for record in arrived):
+        if any(record.topic in self._story_sorts for record in arrived):
             batch.current_stories = self.current_stories
         return batch
 
@@ -199,7 +199,7 @@ class History:
         for name in {*batch.groups, *(story.group_id for story in batch.stories if story.sort == "episode")}:
             before = self._newest_summary(name, batch)
             if before is not None:
-                group = with_status(before, self.current_stories.newest.get(name))
+                group = set_status(before, self.current_stories.newest.get(name))
                 if group != before:
                     batch.groups[name] = group
 
@@ -207,20 +207,20 @@ class History:
         try:
             if record.topic == self._diffs_topic:
                 self._store_round(record, records.parse_round(record), batch)
-            elif record.topic not in self._sorts:
+            elif record.topic not in self._story_sorts:
                 self._store_assignment(record, *records.parse_assignment(record), batch)
             elif record.type == ANNOTATION_TYPE:
                 annotation = parse_annotation(record)
                 batch.stories += self._stories.annotate(annotation)
                 batch.annotations.append(annotation)
             else:
-                self._store_story(record, story_key(record, self._sorts[record.topic]), batch)
+                self._store_story(record, story_key(record, self._story_sorts[record.topic]), batch)
         except UnusableRecord as error:
             batch.refused += 1
             where = f"{record.topic} partition {record.partition} offset {record.offset}"
             log.warning("%s: not usable, skipped: %s", where, error)
 
-    def _store_place(self, record: TopicRecord, group: int) -> int | None:
+    def _store_position(self, record: TopicRecord, group: int) -> int | None:
         """Store the record as its group's newest in the topic, and return its time (ms); None if a newer one is stored.
 
         Within a partition, a group's records are in order, whatever the clocks were. If the topic got more partitions,
@@ -241,7 +241,7 @@ class History:
             batch.repeated += 1
             return
         group = self._group(name)
-        written = self._store_place(record, group)
+        written = self._store_position(record, group)
         values = (
             *(summary.id, group, summary.timestamp, record.timestamp if written is None else written),
             *(self._now_ms, summary.cause.kind, summary.moved, encode(summary), zlib.compress(body, 1)),
@@ -253,18 +253,18 @@ class History:
         if before is None or written is not None:
             batch.groups[name] = records.advance(before, seq, summary)
         else:
-            batch.groups[name] = records.count_older(before, summary)
+            batch.groups[name] = records.count_older_round(before, summary)
 
     def _store_assignment(
         self, record: TopicRecord, name: str, latest: LatestAssignment | None, batch: HistoryUpdate
     ) -> None:
         group = self._group(name)
-        if self._store_place(record, group) is None:
+        if self._store_position(record, group) is None:
             return
         self._connection.execute("UPDATE groups SET assignment = ? WHERE id = ?", (record.value, group))
         before = self._newest_summary(name, batch)
         if latest is not None:
-            after = records.with_assignment(before, latest)
+            after = records.apply_assignment(before, latest)
         elif before is not None:
             after = structs.replace(before, state="Dead", members=0)
         else:
@@ -296,24 +296,24 @@ class History:
         ``caught_up``: the topics are read to their ends. Before that, a group may only seem to be deleted: if a topic
         got more partitions, one partition is read before another.
         """
-        dropped = 0
+        deleted_count = 0
         with history_errors(self.path):
             while batch := self._trim_batch(limits, now_ms):
-                dropped += batch
+                deleted_count += batch
             with self._transaction():
                 self._stories.trim(now_ms - limits.max_age_ms)
             gone = self._drop_dead_groups() if caught_up else []
-            if dropped or gone:
+            if deleted_count or gone:
                 self._connection.execute("PRAGMA incremental_vacuum").fetchall()
-        return dropped, gone
+        return deleted_count, gone
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
         """Drop the oldest rounds, at most a few hundred, and return the number of dropped rounds."""
         execute = self._connection.execute
-        oldest = execute("SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_DELETE_BATCH,)).fetchall()
+        oldest = execute("SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_ROWS_PER_DELETE,)).fetchall()
         # Only the first rounds may be dropped, as a feed id covers all rounds up to it. Rounds that were stored before
         # an expired round are expired too, whatever the clock was then.
-        is_full = used_bytes(self._connection) > limits.max_bytes
+        is_full = count_used_bytes(self._connection) > limits.max_bytes
         expired = execute("SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,))
         due: int | None = expired.fetchone()[0]
         if not oldest or (due is None and not is_full):
@@ -324,9 +324,9 @@ class History:
         with self._transaction() as connection:
             if is_full:
                 self._stories.trim(stored)
-            dropped = connection.execute("DELETE FROM rounds WHERE seq <= ?", (last,)).rowcount
+            deleted_count = connection.execute("DELETE FROM rounds WHERE seq <= ?", (last,)).rowcount
             connection.execute("UPDATE meta SET value = ? WHERE key = 'trimmed'", (str(last),))
-        return dropped
+        return deleted_count
 
     def _drop_dead_groups(self) -> list[str]:
         """Drop dead groups without a round, and stored group ids without a round, an assignment or an episode."""
@@ -336,15 +336,15 @@ class History:
                 f"SELECT name FROM groups WHERE summary IS NULL AND assignment IS NULL AND {_WITHOUT_ROUNDS_SQL} "  # noqa: S608 - a literal
                 "AND NOT EXISTS (SELECT 1 FROM stories WHERE stories.group_id = groups.id)"
             )
-            dead = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
-            ids = [(without[name],) for name in {*dead, *(name for (name,) in empty)}]
+            dead_groups = [name for name, group in self.groups.items() if group.state == "Dead" and name in without]
+            ids = [(without[name],) for name in {*dead_groups, *(name for (name,) in empty)}]
             for table in ("stories", "versions", "downtime", "places"):
                 connection.executemany(f"DELETE FROM {table} WHERE group_id = ?", ids)  # noqa: S608 - our tables
             connection.executemany("DELETE FROM groups WHERE id = ?", ids)
-        self.groups = {name: group for name, group in self.groups.items() if name not in dead}
-        if dead:
+        self.groups = {name: group for name, group in self.groups.items() if name not in dead_groups}
+        if dead_groups:
             self._stories.reload()
-        return dead
+        return dead_groups
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -360,7 +360,7 @@ class History:
                 raise
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
+def count_used_bytes(connection: sqlite3.Connection) -> int:
     """Return the number of bytes in use in the SQLite file: all pages except free pages."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
@@ -368,7 +368,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def with_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
+def set_status(group: GroupSummary, newest: EpisodeSummary | None) -> GroupSummary:
     """Return the group with its status, which follows from its state and its newest episode."""
     status = group_status(None if group.state == "Dead" else group, newest)
     names = {} if newest is None else newest.names

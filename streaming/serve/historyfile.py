@@ -20,7 +20,7 @@ import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
 
-_MAGIC: Final = b"SQLite format 3\0"
+_SQLITE_HEADER: Final = b"SQLite format 3\0"
 #: Size of an SQLite file's header; bytes 68 to 71 are its application id (https://www.sqlite.org/fileformat.html).
 _HEADER_BYTES: Final = 100
 #: Version of the tables. Increase it with every change of the tables; a file of another version is refused.
@@ -28,7 +28,7 @@ SCHEMA_VERSION: Final = 2
 #: "KRMH" (``PRAGMA application_id``) in the header identifies a history.
 APPLICATION_ID: Final = 0x4B524D48
 #: Seconds to wait for another program's lock; shorter than the time after which the follower counts as stalled.
-_BUSY_SECONDS: Final = 5.0
+_LOCK_WAIT_SECONDS: Final = 5.0
 
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -97,12 +97,12 @@ def _check_file(path: Path, cluster_id: str) -> bool:
     if path.exists() and not path.is_file():
         raise refusal(f"is a {'folder' if path.is_dir() else 'device or pipe'}; name a file")
     if not path.exists() or path.stat().st_size == 0:
-        for companion in filter(Path.exists, _companion_files(path)):
-            raise refusal(f"{companion.name} exists without {path.name}; remove it, or name another file")
+        for companion_file in filter(Path.exists, _companion_files(path)):
+            raise refusal(f"{companion_file.name} exists without {path.name}; remove it, or name another file")
         return False
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
-    if not header.startswith(_MAGIC):
+    if not header.startswith(_SQLITE_HEADER):
         raise refusal("is not a history (it is not an SQLite file); name another file")
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise refusal("is a database of another program; name another file")
@@ -123,7 +123,7 @@ def _check_file(path: Path, cluster_id: str) -> bool:
     return True
 
 
-def _build(path: Path, cluster_id: str) -> None:
+def _create_file(path: Path, cluster_id: str) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
         new = Path(folder) / path.name
         with closing(connect(new, "rwc")) as connection:
@@ -149,8 +149,8 @@ class HistoryFile:
         with history_errors(path, "--database"), ExitStack() as opened:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             _check_file(self.path, cluster_id)  # before a lock is created, as the path may be another program's file
-            lock = self.path.with_name(f"{self.path.name}.lock")
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            lock_path = self.path.with_name(f"{self.path.name}.lock")
+            self._lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             opened.callback(os.close, self._lock)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it with the process
@@ -158,7 +158,7 @@ class HistoryFile:
                 reason = "another `serve` uses it; stop that one, or name another file"
                 raise HistoryFailure(f"--database {path}: {reason}") from error
             if not _check_file(self.path, cluster_id):
-                _build(self.path, cluster_id)
+                _create_file(self.path, cluster_id)
             self.connection = connect(self.path)
             opened.callback(self.connection.close)
             self.connection.execute("BEGIN IMMEDIATE")  # reports a lock, or a read-only file, at the start
@@ -206,21 +206,21 @@ def _inode(path: Path) -> tuple[int, int] | None:
     return None
 
 
-DAMAGED: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
-_LOCKED: Final = "another program holds a lock on it"
+DAMAGED_ADVICE: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
+_LOCKED_TEXT: Final = "another program holds a lock on it"
 #: Messages by SQLite's primary error code.
 _REASONS: Final = {
-    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _LOCKED),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _LOCKED_TEXT),
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it can't be written: the file, its folder or the disk is read-only",
     sqlite3.SQLITE_PERM: "no permission to use it",
     sqlite3.SQLITE_CANTOPEN: "it can't be opened; its folder must exist, and be writable",
     sqlite3.SQLITE_IOERR: "the disk reports an error",
-    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), DAMAGED_ADVICE),
 }
-_BLOCKING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
+_BLOCKING_ERRORS: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL)
 #: A disk with less free space than this counts as full.
-_LEAST_ROOM_BYTES: Final = 64 * 1024
+_MIN_FREE_BYTES: Final = 64 * 1024
 
 
 def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
@@ -228,13 +228,13 @@ def _failure(subject: str, path: Path, error: Exception) -> HistoryFailure:
         file = f"{error.filename}: " if error.filename and str(error.filename) not in subject else ""
         return HistoryFailure(f"{subject}: {file}{error.strerror or error}")
     if not isinstance(error, sqlite3.Error):
-        return HistoryFailure(f"{subject}: {DAMAGED} ({error})")
+        return HistoryFailure(f"{subject}: {DAMAGED_ADVICE} ({error})")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of the sqlite3 module itself have no code
     # SQLite reports a full disk as an unspecific I/O error in some places.
-    if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(path.parent).free < _LEAST_ROOM_BYTES:
+    if code == sqlite3.SQLITE_IOERR and shutil.disk_usage(path.parent).free < _MIN_FREE_BYTES:
         code = sqlite3.SQLITE_FULL
     reason = _REASONS.get(code)
-    kind = HistoryBlocked if code in _BLOCKING else HistoryFailure
+    kind = HistoryBlocked if code in _BLOCKING_ERRORS else HistoryFailure
     return kind(f"{subject}: {f'{reason} ({error})' if reason else error}")
 
 
@@ -263,7 +263,7 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     ``mode`` is that of SQLite's URIs; ``ro&immutable=1`` takes no lock and creates no file.
     """
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, _BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(uri, _LOCK_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
         # A killed process loses nothing that was committed; a lost machine loses the newest transactions whole,
         # with their offsets, and reads them again from the topics.

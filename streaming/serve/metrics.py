@@ -27,8 +27,8 @@ from streaming.settings.config import service_level
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: The least time for which requests receive the same text, seconds.
-FRESH_SECONDS: Final = 0.5
-_KINDS: Final[dict[str, Any]] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "info": InfoMetricFamily}
+CACHE_SECONDS: Final = 0.5
+_TYPES: Final[dict[str, Any]] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "info": InfoMetricFamily}
 
 #: Metric's name after ``kafka_consumergroup_``, its type, its labels besides the group's, and its help text. Only
 #: consumer groups have downtime.
@@ -63,11 +63,11 @@ class Metrics(Collector):
         yield from self._groups()
         yield from self._incidents()
         yield from self._feed()
-        yield from self._components()
+        yield from self._component_metrics()
 
     def _groups(self) -> Iterator[Metric]:
         families: dict[str, Any] = {
-            name: _KINDS[kind](f"kafka_consumergroup_{name}".rstrip("_"), text, labels=["consumergroup", *label])
+            name: _TYPES[kind](f"kafka_consumergroup_{name}".rstrip("_"), text, labels=["consumergroup", *label])
             for name, kind, label, text in _GROUP_FAMILIES
         }
         text = "Seconds between first and last round of rebalances of more than one round."
@@ -117,15 +117,15 @@ class Metrics(Collector):
         name, text = "kafka_consumergroup_incident_open", "Open incidents of the group, by kind."
         of_group = GaugeMetricFamily(name, text, labels=("consumergroup", "kind"))
         name, text = "rebalance_monitor_cluster_incident_open", "Open incidents of the cluster, by kind."
-        of_cluster = GaugeMetricFamily(name, text, labels=("kind",))
+        cluster_incidents = GaugeMetricFamily(name, text, labels=("kind",))
         incidents = self._board.current_stories.open.values()
         counts = Counter((incident.scope, incident.group_id, incident.kind) for incident in incidents)
         for (scope, group, kind), count in counts.items():
             if scope == "group":
                 of_group.add_metric([group, kind], count)
             else:
-                of_cluster.add_metric([kind], count)
-        yield from (of_group, of_cluster)
+                cluster_incidents.add_metric([kind], count)
+        yield from (of_group, cluster_incidents)
 
     def _feed(self) -> Iterator[Metric]:
         board, status, stale = self._board, self._board.status, self._board.status.stale
@@ -142,14 +142,14 @@ class Metrics(Collector):
             ("counter", "clients_behind", "Times a client fell back on the history.", board.fell_behind),
             ("counter", "clients_cut_off", "Clients that took no bytes for too long.", board.dropped_unread),
         ):
-            yield _KINDS[kind](f"rebalance_monitor_feed_{name}", text, value=float(value))
+            yield _TYPES[kind](f"rebalance_monitor_feed_{name}", text, value=float(value))
         text = "1 for the reason why the feed is not up to date."
         reasons = GaugeMetricFamily("rebalance_monitor_feed_stale", text, labels=("cause",))
         for kind in STALE_KINDS:
             reasons.add_metric([kind], float(stale is not None and stale.kind == kind))
         yield reasons
 
-    def _components(self) -> Iterator[Metric]:
+    def _component_metrics(self) -> Iterator[Metric]:
         alive, last_heartbeat, up_to = (
             GaugeMetricFamily(f"rebalance_monitor_part_{name}", text, labels=("part", "id"))
             for name, text in (
@@ -182,14 +182,14 @@ class ClusterMetrics(Collector):
         yield from families.values()
 
 
-class Exposition:
+class MetricsResponse:
     """The text of ``/metrics``: computed in a single thread, and shared by all requests of a short time."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self._clusters = clusters
         self._rendering_limiter = CapacityLimiter(1)
         self._text: SharedBody | None = None
-        self._fresh_until = 0.0
+        self._cached_until = 0.0
 
     async def response(self, request: Request) -> Response:
         """Return the response of ``/metrics``; its text is shared for a short time, and then computed again."""
@@ -201,9 +201,9 @@ class Exposition:
 
     def _current(self, views: Mapping[str, Board]) -> SharedBody:
         began = time.monotonic()
-        if self._text is None or began >= self._fresh_until:
+        if self._text is None or began >= self._cached_until:
             collector = ClusterMetrics(views) if len(views) > 1 else Metrics(*views.values())
             self._text = SharedBody(generate_latest(collector), CONTENT_TYPE)
             # At most a third of the time is spent on the text, whatever its size and the number of requests.
-            self._fresh_until = time.monotonic() + max(FRESH_SECONDS, 2 * (time.monotonic() - began))
+            self._cached_until = time.monotonic() + max(CACHE_SECONDS, 2 * (time.monotonic() - began))
         return self._text

@@ -16,7 +16,7 @@ from streaming.records.cost import FigureChange
 from streaming.records.diffs import Diff, LatestAssignment
 from streaming.records.episodes import Downtime, Episode, Incident, StoredAnnotation
 from streaming.serve.board import Stale
-from streaming.serve.problems import KINDS, Problem
+from streaming.serve.problems import PROBLEM_KINDS, Problem
 from streaming.serve.records import GroupSummary, OwnerChange, RoundSummary
 from streaming.serve.stories import DowntimeTotals, EpisodeSummary, IncidentSummary
 
@@ -25,7 +25,7 @@ _MAX_INTEGER: Final = 2**53
 #: Digits of 2^63.
 _MAX_DIGITS: Final = 19
 #: The most characters of a parameter's value that its refusal quotes.
-_MAX_SHOWN: Final = 60
+_MAX_SHOWN_CHARACTERS: Final = 60
 
 #: The decoded parameters of a request by name; None for a parameter that is left out or empty.
 Query = dict[str, Any]
@@ -110,28 +110,28 @@ def decode_query(request: Request, parameters: Collection[Parameter]) -> Query:
     for name, value in request.query_params.multi_items():
         if name not in by_name:  # with an ignored typo the answer would have too much
             names = ", ".join(sorted(by_name)) or "none"
-            raise refuse(_shorten(name), f"no such parameter; there are {names}")
+            raise invalid_parameter(_shorten_value(name), f"no such parameter; there are {names}")
         if name in seen:
-            raise refuse(name, "is given twice")
+            raise invalid_parameter(name, "is given twice")
         seen.add(name)
         try:
             query[name] = by_name[name].decode(value) if value else None
         except ValueError as error:
-            raise refuse(name, str(error)) from error
+            raise invalid_parameter(name, str(error)) from error
     return query
 
 
-def refuse(name: str, reason: str) -> Problem:
+def invalid_parameter(name: str, reason: str) -> Problem:
     """Return the problem document for an invalid query parameter."""
     return Problem("parameter", f"{name}: {reason}", parameter=name)
 
 
-def _shorten(value: str) -> str:
-    return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+def _shorten_value(value: str) -> str:
+    return value if len(value) <= _MAX_SHOWN_CHARACTERS else f"{value[:_MAX_SHOWN_CHARACTERS]}…"
 
 
 def _quote(value: str) -> str:
-    return repr(_shorten(value))
+    return repr(_shorten_value(value))
 
 
 Names = Annotated[
@@ -158,20 +158,20 @@ def _page(name: str, items: str, item: Any, **fields: Any) -> Any:
 ROUND: Final = _answer("Round", {"seq": Count, "summary": RoundSummary}, {"names": Names, "diff": Diff})
 ROUND_PAGE: Final = _page("RoundPage", "rounds", ROUND)
 _TIMELINE_ROUND: Final = _answer("TimelineRound", {"seq": Count, "summary": RoundSummary, "changes": list[Change]})
-_STORIES: Final = {"names": Names, "caught_up": bool}
-INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORIES)
-EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORIES)
+_STORY_FIELDS: Final = {"names": Names, "caught_up": bool}
+INCIDENT_PAGE: Final = _page("IncidentPage", "incidents", Incident, **_STORY_FIELDS)
+EPISODE_PAGE: Final = _page("EpisodePage", "episodes", Episode, **_STORY_FIELDS)
 _MARKS: Final = {"annotations": list[StoredAnnotation]}
 TIMELINE_PAGE: Final = _page("TimelinePage", "rounds", _TIMELINE_ROUND, base=list[Change], names=Names, **_MARKS)
 _STATUS: Final = {"caught_up": bool, "lag": int | None, "seq": Count}
 _PARTS: Final = {"stale": Stale, "parts": list[ComponentState]}
 GROUPS: Final = _answer("Groups", {**_STATUS, "cluster": str, "groups": list[GroupSummary], "next": str | None}, _PARTS)
-_STANDING: Final = {"standing": _answer("Progress", _STATUS, _PARTS), **_MARKS}
-_PAST: Final = {"at": int, "episodes": list[Episode], "incidents": list[Incident]}
+_PROGRESS_FIELDS: Final = {"standing": _answer("Progress", _STATUS, _PARTS), **_MARKS}
+_PAST_FIELDS: Final = {"at": int, "episodes": list[Episode], "incidents": list[Incident]}
 GROUP: Final = _answer(
     "Group",
-    {"group": GroupSummary, "assignment": LatestAssignment | None, "names": Names, **_STANDING},
-    {"since": Since, "downtime": DowntimeTotals, "downtime_today": Downtime | None, **_PAST},
+    {"group": GroupSummary, "assignment": LatestAssignment | None, "names": Names, **_PROGRESS_FIELDS},
+    {"since": Since, "downtime": DowntimeTotals, "downtime_today": Downtime | None, **_PAST_FIELDS},
 )
 _CLUSTER: Final = _answer(
     "Cluster",
@@ -179,17 +179,17 @@ _CLUSTER: Final = _answer(
     {"problem": str, "lag": int | None, "seq": Count, **_PARTS, "notice": str},
 )
 CLUSTERS: Final = _answer("Clusters", {"clusters": list[_CLUSTER]})  # type: ignore[valid-type] # built at run time
-_OBJECTS = dict[str, dict[str, Any]]
+_OBJECTS_BY_NAME = dict[str, dict[str, Any]]
 FORECAST: Final = _answer(
     "Forecast",
     dict.fromkeys(("group_id", "change", "now", "sentence"), str)
     | dict.fromkeys(("session_timeout_ms", "rebalance_timeout_ms"), Count)
-    | {"unsure": list[str], "protocols": _OBJECTS},
+    | {"unsure": list[str], "protocols": _OBJECTS_BY_NAME},
 )
 MIGRATION: Final = _answer(
     "Migration",
     {"group_id": str, "now": str, "assignor": str | None, "unsure": list[str]}
-    | {"targets": _OBJECTS, "happened": list[dict[str, Any]]},
+    | {"targets": _OBJECTS_BY_NAME, "happened": list[dict[str, Any]]},
 )
 WHAT_IF: Final = _answer(
     "WhatIf",
@@ -198,7 +198,7 @@ WHAT_IF: Final = _answer(
     | dict.fromkeys(("added", "removed", "inexact"), list[str])
     | {"names": dict[str, str], "partitions": dict[str, int], "answers": list[dict[str, Any]]},
 )
-_MATCH: Final = _answer(
+_SEARCH_MATCH: Final = _answer(
     "Match",
     {"group_id": str, "kind": Literal["partition", "topic", "member"]},
     {"topic": str, "partition": Count, "owners": list[str], "partitions": Count}
@@ -206,7 +206,7 @@ _MATCH: Final = _answer(
 )
 COMPARISON: Final = _answer("Comparison", {"before": Episode, "after": Episode, "figures": list[FigureChange]})
 LAGS: Final = _answer("Lags", {"groups": dict[str, int | None]})
-SEARCH: Final = _answer("Search", {"found": list[_MATCH]})  # type: ignore[valid-type] # built at run time
+SEARCH: Final = _answer("Search", {"found": list[_SEARCH_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
 PUBLISHED: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
@@ -240,20 +240,20 @@ _PATH_PARAMETERS: Final = (
 def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": problem}}
     kinds: dict[str, list[str]] = {}
-    for name, (status, meaning) in KINDS.items():
+    for name, (status, meaning) in PROBLEM_KINDS.items():
         kinds.setdefault(str(status.value), []).append(f"`{name}`: {meaning}")
     return {status: {"description": " ".join(texts), "content": content} for status, texts in kinds.items()}
 
 
 def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[str, Any] | None) -> dict[str, Any]:
     path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
-    success = "200" if operation.method == "GET" else "202"
+    success_status = "200" if operation.method == "GET" else "202"
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
         "responses": {
-            success: {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
+            success_status: {"description": "OK", "content": {operation.media_type: {"schema": answer}}},
             **{status: {"$ref": f"#/components/responses/{status}"} for status in _problem_responses({})},
         },
     }

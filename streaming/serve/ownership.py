@@ -41,7 +41,7 @@ _diffs = msgspec.json.Decoder(Diff)
 _assignments = msgspec.json.Decoder(LatestAssignment)
 
 
-def capped(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
+def limit_bytes(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
     """Yield items until the sum of their sizes exceeds a limit."""
     total = 0
     for item in items:
@@ -51,8 +51,8 @@ def capped(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> It
             return
 
 
-def _bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
-    return capped(MAX_READ_BYTES, (zlib.decompress(body) for (body,) in rows), len)
+def _decompress_bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
+    return limit_bytes(MAX_READ_BYTES, (zlib.decompress(body) for (body,) in rows), len)
 
 
 def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
@@ -78,7 +78,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     owners: dict[tuple[str, int], str | None] = {}
     latest: LatestAssignment | None = None
     with closing(connection.execute(_ROUNDS_FROM_SQL, (group_id, seq))) as rows:
-        for body in _bodies(rows):
+        for body in _decompress_bodies(rows):
             diff = _diffs.decode(body)
             for member_id, member in diff.members.items():
                 owners |= {place: member_id for place in places(member.owned) if place not in owners}
@@ -152,7 +152,7 @@ def joined_since(connection: sqlite3.Connection, group: str, members: Collection
     later_round_ms: int | None = None
     round_: _RoundMembers | None = None
     with closing(connection.execute(_NEWEST_ROUNDS_SQL, (group, MAX_SEARCHED_ROUNDS))) as rows:
-        for round_ in map(_round_members.decode, _bodies(rows)):
+        for round_ in map(_round_members.decode, _decompress_bodies(rows)):
             if round_.unchanged is UNSET:
                 present = {member_id for member_id, member in round_.members.items() if member.present is not False}
                 if later_round_ms is not None:

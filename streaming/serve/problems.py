@@ -13,12 +13,12 @@ from starlette.responses import HTMLResponse, Response
 from streaming.serve.historyfile import HistoryFailure
 
 MEDIA_TYPE: Final = "application/problem+json"
-_RETRY: Final = {"Retry-After": "10"}
+_RETRY_HEADER: Final = {"Retry-After": "10"}
 
 
 #: Kinds by the last part of ``type``: the HTTP status, and what happened or what a client can do. The first kind with a
 #: status is the general kind of that status.
-KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
+PROBLEM_KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "parameter": (HTTPStatus.BAD_REQUEST, "A parameter is unknown, malformed or repeated: correct `parameter`."),
     "annotation": (HTTPStatus.BAD_REQUEST, "The annotation can't be read: `detail` has the reason."),
     "token": (HTTPStatus.UNAUTHORIZED, "Send a token of --token-file: `Authorization: Bearer …`."),
@@ -51,10 +51,10 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
     """
 
     def __init__(self, kind: str, detail: str = "", headers: Mapping[str, str] | None = None, **members: str) -> None:
-        self.status, meaning = KINDS[kind]
+        self.status, meaning = PROBLEM_KINDS[kind]
         self.kind, self.detail, self.members = kind, detail or meaning, members
         super().__init__(self.detail)
-        self.headers = _RETRY if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
+        self.headers = _RETRY_HEADER if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
 
     def response(self, instance: str) -> Response:
         """Return the HTTP response with the problem as JSON (RFC 9457)."""
@@ -63,10 +63,10 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
         return Response(msgspec.json.encode(body), self.status, self.headers, media_type=MEDIA_TYPE)
 
 
-async def on_error(request: Request, error: Exception) -> Response:
+async def error_response(request: Request, error: Exception) -> Response:
     """Answer any error with a problem document."""
     if isinstance(error, HTTPException):  # raised by Starlette's router
-        kind = next((name for name, (status, _) in KINDS.items() if status == error.status_code), "internal")
+        kind = next((name for name, (status, _) in PROBLEM_KINDS.items() if status == error.status_code), "internal")
         error = Problem(kind, headers=error.headers)
     elif isinstance(error, HistoryFailure):
         error = Problem("history", str(error))
@@ -79,6 +79,6 @@ async def kinds_page(_: Request) -> Response:
     """Answer ``/problems`` with all kinds of problems, each under the anchor to which its ``type`` refers."""
     rows = (
         f'<dt id="{name}">{name} ({status.value} {status.phrase})</dt><dd>{escape(meaning)}</dd>'
-        for name, (status, meaning) in KINDS.items()
+        for name, (status, meaning) in PROBLEM_KINDS.items()
     )
     return HTMLResponse(f'<!doctype html><html lang="en"><title>Problems</title><dl>{"".join(rows)}</dl></html>')

@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 from assignors.assignment import size
 from assignors.errors import BadInput
 from streaming.episodes.status import StatusName
-from streaming.records.codec import UNREADABLE, decode
+from streaming.records.codec import DECODE_ERRORS, decode
 from streaming.records.diffs import Cause, Diff, LatestAssignment
 from streaming.records.events import Holding, Kind
 from streaming.records.names import display_names, names_text
@@ -76,7 +76,7 @@ def decode_value(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
     try:
         value.decode()  # decoders skip the text of unknown fields, but the API returns the whole value
         return decode(decoder, value)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise UnusableRecord(f"value: {error}") from error
 
 
@@ -162,7 +162,7 @@ def places(holding: Holding) -> Iterator[tuple[str, int]]:
     return ((topic, number) for topic, numbers in holding.items() for number in numbers)
 
 
-def _revoked(diff: Diff) -> set[tuple[str, int]]:
+def _revoked_partitions(diff: Diff) -> set[tuple[str, int]]:
     return {place for member in diff.members.values() for place in places(member.revoked)}
 
 
@@ -172,7 +172,7 @@ def _state(diff: Diff, members: int) -> StateName:
         return "Dead"
     if members == 0:
         return "Empty"
-    if _revoked(diff).isdisjoint(places(diff.unassigned)):
+    if _revoked_partitions(diff).isdisjoint(places(diff.unassigned)):
         return "Stable"
     return "PreparingRebalance" if diff.group_epoch is None else "Reconciling"
 
@@ -215,7 +215,7 @@ def changes(diff: Diff) -> list[OwnerChange]:
     The owner of a shared partition is the member to which it was assigned last. When that member gives the partition
     up, another member that still owns the partition becomes its owner.
     """
-    revoked = _revoked(diff)
+    revoked = _revoked_partitions(diff)
     changed: list[OwnerChange] = []
     if diff.kind == "share":
         changed += [
@@ -264,12 +264,12 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     )
 
 
-def after_round(group: GroupSummary, seq: int, round_: RoundSummary) -> GroupSummary:
+def apply_round(group: GroupSummary, seq: int, round_: RoundSummary) -> GroupSummary:
     """Return the group as it was after an older round; its totals stay as they are now."""
     return structs.replace(group, **_group_fields(round_), seq=seq)
 
 
-def count_older(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
+def count_older_round(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
     """Return the group with an older round added to its totals."""
     return _count_round(group, round_, is_first=round_.round == 1)
 
@@ -288,7 +288,7 @@ def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -
     )
 
 
-def with_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
+def apply_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
     """Return the group as its rounds describe it or, if they were dropped, as its latest assignment does."""
     if group is not None and group.rounds:
         if latest.timestamp < group.timestamp or group.state == "Dead":

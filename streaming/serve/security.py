@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assignors.errors import BadInput
-from streaming.kafka.clients import OncePerMinute
+from streaming.kafka.clients import OncePerMinuteFilter
 from streaming.serve.openapi import digits
 from streaming.serve.problems import Problem
 
@@ -33,7 +33,7 @@ _HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 #: Strict-Transport-Security for one year, sent if TLS ends at a proxy.
-_HSTS: Final = "max-age=31536000; includeSubDomains"
+_HSTS_VALUE: Final = "max-age=31536000; includeSubDomains"
 _READING_METHODS: Final = ("GET", "HEAD")
 #: Allowed methods of the paths that accept more than reading.
 _METHODS_BY_PATH: Final = {"/api/v1/annotations": (*_READING_METHODS, "POST")}
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 #: `Host` of RFC 9110, 7.2: a name or IPv4 address, or an IPv6 address in brackets; a port.
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
+_HOST_PATTERN: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
 
 #: What precedes the API's path in paths of one of several clusters.
 CLUSTER_PREFIX: Final = re.compile(r"\A/clusters/([^/]+)(?=/api/)")
@@ -66,7 +66,7 @@ def api_path(scope: Scope) -> str:
     return CLUSTER_PREFIX.sub("", scope["path"])
 
 
-class Guard:
+class SecurityGuard:
     """Middleware that checks access and host, limits bodies, sets security headers, and logs refusals.
 
     ``access_log``: log a line per request, once the request is answered or its client has gone.
@@ -83,7 +83,7 @@ class Guard:
             return
         request, began, status, sent = Request(scope), time.monotonic(), 0, 0
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = int(message["status"])
@@ -92,22 +92,22 @@ class Guard:
                     headers.setdefault(name, value)
                 proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
                 if proxies is not None and proxies.is_proxied(request) and protocol.strip().lower() == "https":
-                    headers["strict-transport-security"] = _HSTS
+                    headers["strict-transport-security"] = _HSTS_VALUE
             sent += len(message.get("body", b""))
             await send(message)
 
         try:
             if (problem := self._refusal(request)) is None:
-                await self._app(scope, receive, guarded)
+                await self._app(scope, receive, send_with_headers)
             else:  # the log leaves out the path, which may have any content
-                refusals.warning("refused %s: %s", _peer(scope), problem.kind)
-                await problem.response(scope["path"])(scope, receive, guarded)
+                refusals.warning("refused %s: %s", _peer_address(scope), problem.kind)
+                await problem.response(scope["path"])(scope, receive, send_with_headers)
         finally:
             if self._access_log:
                 _log_request(scope, {"status": status, "bytes": sent, "ms": round((time.monotonic() - began) * 1000)})
 
     def _refusal(self, request: Request) -> Problem | None:
-        host = _HOST.fullmatch(request.headers.get("host", ""))
+        host = _HOST_PATTERN.fullmatch(request.headers.get("host", ""))
         if self._loopback_only and not (host and is_loopback(host[1])):
             # Otherwise a page of any site could read the feed by resolving its own host name to 127.0.0.1.
             return Problem("host", "this server listens on loopback and answers to localhost only")
@@ -124,7 +124,7 @@ class Guard:
             return Problem("body")
         if self._access.is_open:
             return None
-        request.scope[CALLER] = caller = self._access.caller(request)
+        request.scope[CALLER_KEY] = caller = self._access.caller(request)
         needs_access = path.startswith("/api/") or path == "/metrics"
         return self._access.refusal() if caller is None and needs_access else None
 
@@ -193,7 +193,7 @@ def _file_stamp(path: Path) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Proxies:
+class TrustedProxies:
     """Authenticating proxies that send the user's name in a header; the header is ignored in all other requests."""
 
     header: str
@@ -219,8 +219,8 @@ class Proxies:
             peer = ip_address(request.client.host if request.client else "")
         except ValueError:
             return False
-        mapped = peer.ipv4_mapped if isinstance(peer, IPv6Address) else None
-        return any((mapped or peer) in network for network in self.networks)
+        ipv4_address = peer.ipv4_mapped if isinstance(peer, IPv6Address) else None
+        return any((ipv4_address or peer) in network for network in self.networks)
 
     def name(self, request: Request) -> str | None:
         """Return the user's name in a request; None if the proxy sends no name, or more than one."""
@@ -235,7 +235,7 @@ class Access:
     """The access rules: valid ``tokens`` and trusted ``proxies``; without any of these, everyone has access."""
 
     tokens: Callable[[], Collection[str]] | None = None
-    proxies: Proxies | None = None
+    proxies: TrustedProxies | None = None
 
     @property
     def is_open(self) -> bool:
@@ -248,20 +248,20 @@ class Access:
             return name
         return "token" if self._has_token(request) else None
 
-    def valid(self) -> Collection[str]:
+    def valid_tokens(self) -> Collection[str]:
         """Return the valid tokens; the object is a new one whenever the tokens change."""
         return () if self.tokens is None else self.tokens()
 
     def access_check(self, request: Request) -> Callable[[], bool]:
         """Return a function that returns True as long as the request's caller has access."""
         is_admitted = self.is_open
-        checked: Collection[str] | None = None
+        checked_tokens: Collection[str] | None = None
 
         def admitted() -> bool:
-            nonlocal is_admitted, checked
-            valid = self.valid()
-            if valid is not checked and not self.is_open:
-                is_admitted, checked = self.caller(request) is not None, valid
+            nonlocal is_admitted, checked_tokens
+            valid_tokens = self.valid_tokens()
+            if valid_tokens is not checked_tokens and not self.is_open:
+                is_admitted, checked_tokens = self.caller(request) is not None, valid_tokens
             return is_admitted
 
         return admitted
@@ -270,8 +270,8 @@ class Access:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         sent = credentials.strip().encode(errors="replace")
         # All tokens are compared, so that the time does not depend on which of them matches.
-        matching = sum(hmac.compare_digest(sent, token.encode()) for token in self.valid())
-        return matching > 0 and scheme.lower() == "bearer"
+        matching_tokens = sum(hmac.compare_digest(sent, token.encode()) for token in self.valid_tokens())
+        return matching_tokens > 0 and scheme.lower() == "bearer"
 
     def refusal(self) -> Problem:
         """Return the HTTP error for a caller without access."""
@@ -285,21 +285,21 @@ class Access:
 requests: Final = logging.getLogger("streaming.serve.access")
 #: Logger of refused requests: at most one line per minute for each caller and reason.
 refusals: Final = logging.getLogger("streaming.serve.refused")
-refusals.addFilter(OncePerMinute())
+refusals.addFilter(OncePerMinuteFilter())
 
 #: Key of the caller's name in the scope.
-CALLER: Final = "rebalance_monitor.caller"
+CALLER_KEY: Final = "rebalance_monitor.caller"
 _MAX_LOGGED_PATH_CHARACTERS: Final = 1000
 
 
 def _log_request(scope: Scope, answer: dict[str, int]) -> None:
     # The path is percent-encoded, as the client sent it. The query is left out, as it may have a secret by mistake.
     path = scope.get("raw_path", b"")[:_MAX_LOGGED_PATH_CHARACTERS].decode("ascii", "backslashreplace")
-    fields: dict[str, Any] = {"peer": _peer(scope), "caller": scope.get(CALLER), "method": scope["method"]}
+    fields: dict[str, Any] = {"peer": _peer_address(scope), "caller": scope.get(CALLER_KEY), "method": scope["method"]}
     fields |= {"path": path, **answer}
     requests.info("%s", " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items()), extra=fields)
 
 
-def _peer(scope: Scope) -> str:
+def _peer_address(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else "unknown"

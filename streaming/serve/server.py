@@ -21,7 +21,7 @@ from streaming.serve import connections
 from streaming.serve.app import build
 from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.connections import BoundedProtocol
-from streaming.serve.forecasts import Workers
+from streaming.serve.forecasts import WorkerPool
 from streaming.serve.history import Retention
 from streaming.serve.security import Access, TokenFile, is_loopback
 from streaming.serve.source import RecordedSource, Source
@@ -32,16 +32,16 @@ log = logging.getLogger(__name__)
 _MAX_READERS: Final = 4
 #: Seconds that open requests may still take once the process is stopped.
 _DRAIN_SECONDS: Final = 5
-_MAX_REQUEST_HEAD: Final = 16 * 1024
+_MAX_REQUEST_HEAD_BYTES: Final = 16 * 1024
 #: Seconds without progress of the follower after which the watchdog may end the process.
-_LOST_SECONDS: Final = 300.0
+_LOST_CONNECTION_SECONDS: Final = 300.0
 #: Seconds between attempts to connect to one of several clusters.
 _RECONNECT_SECONDS: Final = 10.0
 #: Seconds between checks of the followers and the tokens.
-_WATCH_SECONDS: Final = 1.0
+_WATCH_INTERVAL_SECONDS: Final = 1.0
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """Return a listening socket (port 0: any free port); raise OutsideFailure if the address can't be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -67,15 +67,15 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        handled = (signal.SIGTERM, signal.SIGINT)
+        stop_signals = (signal.SIGTERM, signal.SIGINT)
         with suppress(RuntimeError, ValueError):  # without signal handlers the caller stops the server
-            for number in handled:
+            for number in stop_signals:
                 loop.add_signal_handler(number, self.stop)
         try:
             yield
         finally:
             with suppress(RuntimeError, ValueError):
-                for number in handled:
+                for number in stop_signals:
                     loop.remove_signal_handler(number)
 
     def stop(self) -> None:
@@ -94,7 +94,7 @@ class FeedServer:
     def __init__(
         self, clusters: Sequence[Cluster], options: ServeOptions, *, beat: Callable[[], None] = lambda: None
     ) -> None:
-        self._clusters, self._options, self._beat = clusters, options, beat
+        self._clusters, self._options, self._report_alive = clusters, options, beat
         self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
         self._failure: Exception | None = None
         self._stopped = threading.Event()
@@ -103,7 +103,7 @@ class FeedServer:
         if len(clusters) == 1:
             clusters[0].open()
         try:
-            self.socket = listen(options.host, options.port)
+            self.socket = open_socket(options.host, options.port)
         except BaseException:
             clusters[0].close()
             raise
@@ -121,12 +121,12 @@ class FeedServer:
 
     def run(self) -> None:
         """Serve until a signal or :meth:`stop`, then store all records read. Raise MonitorError if reading failed."""
-        asyncio.run(self._serve())
+        asyncio.run(self._run_server())
         if self._failure is not None:
             raise self._failure
 
-    async def _serve(self) -> None:
-        options, clusters, workers = self._options, self._clusters, Workers()
+    async def _run_server(self) -> None:
+        options, clusters, workers = self._options, self._clusters, WorkerPool()
         app = build(
             clusters,
             access=self._access,
@@ -147,11 +147,11 @@ class FeedServer:
             server.stop()
         readers = CapacityLimiter(_MAX_READERS)
         tasks = [asyncio.create_task(self._follow(cluster, readers, server)) for cluster in clusters]
-        watching = asyncio.create_task(self._watch())
+        watch_task = asyncio.create_task(self._watch())
         try:
             await server.serve([self.socket])
         finally:
-            watching.cancel()
+            watch_task.cancel()
             stopping()
             self._loop = None
             for task in tasks:
@@ -177,13 +177,13 @@ class FeedServer:
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _watch(self) -> None:
-        tokens = self._access.valid()
+        tokens = self._access.valid_tokens()
         while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            if min([cluster.watch() for cluster in self._clusters]) < _LOST_SECONDS:
-                self._beat()
-            if self._access.valid() is not tokens:
-                tokens = self._access.valid()
+            await asyncio.sleep(_WATCH_INTERVAL_SECONDS)
+            if min([cluster.watch() for cluster in self._clusters]) < _LOST_CONNECTION_SECONDS:
+                self._report_alive()
+            if self._access.valid_tokens() is not tokens:
+                tokens = self._access.valid_tokens()
                 for cluster in self._clusters:
                     cluster.board.wake()  # ends the streams of callers without a valid token, also without events
 
@@ -209,9 +209,9 @@ def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=connections.IDLE_SECONDS,
+        timeout_keep_alive=connections.IDLE_TIMEOUT_SECONDS,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
-        h11_max_incomplete_event_size=_MAX_REQUEST_HEAD,
+        h11_max_incomplete_event_size=_MAX_REQUEST_HEAD_BYTES,
         backlog=512,
     )

@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
-from streaming.kafka.access import require
+from streaming.kafka.access import require_permissions
 from streaming.kafka.background_reader import BufferedTopicReader
 from streaming.kafka.clients import require_same_cluster
 from streaming.kafka.metadata import Place
@@ -31,9 +31,9 @@ from streaming.settings.config import Settings
 log = logging.getLogger(__name__)
 
 #: The most records in one transaction of the history.
-BATCH: Final = 500
+MAX_BATCH_RECORDS: Final = 500
 #: The kinds of stories in the topics of a recording, in which a topic's name is its role.
-RECORDED_STORIES: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
+RECORDED_STORY_SORTS: Final[dict[str, Sort]] = {"episodes": "episode", "incidents": "incident"}
 
 
 class Source:
@@ -46,16 +46,16 @@ class Source:
         self._settings, topics = settings, settings.topics
         self.topics = (topics.diffs, topics.assignments)
         self.stories: dict[str, Sort] = {topics.episodes: "episode", topics.incidents: "incident"}
-        self.cluster_id = require(settings, "serve")
+        self.cluster_id = require_permissions(settings, "serve")
         self._opened = ExitStack()
         self._reader: TopicReader
         self._story_readers: list[BufferedTopicReader] = []
-        self._expected: dict[tuple[str, int], int] = {}
+        self._next_offsets: dict[tuple[str, int], int] = {}
         self._ids: dict[str, str] = {}
         self._story_ids: dict[str, str] = {}
-        self._missing: dict[str, int] = {}
+        self._missing_since: dict[str, int] = {}
         self._leaderless: dict[Place, int] = {}
-        self._silent = False
+        self._is_silent = False
 
     @property
     def default_history(self) -> Path:
@@ -84,7 +84,7 @@ class Source:
 
         Raise NotAllowed if this user may not read a topic any more, and the errors of :meth:`open`.
         """
-        records = [_record(message) for message in self._reader.poll(timeout, BATCH)]
+        records = [_record(message) for message in self._reader.poll(timeout, MAX_BATCH_RECORDS)]
         self._update_state()
         for record in records:
             self._check_offsets(record)
@@ -105,24 +105,24 @@ class Source:
         reader = self._reader
         if reader.ids != self._ids:
             require_same_cluster(self._settings.kafka, self.cluster_id)
-            self._ids, self._expected = reader.ids, {}
+            self._ids, self._next_offsets = reader.ids, {}
         now = time.time_ns() // 1_000_000
-        self._missing = {topic: self._missing.get(topic, now) for topic in reader.missing}
+        self._missing_since = {topic: self._missing_since.get(topic, now) for topic in reader.missing}
         self._leaderless = {place: self._leaderless.get(place, now) for place in sorted(reader.leaderless)}
-        was_silent, self._silent = self._silent, reader.silent_since is not None
-        if self._silent != was_silent:
+        was_silent, self._is_silent = self._is_silent, reader.silent_since is not None
+        if self._is_silent != was_silent:
             servers = self._settings.kafka.bootstrap_servers
-            log.warning("cluster %s: %s", servers, "no contact" if self._silent else "answers again")
+            log.warning("cluster %s: %s", servers, "no contact" if self._is_silent else "answers again")
             if was_silent:
                 require_same_cluster(self._settings.kafka, self.cluster_id)
 
     def _check_offsets(self, record: TopicRecord) -> None:
         """Log if offsets of the diff topic are missing: then rounds are lost. In other topics compaction makes gaps."""
         place = (record.topic, record.partition)
-        expected = self._expected.get(place, record.offset)
+        expected = self._next_offsets.get(place, record.offset)
         if record.offset > expected and record.topic == self.topics[0]:
             log.warning("%s partition %d: offsets %d to %d are gone", *place, expected, record.offset - 1)
-        self._expected[place] = record.offset + 1
+        self._next_offsets[place] = record.offset + 1
 
     @property
     def ids(self) -> dict[str, str]:
@@ -145,10 +145,10 @@ class Source:
         since = self._reader.silent_since
         if since is not None:
             return Stale("kafka-unreachable", "No contact with Kafka", int(since * 1000))
-        for topic, noticed in self._missing.items():
-            return Stale("topic-missing", f"Topic {topic} is missing", noticed)
-        for (topic, number), noticed in self._leaderless.items():
-            return Stale("partition-offline", f"Topic {topic} partition {number} has no leader", noticed)
+        for topic, missing_since_ms in self._missing_since.items():
+            return Stale("topic-missing", f"Topic {topic} is missing", missing_since_ms)
+        for (topic, number), missing_since_ms in self._leaderless.items():
+            return Stale("partition-offline", f"Topic {topic} partition {number} has no leader", missing_since_ms)
         return None
 
     @property
@@ -170,10 +170,10 @@ class RecordedSource:
     """Source of a recording's diffs, assignments, episodes and incidents, without Kafka."""
 
     stale = None
-    cluster_id, topics, stories = "recording", ("diffs", "assignments"), RECORDED_STORIES
+    cluster_id, topics, stories = "recording", ("diffs", "assignments"), RECORDED_STORY_SORTS
 
     def __init__(self, recording: Recording) -> None:
-        self._records = self._replayed(recording)
+        self._records = self._replay_records(recording)
         self.caught_up = False
         self.ids = dict.fromkeys((*self.topics, *self.stories), "recording")
 
@@ -183,14 +183,14 @@ class RecordedSource:
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return the next records; an empty list at the end."""
         del timeout
-        batch = list(islice(self._records, BATCH))
+        batch = list(islice(self._records, MAX_BATCH_RECORDS))
         self.caught_up = not batch
         return batch
 
     @property
     def whole(self) -> frozenset[Sort]:
         """The record types, episodes or incidents, whose topics are read to their ends."""
-        return frozenset(RECORDED_STORIES.values() if self.caught_up else ())
+        return frozenset(RECORDED_STORY_SORTS.values() if self.caught_up else ())
 
     @property
     def lag(self) -> int:
@@ -204,7 +204,7 @@ class RecordedSource:
     def close(self) -> None:
         """Do nothing, as a recording in memory has no file or connection to close."""
 
-    def _replayed(self, recording: Recording) -> Iterator[TopicRecord]:
+    def _replay_records(self, recording: Recording) -> Iterator[TopicRecord]:
         offsets: Counter[str] = Counter()
         for outputs in recording.steps():
             for write in (output.write for output in outputs):

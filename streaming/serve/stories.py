@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
-from streaming.episodes.cluster_cause import EARLIER_MS, explain_episode
-from streaming.episodes.story import called_in
+from streaming.episodes.cluster_cause import MAX_ROUND_BEFORE_INCIDENT_MS, explain_episode
+from streaming.episodes.story import display_names_of
 from streaming.records import episodes
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
@@ -152,8 +152,8 @@ class CurrentStories(Struct):
 def episode_summary(body: bytes) -> EpisodeSummary:
     """Return the summary of an episode, decoded from the record's value."""
     summary = _episode_summaries.decode(body)
-    has_awaited = summary.waiting_for or summary.rebalancing
-    return structs.replace(summary, names=member_names(body)) if has_awaited else summary
+    waits = summary.waiting_for or summary.rebalancing
+    return structs.replace(summary, names=member_names(body)) if waits else summary
 
 
 def _summary(sort: Sort, body: bytes) -> Summary:
@@ -173,7 +173,7 @@ _story_members: Final = msgspec.json.Decoder(_StoryMembers)
 def member_names(body: bytes) -> dict[str, str]:
     """Return display names of the members in an episode or incident, by member id."""
     story = _story_members.decode(body)
-    return called_in(story.members) | display_names(story.names)
+    return display_names_of(story.members) | display_names(story.names)
 
 
 class StoryTable:
@@ -228,7 +228,7 @@ class StoryTable:
             self._execute(f"DELETE {from_clause}", place)
             self.reload()
             return None
-        body = self._with_cluster_cause(name, record.value) if sort == "episode" else record.value
+        body = self._add_cluster_cause(name, record.value) if sort == "episode" else record.value
         summary = _summary(sort, body)
         if self._has_new_numbering(key, summary, opened):
             self._delete_later_stories(group, key)
@@ -254,7 +254,7 @@ class StoryTable:
         self._execute("INSERT OR REPLACE INTO meta VALUES ('last_story', ?)", (str(self.current_stories.last),))
         return self.current_stories.last
 
-    def _with_cluster_cause(self, group_id: str, body: bytes) -> bytes:
+    def _add_cluster_cause(self, group_id: str, body: bytes) -> bytes:
         """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
         if self._of_cluster is None:
             self._of_cluster = {}
@@ -276,11 +276,11 @@ class StoryTable:
         query = f"SELECT opened {of_groups} WHERE sort = ? AND name = ? AND number = ?"
         row = self._execute(query, key).fetchone()
         query = f"SELECT stories.id, name, ce_id, body {of_groups} WHERE sort = 'episode' AND opened >= ? ORDER BY seq"
-        rows = self._execute(query, (row[0] - EARLIER_MS if row else 0,)).fetchall()
+        rows = self._execute(query, (row[0] - MAX_ROUND_BEFORE_INCIDENT_MS if row else 0,)).fetchall()
         changed: list[StoredStory] = []
         for row_id, name, ce_id, stored in rows:
             body = zlib.decompress(stored)
-            explained = self._with_cluster_cause(name, body)
+            explained = self._add_cluster_cause(name, body)
             if explained is not body:
                 seq = self._next_seq()
                 values = zlib.compress(explained, 1), seq, row_id

@@ -22,7 +22,7 @@ _ENVIRONMENT: Final = "REBALANCE_MONITOR_"
 _MAX_FILE_CHARACTERS: Final = 2**20
 _CLUSTER_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*")
 #: Longest topic prefix: the length of Kafka's longest topic name, less that of the monitor's longest topic name.
-_LONGEST_PREFIX: Final = 249 - len("rebalance.membership-dlt")
+_MAX_PREFIX_CHARACTERS: Final = 249 - len("rebalance.membership-dlt")
 
 
 class TopicName:
@@ -41,7 +41,7 @@ def _check_prefix(prefix: str) -> str:
     return prefix
 
 
-TopicPrefix = Annotated[str, Field(max_length=_LONGEST_PREFIX), AfterValidator(_check_prefix)]
+TopicPrefix = Annotated[str, Field(max_length=_MAX_PREFIX_CHARACTERS), AfterValidator(_check_prefix)]
 
 
 class TopicSettings(Section):
@@ -213,7 +213,7 @@ class Settings(BaseSettings):
 
     @field_validator("clusters")
     @classmethod
-    def _check_names(cls, clusters: list[ClusterSettings], info: ValidationInfo) -> list[ClusterSettings]:
+    def _check_cluster_names(cls, clusters: list[ClusterSettings], info: ValidationInfo) -> list[ClusterSettings]:
         every = [info.data.get("kafka", KafkaSettings()), *clusters]
         names = {kafka.cluster_name for kafka in every if _CLUSTER_NAME.fullmatch(kafka.cluster_name)}
         if clusters and len(names) < len(every):
@@ -267,7 +267,7 @@ def load(
         raise InvalidSettings("; ".join(unknown))
     values = {} if config is None else _read(config)
     try:
-        settings = section.validated(Settings, values)
+        settings = section.validate(Settings, values)
     except (SettingsError, RecursionError) as error:  # pydantic's text does not quote the value, which may be secret
         raise InvalidSettings(f"environment: {error}; lists and tables are written as JSON") from error
     if bootstrap_servers is not None:

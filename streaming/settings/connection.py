@@ -12,7 +12,7 @@ from pydantic import SecretStr, SerializerFunctionWrapHandler, field_validator, 
 from streaming.settings.section import Section, is_text
 
 
-def secret_in(secret: SecretStr | None, name: str, file: Path | None) -> str:
+def read_secret(secret: SecretStr | None, name: str, file: Path | None) -> str:
     """Return the secret from its setting, or from the file in the setting ``name``; empty if both are unset."""
     if secret is not None:
         return secret.get_secret_value()
@@ -59,10 +59,10 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 _ADDRESS: Final = re.compile(r"(?:\w+://)?(?:[\w.-]+|\[[0-9a-fA-F:.%]+\]):(\d{1,5})")
 #: A SASL extension's name (RFC 7628), and a value without the characters that separate values in client properties.
 _EXTENSION: Final = re.compile(r"[A-Za-z]+=[^,=\s]+")
-_OAUTH: Final = "sasl_oauthbearer_"
+_OAUTH_PREFIX: Final = "sasl_oauthbearer_"
 #: By mechanism: the prefix of the settings that only this mechanism has, and the settings that it requires.
 _MECHANISM_SETTINGS: Final = {
-    "OAUTHBEARER": (_OAUTH, (f"{_OAUTH}token_endpoint_url", f"{_OAUTH}client_id")),
+    "OAUTHBEARER": (_OAUTH_PREFIX, (f"{_OAUTH_PREFIX}token_endpoint_url", f"{_OAUTH_PREFIX}client_id")),
     "AWS_MSK_IAM": ("sasl_aws_", ("sasl_aws_region",)),
     "GSSAPI": ("sasl_kerberos_", ("sasl_kerberos_principal",)),
 }
@@ -160,13 +160,13 @@ class KafkaSettings(Section):
     @property
     def password(self) -> str:
         """Return the SASL password from its setting or its file; empty if both are unset."""
-        return secret_in(self.sasl_password, "sasl_password_file", self.sasl_password_file)
+        return read_secret(self.sasl_password, "sasl_password_file", self.sasl_password_file)
 
     @property
     def client_secret(self) -> str:
         """Return the OAuth client secret, from the setting of the secret or of its file; empty if both are unset."""
         file = self.sasl_oauthbearer_client_secret_file
-        return secret_in(self.sasl_oauthbearer_client_secret, f"{_OAUTH}client_secret_file", file)
+        return read_secret(self.sasl_oauthbearer_client_secret, f"{_OAUTH_PREFIX}client_secret_file", file)
 
     @property
     def files(self) -> dict[str, Path]:
@@ -195,24 +195,24 @@ class KafkaSettings(Section):
             if not getattr(self, name):
                 raise ValueError(f"{name} is missing: sasl_mechanism {mechanism} needs it")
         if self.uses_oauth:
-            self._require_one(f"{_OAUTH}client_secret", f"{_OAUTH}client_secret_file")
+            self._require_exactly_one(f"{_OAUTH_PREFIX}client_secret", f"{_OAUTH_PREFIX}client_secret_file")
         elif mechanism not in _MECHANISM_SETTINGS:
-            self._require_one("sasl_password", "sasl_password_file")
+            self._require_exactly_one("sasl_password", "sasl_password_file")
         others = {name for name in type(self).model_fields if name.startswith("sasl_") and not name.startswith(own)}
         for name in sorted(others - {"sasl_mechanism"}):
             self._refuse_unused(name, f"sasl_mechanism {mechanism}")
 
-    def _require_one(self, secret: str, file: str) -> None:
+    def _require_exactly_one(self, secret: str, file: str) -> None:
         value: SecretStr | None = getattr(self, secret)
         if (value is None) == (getattr(self, file) is None):
             raise ValueError(f"set either {secret} or {file}")
         if value is not None and not value.get_secret_value():
             raise ValueError(f"{secret} is empty")
 
-    def _refuse_unused(self, prefix: str, under: str) -> None:
+    def _refuse_unused(self, prefix: str, condition: str) -> None:
         for name in sorted(self.model_fields_set):
             if name.startswith(prefix) and getattr(self, name) is not None:
-                raise ValueError(f"{name} has no effect under {under}")
+                raise ValueError(f"{name} has no effect under {condition}")
 
     def require_files(self) -> None:
         """Check that all files in the settings can be read and used."""
@@ -221,7 +221,7 @@ class KafkaSettings(Section):
                 path.read_bytes()
             except OSError as error:
                 raise ValueError(f"{name} {path}: {error.strerror}") from error
-        secrets = {"sasl_password_file": self.password, f"{_OAUTH}client_secret_file": self.client_secret}
+        secrets = {"sasl_password_file": self.password, f"{_OAUTH_PREFIX}client_secret_file": self.client_secret}
         for name, secret in secrets.items():
             if name in self.files and not secret:
                 raise ValueError(f"{name} {self.files[name]}: is empty")

@@ -12,14 +12,14 @@ from pydantic_core import ErrorDetails
 from assignors.errors import BadInput
 
 #: Surrogates (Python's form of bytes that are not UTF-8), and the null character, which ends a string in C clients.
-_NOT_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+_NOT_TEXT_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
 #: Longest interval of any setting: a day.
 LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
 def is_text(text: str) -> bool:
     """Return True if the text has no surrogates and no null character."""
-    return _NOT_TEXT.search(text) is None
+    return _NOT_TEXT_CHARACTERS.search(text) is None
 
 
 class Section(BaseModel):
@@ -29,7 +29,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _is_text(cls, value: object) -> object:
+    def _check_text(cls, value: object) -> object:
         for item in value if isinstance(value, list) else [value]:
             text = item.get_secret_value() if isinstance(item, SecretStr) else item
             if isinstance(text, str | Path) and not is_text(str(text)):
@@ -37,7 +37,7 @@ class Section(BaseModel):
         return value
 
 
-def _compiled(text: str) -> str:
+def _compile_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -46,7 +46,7 @@ def _compiled(text: str) -> str:
 
 
 #: A setting that must be a valid regular expression.
-Pattern = Annotated[str, AfterValidator(_compiled)]
+Pattern = Annotated[str, AfterValidator(_compile_pattern)]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -56,21 +56,21 @@ class InvalidSettings(BadInput):
 
 def changed(section: _Model, name: str, **changes: Any) -> _Model:
     """Return a copy of the section with these settings changed, validated by the same rules."""
-    return validated(type(section), section.model_dump(exclude_unset=True) | changes, within=name)
+    return validate(type(section), section.model_dump(exclude_unset=True) | changes, section_name=name)
 
 
-def validated(model: type[_Model], values: dict[str, Any], *, within: str = "") -> _Model:
-    """Return a table of settings, validated as ``model``; ``within``: the table's name in error messages."""
+def validate(model: type[_Model], values: dict[str, Any], *, section_name: str = "") -> _Model:
+    """Return a table of settings, validate as ``model``; ``section_name``: the table's name in error messages."""
     try:
         return model(**values)
     except ValidationError as error:
-        messages = (_message(model, details, within) for details in error.errors())
+        messages = (_error_text(model, details, section_name) for details in error.errors())
         raise InvalidSettings("; ".join(messages)) from error
 
 
-def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
+def _error_text(model: type[BaseModel], error: ErrorDetails, section_name: str) -> str:
     *path, last = (str(part) for part in error["loc"]) if error["loc"] else ("",)
-    where = ".".join(part for part in (within, *path, last) if part)
+    where = ".".join(part for part in (section_name, *path, last) if part)
     if error["type"] == "extra_forbidden":
         return f"setting {where}: unknown; {suggestion(last, names(model, path), '.'.join([*path, '']))}"
     if error["type"] in {"model_type", "dict_type"}:
@@ -80,8 +80,8 @@ def _message(model: type[BaseModel], error: ErrorDetails, within: str) -> str:
 
 def suggestion(name: str, candidates: Collection[str], prefix: str = "") -> str:
     """Return a clause for messages with the candidate most like a misspelled name, or with all candidates."""
-    guess = get_close_matches(name, candidates, n=1)
-    return f"did you mean {prefix}{guess[0]}?" if guess else f"known names: {', '.join(candidates)}"
+    close_match = get_close_matches(name, candidates, n=1)
+    return f"did you mean {prefix}{close_match[0]}?" if close_match else f"known names: {', '.join(candidates)}"
 
 
 def names(model: type[BaseModel], path: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ def _repeated(ms: int, count: int, entry: Callable[[int], EventEntry]) -> list[E
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 
 
-def _single_event(**entry: Any) -> Callable[[int, int], list[EventEntry]]:
+def _one_event(**entry: Any) -> Callable[[int, int], list[EventEntry]]:
     return lambda n, _: [*_joins(n), {"at": _BEGIN, **{key: value or f"c{n}" for key, value in entry.items()}}]
 
 
@@ -53,19 +53,19 @@ def _rollout(strategy: str) -> Callable[[int, int], list[EventEntry]]:
     return events
 
 
-def _two_bounces(n: int, _: int) -> list[EventEntry]:
-    both, alone = ["cooperative-sticky", "range"], ["cooperative-sticky"]
-    second = _rolling_restart(n, _BEGIN + 20_000 * n, assignors=alone)
-    return _joins(n, assignors=["range"]) + _rolling_restart(n, assignors=both) + second
+def _two_restarts(n: int, _: int) -> list[EventEntry]:
+    both_assignors, cooperative_only = ["cooperative-sticky", "range"], ["cooperative-sticky"]
+    second = _rolling_restart(n, _BEGIN + 20_000 * n, assignors=cooperative_only)
+    return _joins(n, assignors=["range"]) + _rolling_restart(n, assignors=both_assignors) + second
 
 
-def _deploy(n: int, _: int) -> list[EventEntry]:
+def _deploy_events(n: int, _: int) -> list[EventEntry]:
     return _joins(n) + _rolling_restart(n)
 
 
 BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
-    "rolling-restart": BuiltinScenario("every member restarts, one after the other", 6, 12, _deploy),
-    "deploy-dynamic": BuiltinScenario("a deploy of members without group.instance.id", 4, 12, _deploy),
+    "rolling-restart": BuiltinScenario("every member restarts, one after the other", 6, 12, _deploy_events),
+    "deploy-dynamic": BuiltinScenario("a deploy of members without group.instance.id", 4, 12, _deploy_events),
     "deploy-static": BuiltinScenario(
         "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _rolling_restart(n)
     ),
@@ -80,9 +80,9 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
         *("a quarter of the members leaves, one every ten seconds", 4, 12),
         lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda at: {"leave": f"c{n - at}"}),
     ),
-    "crash": BuiltinScenario("one member crashes without leaving the group", 3, 9, _single_event(crash=None)),
+    "crash": BuiltinScenario("one member crashes without leaving the group", 3, 9, _one_event(crash=None)),
     "long-gc": BuiltinScenario(
-        "one member pauses for longer than its session timeout", 3, 9, _single_event(pause=None, down_ms=70_000)
+        "one member pauses for longer than its session timeout", 3, 9, _one_event(pause=None, down_ms=70_000)
     ),
     "flapping": BuiltinScenario(
         *("one member restarts every fifteen seconds", 3, 9),
@@ -92,7 +92,7 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
         *("the topic gets half as many partitions again", 3, 8),
         lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
     ),
-    "two-bounces": BuiltinScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_bounces),
+    "two-bounces": BuiltinScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_restarts),
     "classic-to-consumer": BuiltinScenario(
         *("from the classic to the consumer protocol, one member at each bounce", 3, 9),
         lambda n, _: _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer"),

@@ -17,7 +17,7 @@ from streaming.simulation.scenario import InvalidScenario
 _SESSION_MS: Final = 45_000
 _REBALANCE_MS: Final = 300_000
 #: Kinds of groups that can't be simulated from their current state, each with the reason.
-_REFUSED: Final = {
+_UNSUPPORTED_KINDS: Final = {
     "connect": (
         "Connect's leader places connectors and tasks by a configuration that no record of the group has; "
         "`rebalance-monitor simulate SCENARIO --protocol connect` plays workers"
@@ -53,8 +53,8 @@ class Baseline(NamedTuple):
 
 def baseline_of(group: LiveGroup) -> Baseline:
     """Return the start of a scenario that begins with this group."""
-    if group.kind in _REFUSED:
-        raise NoForecast(f"group {group.group_id}: {_REFUSED[group.kind]}")
+    if group.kind in _UNSUPPORTED_KINDS:
+        raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
     if not group.members:
         raise NoForecast(f"group {group.group_id}: it has no members now, so there is nothing to forecast from")
     unsure = list(group.unknown)
@@ -63,12 +63,12 @@ def baseline_of(group: LiveGroup) -> Baseline:
         problem = "the partition counts of its topics are unknown; `rebalance-monitor collect` publishes them"
         raise NoForecast(f"group {group.group_id}: {problem}")
     members = _members(group, topics, unsure)
-    protocol = _protocol(group, unsure)
-    times = _timeouts(group, unsure)
+    protocol = _group_protocol(group, unsure)
+    times = _client_timeouts(group, unsure)
     static = sum(member.names.group_instance_id is not None for member in group.members)
     if static:
-        has_ids = f"{static} of {len(group.members)} members have an instance id (group.instance.id)"
-        unsure.append(f"{has_ids}: the forecast keeps it under every protocol")
+        instance_id_text = f"{static} of {len(group.members)} members have an instance id (group.instance.id)"
+        unsure.append(f"{instance_id_text}: the forecast keeps it under every protocol")
     return Baseline(
         document={"topics": topics, "members": members, "generation": max(group.number, 1), **times},
         way="static" if static == len(group.members) and protocol != "consumer" else protocol,
@@ -101,13 +101,13 @@ def _topics(group: LiveGroup, unsure: list[str]) -> dict[str, Any]:
 def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dict[str, Any]:
     names = scenario_names(group.names, group.names)
     taken: set[tuple[str, int]] = set()
-    duplicates = 0
+    duplicate_count = 0
     members = {}
     for member in group.members:
         owned: dict[str, list[int]] = {}
         for topic, partitions in member.owned.items():
             free = [partition for partition in partitions if (topic, partition) not in taken]
-            duplicates += len(partitions) - len(free)
+            duplicate_count += len(partitions) - len(free)
             taken.update((topic, partition) for partition in free)
             owned[topic] = free
         members[names[member.member_id]] = {
@@ -117,8 +117,8 @@ def _members(group: LiveGroup, topics: dict[str, Any], unsure: list[str]) -> dic
             "rack_id": member.rack_id,
             "member_id": member.member_id,
         }
-    if duplicates:
-        unsure.append(f"{duplicates} partitions have two owners during this rebalance: the first owner is assumed")
+    if duplicate_count:
+        unsure.append(f"{duplicate_count} partitions have two owners during this rebalance: the first owner is assumed")
     return members
 
 
@@ -127,20 +127,20 @@ def scenario_names(names: Mapping[str, str], members: Iterable[str], *, taken: I
 
     ``names``: display names by member id. ``taken``: names that other members already have.
     """
-    used, unique_names = set(taken), {}
+    used_names, unique_names = set(taken), {}
     for member_id in members:
         called = names.get(member_id, member_id)
         plain = "".join(letter if letter.isprintable() and letter != "~" else "-" for letter in called)
         name, number = plain, 1
-        while name in used:
+        while name in used_names:
             number += 1
             name = f"{plain} {number}"
-        used.add(name)
+        used_names.add(name)
         unique_names[member_id] = name
     return unique_names
 
 
-def _protocol(group: LiveGroup, unsure: list[str]) -> str:
+def _group_protocol(group: LiveGroup, unsure: list[str]) -> str:
     lists = [member.assignors for member in group.members if member.assignors]
     protocol = "eager"
     if group.protocol == "consumer":
@@ -163,15 +163,15 @@ def _protocol(group: LiveGroup, unsure: list[str]) -> str:
     return protocol
 
 
-def _timeouts(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
+def _client_timeouts(group: LiveGroup, unsure: list[str]) -> dict[str, int]:
     """Return session and rebalance timeout of the group, ms: the longest of its members, or Kafka's defaults."""
     times = {}
     broker = "the brokers'" if group.protocol == "consumer" else "the client's"
-    for name, default, whose in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):
+    for name, default, source_text in (("session", _SESSION_MS, broker), ("rebalance", _REBALANCE_MS, "the client's")):
         field = f"{name}_timeout_ms"
         timeouts = sorted({timeout for member in group.members if (timeout := getattr(member, field))})
         if not timeouts:
-            unsure.append(f"no record has the {name} timeout: {whose} default is assumed, {default // 1000} s")
+            unsure.append(f"no record has the {name} timeout: {source_text} default is assumed, {default // 1000} s")
         elif name == "session" and len(timeouts) > 1:
             spread = f"{timeouts[0]} to {timeouts[-1]} ms"
             unsure.append(f"members' session timeouts differ ({spread}): the longest is assumed for all members")
@@ -184,7 +184,7 @@ EventEntry = dict[str, Any]
 #: Start of the change, ms: in the middle of a heartbeat interval, as the group's actual position in it is unknown.
 BEGIN_MS = 1500
 #: KIP-848's heartbeat interval, and the number of moments in it over which successive restarts are spread.
-_INTERVAL_MS = 5000
+_POLL_INTERVAL_MS = 5000
 _HEARTBEAT_PHASES = 8
 _STRIDE = 5
 #: Names of the rollout strategies.
@@ -306,7 +306,7 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
     ``between_ms``: time from the return of members to the stop of the next ones. As in a real deploy, successive
     restarts happen at different moments of the heartbeat interval, which differ by eighths of the interval.
     """
-    late = min(_INTERVAL_MS, between_ms)
+    late = min(_POLL_INTERVAL_MS, between_ms)
     events: list[EventEntry] = []
     for number, name in enumerate(names):
         turn = number // parallel

@@ -17,7 +17,7 @@ from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenari
 _DAY_MS = 24 * 3600 * 1000
 
 
-def timing_of(scenario: Scenario) -> vocabulary.Timing:
+def make_timing(scenario: Scenario) -> vocabulary.Timing:
     """Return the timing model of a scenario: its timeouts, and at least three heartbeats per timeout."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
     usual = vocabulary.Timing()
@@ -71,7 +71,7 @@ def run_scenario(
         def member_id(name: str, incarnation: int) -> str:
             return ids.get(name, name) if incarnation == 1 else name
 
-        setup = vocabulary.Setup(timing_of(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
+        setup = vocabulary.Setup(make_timing(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
     end = _run(machine(protocol, setup), scenario, result, on_step)
     return Simulation(protocol, assignor, result, end)
@@ -91,7 +91,7 @@ def _apply(
         raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
 
 
-def _without_ended(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
+def _drop_ended_members(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
     """Return the event without processes that have ended already; None if no process remains."""
     if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
@@ -123,8 +123,8 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
     ended: set[str] = set()
     because: ScenarioEvent | None = None
     while queue:
-        at, _, queued, planned = heappop(queue)
-        event = queued if planned is None or not ended else _without_ended(queued, ended)
+        at, _, queued_event, planned = heappop(queue)
+        event = queued_event if planned is None or not ended else _drop_ended_members(queued_event, ended)
         if event is None:
             continue
         if isinstance(event, vocabulary.TopicsChanged):
@@ -169,11 +169,11 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
         supported_assignor(protocol, assignor)
         if protocol not in chosen:
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
-            raise vocabulary.ImpossiblePair(f"--assignor: {word}: {problem}")
+            raise vocabulary.UnsupportedPair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
     supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
     if everyone and plain is not None and not supporting:
         every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors))
-        raise vocabulary.ImpossiblePair(f"--assignor: no protocol can run {plain!r}; known assignors: {every}")
+        raise vocabulary.UnsupportedPair(f"--assignor: no protocol can run {plain!r}; known assignors: {every}")
     usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

@@ -12,7 +12,7 @@ from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Setup
 from streaming.simulation import results
 from streaming.simulation.changes import RequestedChange
-from streaming.simulation.event_loop import run_scenario, timing_of
+from streaming.simulation.event_loop import make_timing, run_scenario
 from streaming.simulation.parse import parse_scenario
 from streaming.simulation.results import Simulation
 from streaming.simulation.scenario import Scenario, ScenarioEvent
@@ -47,11 +47,11 @@ def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
     """Return the ways to rebalance: eager, cooperative, static and KIP-848, with the group's assignor if possible."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
     eager_way, cooperative = Way("eager", "eager", eager), Way("cooperative", "cooperative", "cooperative-sticky")
-    like = cooperative if own == "cooperative" else eager_way
-    return eager_way, cooperative, like._replace(name="static", static=True), Way("consumer", "consumer", server)
+    similar_way = cooperative if own == "cooperative" else eager_way
+    return eager_way, cooperative, similar_way._replace(name="static", static=True), Way("consumer", "consumer", server)
 
 
-def way_of(name: str, own: str | None = None, assignor: str | None = None) -> Way:
+def find_way(name: str, own: str | None = None, assignor: str | None = None) -> Way:
     """Return the way to rebalance with this name. ``own``, ``assignor``: the group's protocol and assignor."""
     return next(way for way in ways(own or name, assignor) if way.name == name)
 
@@ -66,19 +66,19 @@ def simulate_cost(
     scenario: Scenario,
     way: Way,
     *,
-    as_configured: bool = False,
+    keeps_configured: bool = False,
     rounds: bool = True,
     on_step: Callable[[int], None] = lambda _: None,
 ) -> ChangeCost:
     """Simulate the scenario under one way to rebalance, and return the cost; large groups need ``rounds`` False.
 
-    ``as_configured``: the scenario's members keep their assignors, protocols and instance ids.
+    ``keeps_configured``: the scenario's members keep their assignors, protocols and instance ids.
     """
-    if not as_configured:
+    if not keeps_configured:
         scenario = _scenario_of_way(scenario, way)
     if way.protocol == "consumer":
         scenario = replace(scenario, session_timeout_ms=_BROKERS_SESSION_MS)
-    setup = Setup(timing_of(scenario), way.assignor, _member_ids(scenario, way))
+    setup = Setup(make_timing(scenario), way.assignor, _member_ids(scenario, way))
     simulation = run_scenario(scenario, way.protocol, way.assignor, setup=setup, rounds=rounds, on_step=on_step)
     worst, worst_ms = None, 0
     for topic, partitions in sorted(simulation.result.unavailable_ms.items()):
@@ -138,11 +138,11 @@ def cost_figures(cost: ChangeCost) -> dict[str, Any]:
 
 def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
     """Return a sentence about the downtime that a change costs, as the group is configured and in the cheapest way."""
-    mine = next(cost for cost in costs if cost.way.name == own)
+    own_cost = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
-    sentence = f"{what} costs {format_seconds(mine.total_ms)} of downtime, all partitions together"
-    if best.total_ms < mine.total_ms:
-        return f"{sentence}; {format_seconds(best.total_ms)} {WAY_PHRASES[best.way.name]}."
+    sentence = f"{what} costs {format_seconds(own_cost.total_ms)} of downtime, all partitions together"
+    if best.total_ms < own_cost.total_ms:
+        return f"{sentence}; {format_seconds(best.total_ms)} {PROTOCOL_PHRASES[best.way.name]}."
     return f"{sentence}; no other way costs less."
 
 
@@ -152,7 +152,7 @@ def format_seconds(ms: int) -> str:
 
 
 #: Phrases for the ways to rebalance.
-WAY_PHRASES = {
+PROTOCOL_PHRASES = {
     "eager": "with an eager assignor",
     "cooperative": "with cooperative rebalancing",
     "static": "with static members",
@@ -161,7 +161,7 @@ WAY_PHRASES = {
 #: The largest number of rows (one per member and round) that a forecast lists; more rounds are only counted.
 MAX_ROWS: Final = 100_000
 #: Estimate for that limit: the largest number of rounds that an event causes, summed over all ways to rebalance.
-_MOST_ROUNDS_PER_EVENT: Final = 10
+_MAX_ROUNDS_PER_EVENT: Final = 10
 
 
 class Forecast(NamedTuple):
@@ -180,9 +180,9 @@ def forecast_change(
 ) -> Forecast:
     """Simulate a change under every way to rebalance, and return the forecast."""
     start, plan = change.start, parse_scenario(change.document)
-    few = len(plan.events) * _MOST_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_ROWS
+    has_few_rows = len(plan.events) * _MAX_ROUNDS_PER_EVENT * max(len(plan.members), 1) <= MAX_ROWS
     each_way = ways(start.protocol, start.assignor)
-    costs = [simulate_cost(plan, way, rounds=rounds and few, on_step=on_step) for way in each_way]
+    costs = [simulate_cost(plan, way, rounds=rounds and has_few_rows, on_step=on_step) for way in each_way]
     sentence, unsure = cost_sentence(costs, start.way, change.what), list(start.unsure)
     if change.measured is not None:
         own = next(cost for cost in costs if cost.way.name == start.way)
@@ -195,7 +195,7 @@ def forecast_change(
                 f"the forecast, {format_seconds(own.total_ms)}, is not what was measured, {bounds}: members' own "
                 "times differ from those assumed here; believe the measurement"
             )
-    model, brokers = timing_of(plan), timing_of(replace(plan, session_timeout_ms=_BROKERS_SESSION_MS))
+    model, brokers = make_timing(plan), make_timing(replace(plan, session_timeout_ms=_BROKERS_SESSION_MS))
     unsure.append(
         f"downtime depends on how often members heartbeat ({model.heartbeat_ms} ms; under KIP-848 "
         f"{brokers.consumer_heartbeat_ms} ms) and how long they process what one poll gave ({model.processing_ms} ms), "
@@ -207,7 +207,7 @@ def forecast_change(
             "a cooperative rebalance takes a round more where a member asks for its share only after another that "
             "gave something up has joined again"
         )
-    if rounds and not few:
+    if rounds and not has_few_rows:
         unsure.append(f"rounds are counted and not listed: there would be more than {MAX_ROWS} rows of them")
     return Forecast(change.what, start.way, plan, costs, sentence, tuple(unsure))
 

@@ -69,11 +69,11 @@ class MembershipLog:
         self._view: events.GroupObserved | None = None
         self._joined: dict[str, events.MemberJoined] = {}
         self._topics: dict[str, events.TopicMetadata] = {}
-        self._empty = True
+        self._is_empty = True
 
     def feed(self, event: events.Event) -> None:
         """Apply the next membership event."""
-        self._empty = False
+        self._is_empty = False
         data: events.EventData = event.data
         match data:
             case events.GroupObserved():
@@ -106,15 +106,15 @@ class MembershipLog:
         ``also``: topics to include in addition to subscribed topics, if their partition counts are known.
         """
         if self._view is not None:
-            return self._with_topics(_observed_group(self._view), also)
+            return self._add_topics(_observed_group(self._view), also)
         if latest is not None:
-            return self._with_topics(self._derived(latest), also)
+            return self._add_topics(self._derived_group(latest), also)
         problem = "it has no members, or does not exist any more"
-        if self._empty:
+        if self._is_empty:
             problem = "the monitor has no data about it; `rebalance-monitor groups` lists all known groups"
         raise UnknownGroup(f"group {self._group_id}: {problem}")
 
-    def _derived(self, latest: LatestAssignment) -> LiveGroup:
+    def _derived_group(self, latest: LatestAssignment) -> LiveGroup:
         members = []
         for member_id in dict.fromkeys((*self._joined, *latest.members)):
             if member_id not in latest.members:
@@ -135,7 +135,7 @@ class MembershipLog:
         group = (self._group_id, kind, latest.protocol, latest.assignor, number, latest.timestamp, tuple(members))
         return LiveGroup(*group, topics={}, unknown=unknown)
 
-    def _with_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
+    def _add_topics(self, group: LiveGroup, also: Collection[str]) -> LiveGroup:
         if group.kind in ("connect", "streams"):
             return group
         subscribed = sorted({topic for member in group.members for topic in member.topics})

@@ -14,30 +14,30 @@ from assignors.assignment import as_lists
 from streaming.protocols.families import FAMILIES
 from streaming.records.episodes import Episode
 from streaming.simulation.changes import NoForecast, RollingRestart, baseline_of
-from streaming.simulation.forecast import ChangeCost, Way, cost_figures, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, Way, cost_figures, find_way, simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.parse import parse_scenario
 
 COOPERATIVE: Final = "cooperative-sticky"
 TARGETS: Final = ("cooperative", "static", "consumer")
 #: Default client ids of client libraries without KIP-848.
-_WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
+_CLIENT_WITHOUT_KIP_848: Final = re.compile(r"(kafka-python|aiokafka)-([0-9][0-9.]*)")
 _UNSUPPORTED_KINDS: Final = {
     "connect": "Connect's workers choose by connect.protocol, which is sessioned, the newest, by default",
     "streams": "Kafka Streams chooses by group.protocol=streams (KIP-1071), and can't change it online",
     "share": "a share group has one protocol only",
 }
-_ALREADY: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
-_VERSIONS: Final = "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
-_ADD_COOPERATIVE: Final = (
+_ALREADY_INCREMENTAL_TEXT: Final = "under KIP-848 every group rebalances incrementally: there is nothing to gain"
+_VERSIONS_TEXT: Final = "client versions are in no record of a group: cooperative-sticky needs clients of 2.4 or newer"
+_ADD_COOPERATIVE_STEP: Final = (
     f"Rolling restart with {COOPERATIVE} added to partition.assignment.strategy, before what is there "
     "(clients of 2.4 or newer)"
 )
-_ONLY_COOPERATIVE: Final = (
+_ONLY_COOPERATIVE_STEP: Final = (
     f"Rolling restart with {COOPERATIVE} alone in partition.assignment.strategy, once every member has the list of both"
 )
 _INSTANCE_IDS: Final = "Rolling restart with a group.instance.id for every member, its own, which it keeps"
-_BROKERS: Final = (
+_BROKERS_STEP: Final = (
     "Brokers of 4.0 or newer, with the feature group.version=1 and group.consumer.migration.policy=bidirectional, as "
     "they have it by default"
 )
@@ -46,12 +46,12 @@ _GROUP_PROTOCOL: Final = (
     "heartbeat.interval.ms go, the brokers decide them (Java clients of 4.0, librdkafka of 2.12, or newer)"
 )
 #: Kinds of episodes that may be a migration step, and the largest number of such episodes in the document.
-_STEPS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
+_PAST_STEP_KINDS: Final = ("protocol-migration", "assignor-change", "rolling-restart", "restart", "static-bounce")
 _MAX_PAST_STEPS: Final = 5
 #: ``{"state", "inTheWay", "steps", "unsure"}`` for one target of a migration.
-Path = dict[str, Any]
+MigrationPath = dict[str, Any]
 #: A member, its name, the reason why it is in the way, and the number of the step that removes the obstacle, or None.
-Obstacle = tuple[LiveMember, str, str, int | None]
+MigrationObstacle = tuple[LiveMember, str, str, int | None]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def plan_migration(
     """
     if group.kind in _UNSUPPORTED_KINDS:
         raise NoForecast(f"group {group.group_id}: {_UNSUPPORTED_KINDS[group.kind]}")
-    plans = {target: _Plan(group, restart or RollingRestart(), times or {}, on_step) for target in targets}
+    plans = {target: _MigrationPlan(group, restart or RollingRestart(), times or {}, on_step) for target in targets}
     paths = {target: getattr(plan, target)() for target, plan in plans.items()}
     start = baseline_of(group)
     return {
@@ -106,10 +106,10 @@ def plan_migration(
 
 def _path(
     state: str,
-    obstacles: Sequence[Obstacle] = (),
+    obstacles: Sequence[MigrationObstacle] = (),
     steps: Sequence[tuple[str, ChangeCost | None]] = (),
     unsure: Sequence[str] = (),
-) -> Path:
+) -> MigrationPath:
     return {
         "state": state,
         "inTheWay": [
@@ -121,7 +121,7 @@ def _path(
     }
 
 
-class _Plan:
+class _MigrationPlan:
     """Builder of migration plans, with one method per target; each step starts from the result of the previous step."""
 
     def __init__(
@@ -146,27 +146,27 @@ class _Plan:
         family = FAMILIES["eager"]
         return [assignor for assignor in assignors if assignor in family.assignors] or [family.default]
 
-    def _restarted(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
+    def _restart_cost(self, way: Way, configs: Mapping[str, Mapping[str, Any]]) -> ChangeCost:
         restarts = self.restart.events(list(configs), len(self._members))
         events = [{**event, **configs[event["bounce"]]} for event in restarts]
         scenario = parse_scenario({**self._document, "members": self._members, "events": events})
-        cost = simulate_cost(scenario, way, as_configured=True, rounds=False, on_step=self._on_step)
+        cost = simulate_cost(scenario, way, keeps_configured=True, rounds=False, on_step=self._on_step)
         held = cost.simulation.result.held
         for name, member in self._members.items():
             member.update(owned=as_lists(held.get(name, {})), **configs.get(name, {}))
         return cost
 
-    def cooperative(self) -> Path:
+    def cooperative(self) -> MigrationPath:
         """Return the steps to cooperative rebalancing: a restart adds ``cooperative-sticky``, one removes the rest."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":
-            return _path("done", unsure=[_ALREADY])
+            return _path("done", unsure=[_ALREADY_INCREMENTAL_TEXT])
         lists = {name: member.assignors for name, member in self.by_name.items()}
         without = [name for name in self.names if COOPERATIVE not in lists[name]]
         chosen = self.group.assignor
         unknown = f"its list is not known; {f'the group chose {chosen}' if chosen else 'nor is what the group chose'}"
-        obstacles: list[Obstacle] = []
+        obstacles: list[MigrationObstacle] = []
         for name in without:
             reason = f"lists {', '.join(lists[name])}, without {COOPERATIVE}" if lists[name] else unknown
             obstacles.append((self.by_name[name], name, reason, 1))
@@ -174,23 +174,23 @@ class _Plan:
             if name not in without and len(lists[name]) > 1:
                 reason = f"lists {', '.join(lists[name])}: it gives up all before it joins"
                 obstacles.append((self.by_name[name], name, reason, 2 if without else 1))
-        way = way_of("cooperative", self.start.protocol, self.group.assignor)
+        way = find_way("cooperative", self.start.protocol, self.group.assignor)
         steps: list[tuple[str, ChangeCost | None]] = []
         if without:
             added = {name: {"assignors": [COOPERATIVE, *self._assignors(name)]} for name in without}
-            steps.append((_ADD_COOPERATIVE, self._restarted(way, added)))
+            steps.append((_ADD_COOPERATIVE_STEP, self._restart_cost(way, added)))
         alone = {name: {"assignors": [COOPERATIVE]} for name in self.names}
-        steps.append((_ONLY_COOPERATIVE, self._restarted(way, alone)))
-        return _path("ready", obstacles, steps, [_VERSIONS])
+        steps.append((_ONLY_COOPERATIVE_STEP, self._restart_cost(way, alone)))
+        return _path("ready", obstacles, steps, [_VERSIONS_TEXT])
 
-    def static(self) -> Path:
+    def static(self) -> MigrationPath:
         without = [name for name in self.names if self.by_name[name].names.group_instance_id is None]
         if not without:
             return _path("done")
         obstacles = [(self.by_name[name], name, "has no group.instance.id", 1) for name in without]
-        own = way_of(self.start.protocol, self.start.protocol, self.start.assignor)
-        first = self._restarted(own, {name: {"instance_id": name} for name in without})
-        after = self._restarted(own, {name: {} for name in self.names})
+        own = find_way(self.start.protocol, self.start.protocol, self.start.assignor)
+        first = self._restart_cost(own, {name: {"instance_id": name} for name in without})
+        after = self._restart_cost(own, {name: {} for name in self.names})
         steps = [(_INSTANCE_IDS, first), ("Every rolling restart after that", after)]
         unsure = []
         if after.simulation.result.rebalances:
@@ -201,19 +201,19 @@ class _Plan:
             )
         return _path("ready", obstacles, steps, unsure)
 
-    def consumer(self) -> Path:
+    def consumer(self) -> MigrationPath:
         """Return the migration to KIP-848: one rolling restart, which sets ``group.protocol=consumer``."""
         classic = [name for name in self.names if self.by_name[name].classic]
         if self.group.protocol == "consumer" and not classic:
             return _path("done")
         reasons = {name: self._reason_against_kip_848(self.by_name[name]) for name in classic}
         obstacles = [(self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason]
-        cost = self._restarted(way_of("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
+        cost = self._restart_cost(find_way("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
         unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
         if (migrated := len(self.names) - len(classic)) > 0:
             unsure.append(f"{migrated} of {len(self.names)} members use it already: the group is half migrated")
         state = "blocked" if obstacles else "ready"
-        return _path(state, obstacles, [(_BROKERS, None), (_GROUP_PROTOCOL, cost)], unsure)
+        return _path(state, obstacles, [(_BROKERS_STEP, None), (_GROUP_PROTOCOL, cost)], unsure)
 
     def _reason_against_kip_848(self, member: LiveMember) -> str | None:
         assignors, group = member.assignors, self.group
@@ -225,11 +225,11 @@ class _Plan:
                 f"custom assignor {', '.join(custom)}: KIP-848 has none in clients; let every member list one of "
                 "Kafka's first, or write it for the brokers (group.consumer.assignors)"
             )
-        client = _WITHOUT_KIP_848.match(member.names.client_id or "")
+        client = _CLIENT_WITHOUT_KIP_848.match(member.names.client_id or "")
         return f"{client[1]} {client[2]} does not speak KIP-848" if client else None
 
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
     """Return the latest episodes that may have been migration steps, newest first."""
-    steps = [episode for episode in episodes if episode.kind in _STEPS]
+    steps = [episode for episode in episodes if episode.kind in _PAST_STEP_KINDS]
     return sorted(steps, key=lambda step: (step.opened_at, step.episode), reverse=True)[:_MAX_PAST_STEPS]

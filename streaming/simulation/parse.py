@@ -24,28 +24,28 @@ MAX_DEPTH = 20
 #: Largest number of digits of a number; valid numbers in a scenario have at most ten digits.
 _MAX_DIGITS = 40
 #: Tags of YAML 1.1 for plain values; dates are read as text.
-_PLAIN = ("null", "bool", "int", "float")
+_SCALAR_TAGS = ("null", "bool", "int", "float")
 #: The largest number of partitions of a scenario, which is that of a whole cluster; more would need too much memory.
 MAX_PARTITIONS = 200_000
 #: The largest number of characters that an error quotes from the scenario.
-_MAX_QUOTED = 200
+_MAX_QUOTED_CHARACTERS = 200
 _Converted = TypeVar("_Converted")
 _Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-_Text = Annotated[str, Meta(min_length=1)]
+_PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+_NonEmptyText = Annotated[str, Meta(min_length=1)]
 
 
-class _Config(Struct, kw_only=True, forbid_unknown_fields=True):
+class _ConfigInput(Struct, kw_only=True, forbid_unknown_fields=True):
     topics: tuple[str, ...] | None = None
-    instance_id: _Text | None = None
-    rack_id: _Text | None = None
+    instance_id: _NonEmptyText | None = None
+    rack_id: _NonEmptyText | None = None
     assignors: tuple[str, ...] | None = None
     group_protocol: Literal["classic", "consumer"] | None = None
 
 
-class _Member(_Config):
+class _MemberInput(_ConfigInput):
     owned: dict[str, list[_Whole]] | None = None
-    member_id: _Text | None = None
+    member_id: _NonEmptyText | None = None
 
 
 class _Topic(Struct, forbid_unknown_fields=True):
@@ -54,35 +54,35 @@ class _Topic(Struct, forbid_unknown_fields=True):
     topic_id: str | None = None
 
 
-class _Document(Struct, kw_only=True, forbid_unknown_fields=True):
+class _ScenarioInput(Struct, kw_only=True, forbid_unknown_fields=True):
     topics: dict[str, Any]
     events: list[Any]
     members: dict[str, Any] | None = None
-    session_timeout_ms: _Positive = 45_000
-    rebalance_timeout_ms: _Positive = 60_000
+    session_timeout_ms: _PositiveInt = 45_000
+    rebalance_timeout_ms: _PositiveInt = 60_000
     scheduled_rebalance_delay_ms: _Whole = 300_000
     metadata_max_age_ms: _Whole = 0
-    heartbeat_ms: _Positive | None = None
-    consumer_heartbeat_ms: _Positive | None = None
+    heartbeat_ms: _PositiveInt | None = None
+    consumer_heartbeat_ms: _PositiveInt | None = None
     processing_ms: _Whole | None = None
-    generation: _Positive = 1
+    generation: _PositiveInt = 1
 
 
-def _entry(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
+def _entry_type(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
     named = [("at", _Whole), (kind, subject), *fields]
     return defstruct(kind, named, bases=(base,), kw_only=True, forbid_unknown_fields=True)
 
 
 #: Type of an event entry, by the kind of the event.
 _ENTRIES: dict[Kind, type[Struct]] = {
-    "join": _entry("join", str, base=_Config),
-    "bounce": _entry("bounce", str, ("down_ms", _Whole), base=_Config),
-    "crash": _entry("crash", str),
-    "leave": _entry("leave", str),
-    "subscribe": _entry("subscribe", str, ("topics", tuple[str, ...])),
-    "pause": _entry("pause", str, ("down_ms", _Whole)),
-    "partitions": _entry("partitions", dict[str, _Whole]),
-    "coordinator_fails": _entry("coordinator_fails", bool),
+    "join": _entry_type("join", str, base=_ConfigInput),
+    "bounce": _entry_type("bounce", str, ("down_ms", _Whole), base=_ConfigInput),
+    "crash": _entry_type("crash", str),
+    "leave": _entry_type("leave", str),
+    "subscribe": _entry_type("subscribe", str, ("topics", tuple[str, ...])),
+    "pause": _entry_type("pause", str, ("down_ms", _Whole)),
+    "partitions": _entry_type("partitions", dict[str, _Whole]),
+    "coordinator_fails": _entry_type("coordinator_fails", bool),
 }
 
 
@@ -93,7 +93,7 @@ def load_scenario(text: str) -> Scenario:
 
 def parse_scenario(value: Any) -> Scenario:
     """Parse a scenario from a document of plain values."""
-    document = _convert(value, _Document, "scenario")
+    document = _convert(value, _ScenarioInput, "scenario")
     topics = {name: _topic(name, entry) for name, entry in document.topics.items()}
     if not topics:
         raise InvalidScenario("scenario: topics: missing; a scenario needs a topic")
@@ -118,7 +118,7 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
         elif missing := re.search("missing required field `(.*)`", message):
             message = f"{missing[1]}: missing"
         field = f"{path.strip('.`')}: " if path else ""
-        raise InvalidScenario(f"{where}: {' '.join((field + message).split()):.{_MAX_QUOTED}}") from error
+        raise InvalidScenario(f"{where}: {' '.join((field + message).split()):.{_MAX_QUOTED_CHARACTERS}}") from error
 
 
 def _topic(name: str, value: Any) -> Topic:
@@ -146,7 +146,7 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[H
         where = f"scenario: members.{name!r}"
         if not _is_name(name):
             raise InvalidScenario(f"{where}: a member's name is text without ~")
-        fields = structs.asdict(_convert({} if value is None else value, _Member, where))
+        fields = structs.asdict(_convert({} if value is None else value, _MemberInput, where))
         owned = {topic: sorted({*partitions}) for topic, partitions in (fields.pop("owned") or {}).items()}
         _known_topics(owned, f"{where}: owned", topics)
         for topic, partitions in owned.items():
@@ -158,12 +158,12 @@ def _members(entries: Mapping[str, Any], topics: Mapping[str, Topic]) -> tuple[H
                     raise InvalidScenario(f"{where}: owned.{topic}: {partition} is also owned by {owner}")
         owned = {topic: partitions for topic, partitions in owned.items() if partitions}
         member_id = fields.pop("member_id")
-        client = Client(name, **{"topics": tuple(topics), **_config(fields, where, topics)})
+        client = Client(name, **{"topics": tuple(topics), **_parse_config(fields, where, topics)})
         members.append(Held(client, owned, member_id))
     return tuple(members)
 
 
-def _config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) -> dict[str, Any]:
+def _parse_config(fields: Mapping[str, Any], where: str, topics: Mapping[str, Topic]) -> dict[str, Any]:
     config = {name: value for name, value in fields.items() if value is not None}
     if "topics" in config:
         config["topics"] = tuple(dict.fromkeys(config["topics"]))
@@ -180,12 +180,12 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
     where = f"event {number}"
     if not isinstance(value, dict):
         raise InvalidScenario(f"{where}: a mapping such as {{at: 0, join: c1}} is needed, not {value!r:.60}")
-    kind = _kind(value, where)
+    kind = _event_kind(value, where)
     named = f" {value[kind]:.60}" if isinstance(value[kind], str) and _is_name(value[kind]) else ""
     where = f"{where} ({kind}{named})"
     fields = structs.asdict(_convert(value, _ENTRIES[kind], where))
     subject = fields.pop(kind)
-    config = _config(fields, where, topics)
+    config = _parse_config(fields, where, topics)
     if kind == "partitions":
         if not subject:
             raise InvalidScenario(f"{where}: partitions: a mapping of topics to their new counts is needed")
@@ -201,7 +201,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
     return ScenarioEvent(number, kind=kind, member=subject, **config)
 
 
-def _kind(value: Mapping[Any, Any], where: str) -> Kind:
+def _event_kind(value: Mapping[Any, Any], where: str) -> Kind:
     kinds = [kind for kind in _ENTRIES if kind in value]
     if len(kinds) == 1:
         return kinds[0]
@@ -235,11 +235,11 @@ def parse_document(text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return _yaml(text)
     try:
-        value = json.loads(text, object_pairs_hook=_mapping, parse_constant=_no_number, parse_int=_whole_number)
+        value = json.loads(text, object_pairs_hook=_mapping, parse_constant=_refuse_number, parse_int=_whole_number)
     except json.JSONDecodeError:  # YAML may also begin with a brace.
         return _yaml(text)
     except RecursionError as error:
-        raise _too_deep() from error
+        raise _too_deep_error() from error
     _check(value, MAX_DEPTH)
     return value
 
@@ -253,7 +253,7 @@ def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return mapping
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_number(text: str) -> NoReturn:
     raise InvalidScenario(f"scenario: {text} is not a JSON number")
 
 
@@ -263,13 +263,13 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
-def _too_deep() -> InvalidScenario:
+def _too_deep_error() -> InvalidScenario:
     return InvalidScenario(f"scenario: nested deeper than the limit, {MAX_DEPTH}")
 
 
 def _check(value: Any, levels: int) -> None:
     if levels < 0:
-        raise _too_deep()
+        raise _too_deep_error()
     if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidScenario(f"scenario: {value!r} holds half of a surrogate pair; write both halves")
     if isinstance(value, dict | list):
@@ -288,7 +288,7 @@ class _Loader(yaml.SafeLoader):
         if tag is not None:
             raise _refused(event, f"{tag}: tags are not read; leave it out")
         if self.depth > MAX_DEPTH:
-            raise _too_deep()
+            raise _too_deep_error()
         self.depth += 1
         try:
             return super().compose_node(parent, index)
@@ -298,7 +298,7 @@ class _Loader(yaml.SafeLoader):
 
 #: SafeLoader's resolvers by first character, except those of merge keys (``<<``), ``=`` and dates.
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _PLAIN]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _SCALAR_TAGS]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 

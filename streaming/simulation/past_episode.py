@@ -12,17 +12,17 @@ from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.names import display_names
 from streaming.simulation import changes
-from streaming.simulation.forecast import ChangeCost, simulate_cost, way_of
+from streaming.simulation.forecast import ChangeCost, find_way, simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
 #: Given in place of an episode's number, this means the newest episode in which members joined or departed.
-LAST: Final = "last"
+LAST_EPISODE: Final = "last"
 
 
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
     """Return a group's episode with this number, or for ``last`` the newest episode with a membership change."""
-    if which == LAST:
+    if which == LAST_EPISODE:
         changed = ((episode, episode.members) for episode in episodes)
         candidates = [episode for episode, m in changed if m.joined or m.left or m.lost or m.gone or m.replaced]
         if not candidates:
@@ -78,7 +78,7 @@ def forecast_past_episode(
     except changes.NoForecast:
         return None
     start, document = change.start, change.document
-    own = way_of(start.protocol, start.protocol, start.assignor)
+    own = find_way(start.protocol, start.protocol, start.assignor)
     if (diffs[0].protocol, diffs[-1].protocol) != ("classic", "consumer"):
         return simulate_cost(parse_scenario(document), own, rounds=False)
     protocol_settings = {"group_protocol": "classic", "assignors": [own.assignor]}
@@ -86,7 +86,7 @@ def forecast_past_episode(
     migrated = {"group_protocol": "consumer"}
     events = [event | migrated if event.keys() & {"bounce", "join"} else event for event in document["events"]]
     scenario = parse_scenario({**document, "members": members, "events": events})
-    return simulate_cost(scenario, way_of("consumer"), as_configured=True, rounds=False)
+    return simulate_cost(scenario, find_way("consumer"), keeps_configured=True, rounds=False)
 
 
 def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:

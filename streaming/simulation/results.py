@@ -21,7 +21,7 @@ class SimulatedRound(NamedTuple):
 
 
 #: Marks a partition with a consumer; other partitions have the time since which they are without a consumer.
-_OWNED = -1
+_HAS_OWNER = -1
 
 
 class SimulationResult:
@@ -49,22 +49,22 @@ class SimulationResult:
         self.longest_gap_ms = 0
         self._since: dict[str, list[int]] = {}
         self._consumed: dict[str, TopicPartitions] = {}
-        self._subscribed: frozenset[str] = frozenset()
+        self._subscribed_topics: frozenset[str] = frozenset()
         self.set_topics(topics, 0)
 
     def set_start(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
         """Set the members' partitions at the start, which are not counted as a round."""
         self.add_output(SubscribedTopics(subscribed), 0)
-        self._consume(held, 0)
+        self._set_consumers(held, 0)
         self.held = held
         for name, share in held.items():
-            self._set_last(share, name)
+            self._set_last_owner(share, name)
 
     def set_topics(self, topics: Mapping[str, Topic], at: int) -> None:
         """Set the partition counts of topics that are new or changed."""
         for name, topic in topics.items():
             self.counts[name] = max(self.counts.get(name, 0), topic.partitions)
-        self._subscribe(self._subscribed, at)
+        self._subscribe(self._subscribed_topics, at)
 
     def add_output(self, output: object, at: int) -> None:
         """Add an output of the state machine to the results."""
@@ -72,9 +72,9 @@ class SimulationResult:
             case RequestCount(kind, times):
                 self.requests[kind] += times
             case Owns(shares):
-                self._consume(shares, at)
+                self._set_consumers(shares, at)
             case SubscribedTopics(topics):
-                self._subscribed = topics
+                self._subscribed_topics = topics
                 self._subscribe(topics, at)
             case Announced():
                 self._record(output, at)
@@ -82,7 +82,7 @@ class SimulationResult:
                 held = dict(self.held)
                 share = held.pop(before, NOTHING)
                 self.held = {**held, after: share}
-                self._set_last(share, after)
+                self._set_last_owner(share, after)
 
     def _subscribe(self, topics: Iterable[str], at: int) -> None:
         for name in topics:
@@ -91,8 +91,8 @@ class SimulationResult:
             total += [0] * more
             self._since.setdefault(name, []).extend([at] * more)
 
-    def _consume(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
-        gained: list[tuple[str, Sequence[int]]] = []
+    def _set_consumers(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
+        gained_shares: list[tuple[str, Sequence[int]]] = []
         for name, share in shares.items():
             before = self._consumed.get(name, NOTHING)
             if before is share:
@@ -101,20 +101,20 @@ class SimulationResult:
                 since = self._since[topic]
                 for partition in partitions:
                     since[partition] = at
-            gained += minus(share, before).items()
+            gained_shares += minus(share, before).items()
             self._consumed[name] = share
-        for topic, partitions in gained:
+        for topic, partitions in gained_shares:
             if topic not in self._since:  # ``sticky`` may assign a topic to a member without a subscription.
                 self._subscribe((topic,), at)
             since, total = self._since[topic], self.unavailable_ms[topic]
             for partition in partitions:
-                if since[partition] != _OWNED:
+                if since[partition] != _HAS_OWNER:
                     gap = at - since[partition]
-                    since[partition] = _OWNED
+                    since[partition] = _HAS_OWNER
                     total[partition] += gap
                     self.longest_gap_ms = max(self.longest_gap_ms, gap)
 
-    def _set_last(self, share: TopicPartitions, name: str) -> None:
+    def _set_last_owner(self, share: TopicPartitions, name: str) -> None:
         for topic, partitions in share.items():
             self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
@@ -123,11 +123,11 @@ class SimulationResult:
         for name, share in after.items():
             owned = before.get(name, NOTHING)
             if owned is not share:
-                gained = minus(share, owned)
-                for topic, partitions in gained.items():
+                gained_shares = minus(share, owned)
+                for topic, partitions in gained_shares.items():
                     last = self._last.get(topic, {})
                     self.moved += sum(last.get(partition, name) != name for partition in partitions)
-                self._set_last(gained, name)
+                self._set_last_owner(gained_shares, name)
         self._round = 1 if announced.first else self._round + 1
         self.held = after
         self.round_count += 1

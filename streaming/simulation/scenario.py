@@ -83,8 +83,8 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
         planner.restart(name)
     merged: list[PlannedEvent] = []
     for planned in sorted(planner.planned, key=lambda planned: planned.event.at):  # stable
-        if merged and (joint := _combined(merged[-1].event, planned.event)) is not None:
-            merged[-1] = PlannedEvent(joint, merged[-1].because)
+        if merged and (combined_event := _combine_events(merged[-1].event, planned.event)) is not None:
+            merged[-1] = PlannedEvent(combined_event, merged[-1].because)
         else:
             merged.append(planned)
     return merged
@@ -202,7 +202,7 @@ def _configured(event: ScenarioEvent, client: vocabulary.Client) -> vocabulary.C
     )
 
 
-def _combined(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
+def _combine_events(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
     if first.at != second.at or type(first) is not type(second):
         return None
     if isinstance(first, vocabulary.Start) and isinstance(second, vocabulary.Start):

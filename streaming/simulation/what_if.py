@@ -34,7 +34,7 @@ class ProtocolAssignor(NamedTuple):
 
 #: Pairs in the order of Kafka's documentation. ``cooperative-sticky`` under EAGER, as halfway through a migration, is
 #: left out, as its assignments then equal those of ``sticky``.
-PAIRS: Final = (
+PROTOCOL_ASSIGNORS: Final = (
     ProtocolAssignor("eager", "range"),
     ProtocolAssignor("eager", "roundrobin"),
     ProtocolAssignor("eager", "sticky"),
@@ -44,7 +44,7 @@ PAIRS: Final = (
 )
 _STICKY_ASSIGNORS: Final = ("sticky", "cooperative-sticky")
 #: The largest number of successive rebalances after which a cooperative group must be stable.
-_MOST_ROUNDS: Final = 8
+_MAX_ROUNDS: Final = 8
 
 
 class GroupChange(Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
         if protocol != "consumer":
             protocol = "cooperative" if assignor == "cooperative-sticky" else "eager"
         way = ProtocolAssignor(protocol, assignor)
-        return way if way in PAIRS else None
+        return way if way in PROTOCOL_ASSIGNORS else None
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
@@ -158,17 +158,17 @@ def _topics(group: LiveGroup, changes: GroupChange) -> dict[str, Topic]:
 
 
 def _new_members(
-    group: LiveGroup, similar: Sequence[LiveMember], changes: GroupChange
+    group: LiveGroup, similar_members: Sequence[LiveMember], changes: GroupChange
 ) -> tuple[list[LiveMember], list[str]]:
     notes: list[str] = []
     if not changes.add:
         return [], notes
-    if not similar:
+    if not similar_members:
         raise BadInput(f"--add: group {group.group_id} has no member whose subscription a new member could copy")
-    model, static = similar[0], all(member.names.group_instance_id for member in similar)
-    if len({member.topics for member in similar}) > 1 and changes.subscribe is None:
+    model, static = similar_members[0], all(member.names.group_instance_id for member in similar_members)
+    if len({member.topics for member in similar_members}) > 1 and changes.subscribe is None:
         notes.append(f"members subscribe to different topics: new ones to those of {group.names[model.member_id]}")
-    racks = Counter(member.rack_id for member in similar)
+    racks = Counter(member.rack_id for member in similar_members)
     if set(racks) != {None}:
         notes.append("new members are assumed to be in the racks with the fewest members")
     new = []
@@ -194,7 +194,7 @@ def _new_members(
 
 def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
     """Yield the group's assignment after the change under each pair of a protocol and an assignor."""
-    return (outlook(change, way) for way in PAIRS)
+    return (outlook(change, way) for way in PROTOCOL_ASSIGNORS)
 
 
 def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
@@ -240,7 +240,7 @@ def _final_assignment(change: ChangedGroup, way: ProtocolAssignor) -> tuple[Assi
     rounds, owned = 1, {member.member_id: member.owned for member in members}
     while any(diff(owned[member_id], share).revoked for member_id, share in assignment.items()):
         # Members that gave up partitions rejoin (KIP-429): the next round assigns those.
-        if rounds == _MOST_ROUNDS:
+        if rounds == _MAX_ROUNDS:
             return assignment, rounds, False
         owned, rounds = dict(assignment), rounds + 1
         claims = [_member(member, owned[member.member_id], number + rounds) for member in change.after.members]
@@ -288,5 +288,5 @@ def _is_order_random(change: ChangedGroup, member: LiveMember, way: ProtocolAssi
     if member.names.group_instance_id:
         return False
     prefix = f"{member.names.client_id}-"
-    others = [neighbour.member_id for neighbour in change.after.members if neighbour is not member]
+    others = [other_member.member_id for other_member in change.after.members if other_member is not member]
     return any(member_id.startswith(prefix) or prefix.startswith(member_id) for member_id in others)

@@ -10,10 +10,10 @@ from streaming.simulation.live_group import LiveGroup
 from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook
 
 #: The largest number of members that can be added.
-_MOST_NEW = 10_000
-_MOST_PARTITIONS = 1_000_000
+_MAX_NEW = 10_000
+_MAX_PARTITIONS = 1_000_000
 #: The largest number of characters that an error quotes from an option.
-_MOST_QUOTED = 60
+_MAX_QUOTED = 60
 
 
 class WhatIfQuery(NamedTuple):
@@ -28,16 +28,16 @@ class WhatIfQuery(NamedTuple):
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own
-        fitting = [outlook for outlook in outlooks if self.protocol in (None, outlook.way.protocol)]
-        fitting = [outlook for outlook in fitting if self.assignor in (None, outlook.way.assignor)]
-        if not fitting:
+        matching_outlooks = [outlook for outlook in outlooks if self.protocol in (None, outlook.way.protocol)]
+        matching_outlooks = [outlook for outlook in matching_outlooks if self.assignor in (None, outlook.way.assignor)]
+        if not matching_outlooks:
             assignors: dict[str, list[str]] = {}
             for outlook in outlooks:
                 assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
             pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
             requested = f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}"
             raise BadInput(f"{requested}: not supported; choose from {pairs}")
-        return min(fitting, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
+        return min(matching_outlooks, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
 
 
 def parse_query(
@@ -72,9 +72,9 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
         if not word.isdecimal():
             names[word] = None
             continue
-        number = _number(word, _MOST_NEW)
+        number = _number(word, _MAX_NEW)
         if number is None:
-            raise BadInput(f"--add {word[:_MOST_QUOTED]}: give a member name, or a number from 1 to {_MOST_NEW}")
+            raise BadInput(f"--add {word[:_MAX_QUOTED]}: give a member name, or a number from 1 to {_MAX_NEW}")
         free = (new for index in count(1) if (new := f"new-{index}") not in taken and new not in names)
         names |= dict.fromkeys(list(islice(free, number)))
     return list(names)
@@ -82,9 +82,9 @@ def _names(group: LiveGroup, add: Sequence[str]) -> list[str]:
 
 def _partitions(text: str) -> tuple[str, int]:
     topic, _, digits = text.rpartition("=")
-    number = _number(digits, _MOST_PARTITIONS)
+    number = _number(digits, _MAX_PARTITIONS)
     if not topic or number is None:
-        raise BadInput(f"--partitions {text[:_MOST_QUOTED]}: give TOPIC=N, N from 1 to {_MOST_PARTITIONS}")
+        raise BadInput(f"--partitions {text[:_MAX_QUOTED]}: give TOPIC=N, N from 1 to {_MAX_PARTITIONS}")
     return topic, number
 
 
@@ -103,7 +103,7 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
     """Return the JSON document that ``what-if --json`` prints."""
     before, after = change.before, change.after
     added, names = [member.member_id for member in after.members if member.member_id in change.new], after.names
-    staying = {member.member_id for member in after.members}
+    remaining_ids = {member.member_id for member in after.members}
     return {
         "groupId": before.group_id,
         "kind": before.kind,
@@ -114,7 +114,7 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
         "timestamp": before.timestamp,
         "names": before.names | {member_id: names[member_id] for member_id in added},
         "added": added,
-        "removed": [member.member_id for member in before.members if member.member_id not in staying],
+        "removed": [member.member_id for member in before.members if member.member_id not in remaining_ids],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],
         "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in outlooks],

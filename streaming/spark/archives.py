@@ -23,8 +23,8 @@ _DISTRIBUTIONS: Final = (
     *("typing-extensions", "rebalance-kernel"),
 )
 #: Files that workers don't need; they make up half of the total size.
-_LEFT_OUT_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
-_LEFT_OUT_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
+_EXCLUDED_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
+_EXCLUDED_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
 
 #: JVM options that suppress the JVM's warnings about class archives.
 SILENT_ARCHIVE_OPTIONS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -39,8 +39,8 @@ def require_python(option: str, file: Path, *, exists: bool) -> None:
     """Check the path of a Python archive; ``exists``: also check that the file exists."""
     if not file.name.endswith(".tar.gz"):
         raise BadInput(f"{option} {file}: the name must end in .tar.gz, or Spark does not unpack the file")
-    if rejected := set(" ,#%") & set(str(file.absolute())):
-        raise BadInput(f"{option} {file}: Spark does not accept {min(rejected)!r} in the path")
+    if forbidden_characters := set(" ,#%") & set(str(file.absolute())):
+        raise BadInput(f"{option} {file}: Spark does not accept {min(forbidden_characters)!r} in the path")
     if exists and not file.is_file():
         raise BadInput(f"{option} {file}: no such file; `stream archive --output {file}` writes it")
 
@@ -74,20 +74,20 @@ def _python_files() -> Iterator[tuple[str, Path]]:
                 yield str(path.relative_to(Path(place).parent)), path
     for name in _DISTRIBUTIONS:
         try:
-            installed = distribution(name)
+            installed_version = distribution(name)
         except PackageNotFoundError:
             continue
-        for file in installed.files or ():
-            if file.suffix not in _LEFT_OUT_SUFFIXES and not {"..", *_LEFT_OUT_FOLDERS} & set(file.parts):
-                yield str(file), Path(str(installed.locate_file(file)))
+        for file in installed_version.files or ():
+            if file.suffix not in _EXCLUDED_SUFFIXES and not {"..", *_EXCLUDED_FOLDERS} & set(file.parts):
+                yield str(file), Path(str(installed_version.locate_file(file)))
 
 
 def class_archive() -> Path:
     """Return the path of the AppCDS archive for this Java and PySpark, which ``make classes`` writes."""
     path, major = java()
     files = [*sorted((spark_home() / "jars").glob("*.jar")), path.resolve()]
-    stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
-    return cache_dir("classes") / f"spark-java{major}-{hashlib.sha256(stamps.encode()).hexdigest()[:12]}.jsa"
+    file_stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+    return cache_dir("classes") / f"spark-java{major}-{hashlib.sha256(file_stamps.encode()).hexdigest()[:12]}.jsa"
 
 
 def java_options() -> str:

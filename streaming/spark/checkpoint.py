@@ -19,7 +19,7 @@ from msgspec import field, structs
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import bucket_state
-from streaming.records.codec import UNREADABLE
+from streaming.records.codec import DECODE_ERRORS
 from streaming.records.events import Count
 from streaming.spark.failures import RESTORE, damaged, in_use, spark_errors, unusable
 
@@ -39,12 +39,12 @@ SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 #: The type of the number of shuffle partitions: Java's ``int``.
 _Partitions = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 #: A number of a batch or task in file names, at most Java's ``long``.
-_NUMBER: Final = re.compile(r"[0-9]{1,19}")
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
 #: The version of the checkpoint's layout around the blobs.
 _VERSION: Final = 1
 
 
-class TopicGone(OutsideFailure):
+class TopicDeleted(OutsideFailure):
     """A topic that the job reads or writes was deleted, or deleted and created again."""
 
 
@@ -125,7 +125,7 @@ class LocalCheckpoint:
             return None
         except OSError as error:
             raise unusable(self._checkpoint, error) from error
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise damaged(self._checkpoint, f"{file} is damaged") from error
 
     def write(self, metadata: Metadata) -> None:
@@ -167,7 +167,7 @@ class RemoteCheckpoint:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return None
-        except UNREADABLE + spark_errors() as error:
+        except DECODE_ERRORS + spark_errors() as error:
             raise damaged(self._checkpoint, f"{self._location} is damaged or can't be read") from error
 
     def write(self, metadata: Metadata) -> None:
@@ -214,10 +214,10 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
         if stored.topic_id == wanted.topic_id:
             partitions = min(stored.partitions or wanted.partitions, wanted.partitions)
             metadata = structs.replace(metadata, partitions=partitions)
-        _compare(checkpoint, stored, metadata)
+        _require_same_metadata(checkpoint, stored, metadata)
         if stored.topic_id != metadata.topic_id:
             if on_data_loss == "stop":
-                raise TopicGone(recreated_message(checkpoint, metadata.topic))
+                raise TopicDeleted(recreated_message(checkpoint, metadata.topic))
             if on_data_loss == "restart":
                 store.replace()
     if stored != metadata:
@@ -235,7 +235,7 @@ def require_release(checkpoint: str, stored: Metadata) -> None:
         )
 
 
-def _compare(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
+def _require_same_metadata(checkpoint: str, stored: Metadata, wanted: Metadata) -> None:
     where = f"--checkpoint {checkpoint}"
     for what, before, now in (("topic", stored.topic, wanted.topic), ("cluster", stored.cluster_id, wanted.cluster_id)):
         if before != now:
@@ -258,18 +258,18 @@ def recreated_message(checkpoint: str, topic: str) -> str:
     )
 
 
-def staged(folder: Path) -> Path:
+def staging_folder(folder: Path) -> Path:
     """Return the folder in which a new checkpoint is prepared; its metadata file shows that the folder is complete."""
     return folder.with_name(f".{folder.name}.resizing")
 
 
 def settle(folder: Path) -> None:
     """Finish the replacement of a checkpoint (:func:`switch`) that was interrupted between its two renames."""
-    if not folder.exists() and (staged(folder) / METADATA_FILE).exists():
-        staged(folder).rename(folder)
+    if not folder.exists() and (staging_folder(folder) / METADATA_FILE).exists():
+        staging_folder(folder).rename(folder)
 
 
-def switch(folder: Path) -> Path:
+def replace_checkpoint(folder: Path) -> Path:
     """Replace a checkpoint by its staged version; return the path to which the old checkpoint was moved."""
     renamed = rename_with_timestamp(folder)
     settle(folder)
@@ -305,7 +305,7 @@ class OffsetsFile:
             version, line, *sources = file.read_bytes().splitlines()
             metadata = msgspec.json.decode(line, type=dict[str, Any])
             partitions = msgspec.convert(metadata["conf"][SHUFFLE_PARTITIONS], _Partitions, strict=False)
-        except (*UNREADABLE, OSError, ValueError, KeyError, TypeError) as error:
+        except (*DECODE_ERRORS, OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(str(checkpoint), f"{file} is damaged") from error
         return cls(version, metadata, sources, partitions)
 
@@ -321,10 +321,10 @@ class OffsetsFile:
 def last_batch(folder: Path) -> int | None:
     """Return the number of the newest batch in the folder ``offsets`` or ``commits``; None without a batch."""
     names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
-    return max((int(name) for name in names if _NUMBER.fullmatch(name)), default=None)
+    return max((int(name) for name in names if _DIGITS.fullmatch(name)), default=None)
 
 
 def state_bytes(checkpoint: Path) -> int:
     """Return the approximate size of the state on disk (bytes): the sum of each task's largest file."""
-    tasks = [path for path in (checkpoint / "state" / "0").glob("*/") if _NUMBER.fullmatch(path.name) and path.is_dir()]
+    tasks = [path for path in (checkpoint / "state" / "0").glob("*/") if _DIGITS.fullmatch(path.name) and path.is_dir()]
     return sum(max((file.stat().st_size for file in task.iterdir() if file.is_file()), default=0) for task in tasks)

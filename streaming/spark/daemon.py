@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 #: This module's name, for Spark's setting.
-MODULE: Final = "streaming.spark.daemon"
+DAEMON_MODULE: Final = "streaming.spark.daemon"
 
 
 def main() -> None:

@@ -5,12 +5,12 @@ import os
 import re
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.producer import CLOCK
+from streaming.kafka.producer import CLOCK_HINT
 
 #: This project's own errors in the stack trace of a Python worker.
-_OWN_ERROR = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
+_OWN_ERROR_LINE = re.compile(r"(?:assignors|streaming)\.[\w.]+: (.+)")
 #: Kafka's retriable errors in the error text of a failed query: brokers did not answer, and the job waits for them.
-UNAVAILABLE = re.compile(
+UNAVAILABLE_ERROR = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable)Exception"
     r"|java\.util\.concurrent\.TimeoutException"
 )
@@ -26,15 +26,15 @@ _FILE_PATH = r"(?:/[\w.=-]+)+"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED_WORDS = ("Permission denied", "AccessControlException", "AccessDeniedException")
 #: Spark's error about an offset log with a batch that this job did not write.
-_TWO_JOBS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
+_CONCURRENT_JOBS_ERROR = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
 _STATE_ERRORS = re.compile(r"STATE_STORE|STDS_FAILED")
-_DAMAGED = re.compile(
+_DAMAGED_STATE_ERROR = re.compile(
     r"FileNotFoundException|EOFException|Stream is corrupted|StreamCorrupted|JsonParseException|"
     r"MismatchedInputException|MappingException|[Ll]og file|UTFDataFormatException|UNSUPPORTED_LOG_VERSION|"
     r"Invalid.*version|NumberFormatException|ChecksumException"
 )
 #: Stack frames of Spark's readers of checkpoint files, for errors about damage that name no file.
-_READER_FRAMES = re.compile(
+_STATE_READER_FRAME = re.compile(
     r"sql\.execution\.streaming\.[\w.$]*"
     r"(?:MetadataLog|StreamMetadata|OffsetSeq|CommitLog|StateSchema|SchemaHelper|SchemaReader)"
 )
@@ -78,10 +78,10 @@ def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
 def reason(error: Exception) -> str:
     """Return the most useful line of an error's text: the last error of the monitor itself, else the last cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own_messages = [match[1] for line in lines if (match := _OWN_ERROR.match(line))]
+    own_messages = [match[1] for line in lines if (match := _OWN_ERROR_LINE.match(line))]
     causes = [line for line in lines if line.startswith("Caused by:")]
     line = ((own_messages or causes)[-1:] or lines[:1] or [type(error).__name__])[0][:500]
-    return f"{line}; {CLOCK}" if _TIME_REFUSED.search(line) else line
+    return f"{line}; {CLOCK_HINT}" if _TIME_REFUSED.search(line) else line
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
@@ -92,26 +92,26 @@ def spark_errors() -> tuple[type[Exception], ...]:
     return PySparkException, Py4JJavaError
 
 
-def of_checkpoint(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
+def checkpoint_failure(error: Exception, checkpoint: str, location: str) -> OutsideFailure | None:
     """Return the error to report if a failure is about the checkpoint's files in ``location``; None otherwise."""
     text = str(error)
-    if _TWO_JOBS.search(text):
+    if _CONCURRENT_JOBS_ERROR.search(text):
         # A checkpoint in a folder is locked, so no other job wrote to it.
-        mixed = damaged(checkpoint, "its offsets and commits are of different batches")
-        return in_use(checkpoint) if "://" in checkpoint else mixed
-    below = re.escape(location) + _FILE_PATH
+        mixed_batches = damaged(checkpoint, "its offsets and commits are of different batches")
+        return in_use(checkpoint) if "://" in checkpoint else mixed_batches
+    path_pattern = re.escape(location) + _FILE_PATH
     # In an error about a checksum, the paths of other files come first.
-    match = re.search(rf"(?<=Checksum error: file:){below}", text) or re.search(below, text)
+    match = re.search(rf"(?<=Checksum error: file:){path_pattern}", text) or re.search(path_pattern, text)
     file = None if match is None else match[0]
     for number in _UNWRITABLE:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)
-    if file is not None and any(sign in text for sign in _DENIED_WORDS):
+    if file is not None and any(denied_word in text for denied_word in _DENIED_WORDS):
         return refused(checkpoint, file, errno.EACCES)
-    is_damaged = _DAMAGED.search(text) is not None
+    is_damaged = _DAMAGED_STATE_ERROR.search(text) is not None
     if _STATE_ERRORS.search(text) or (is_damaged and file is not None):
         what = "a file of its state" if _STATE_ERRORS.search(text) else file
         return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
-    if _FILES_INCONSISTENT.search(text) or (is_damaged and _READER_FRAMES.search(text)):
+    if _FILES_INCONSISTENT.search(text) or (is_damaged and _STATE_READER_FRAME.search(text)):
         return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

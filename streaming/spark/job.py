@@ -26,11 +26,11 @@ from streaming.kafka.metadata import IdentityWatch, identify
 from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
-from streaming.spark.checkpoint import Checkpoint, LocalCheckpoint, RemoteCheckpoint, TopicGone
+from streaming.spark.checkpoint import Checkpoint, LocalCheckpoint, RemoteCheckpoint, TopicDeleted
 from streaming.spark.failures import reason, spark_errors
 from streaming.spark.progress import BatchMetrics, BatchReport, ProgressReader, batch_report, log_batch
 from streaming.spark.session import StartStopped, session
-from streaming.spark.start import Prepared, StreamOptions, claim, lost_message, lost_records, prepare
+from streaming.spark.start import PreparedStream, StreamOptions, check_lost_records, claim, lost_records_text, prepare
 from streaming.spark.supervisor import Action, Supervisor
 from streaming.spark.topics import EndsWatch, TickTopic
 
@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
 #: Seconds after which a topic that is still missing in a broker's answer counts as deleted.
-_CONFIRM_SECONDS: Final = 2.0
-_RESTARTS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
+_CONFIRM_TIMEOUT_SECONDS: Final = 2.0
+_RESTART_ACTIONS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
 
 def run(
@@ -58,15 +58,15 @@ def run(
         return
     registry = CollectorRegistry()
     serve_metrics(registry, options.metrics_host, options.metrics_port)
-    remote = checkpoint.is_remote(options.checkpoint)
+    is_remote = checkpoint.is_remote(options.checkpoint)
     with ExitStack() as stack:
         store: Checkpoint
-        if not remote:
+        if not is_remote:
             store = stack.enter_context(LocalCheckpoint(options.checkpoint))
             setup = claim(setup, store)
         jvm = replace(
             options.session,
-            local_checkpoint=not remote or options.checkpoint.startswith("file:"),
+            local_checkpoint=not is_remote or options.checkpoint.startswith("file:"),
             java_options=security.java_options(settings.kafka),
             packages=security.java_packages(settings.kafka),
         )
@@ -74,7 +74,7 @@ def run(
             spark = stack.enter_context(session(jvm, stop))
         except StartStopped:
             return
-        if remote:
+        if is_remote:
             store = RemoteCheckpoint(options.checkpoint, spark)
             setup = claim(setup, store)
         if stop.is_set():
@@ -83,7 +83,7 @@ def run(
         try:
             while job.run_query():
                 pass
-        except TopicGone:
+        except TopicDeleted:
             require_same_cluster(settings.kafka, setup.metadata.cluster_id)
             raise
         job.write_last_heartbeat()
@@ -94,7 +94,7 @@ class _StreamJob:
 
     def __init__(
         self,
-        setup: Prepared,
+        setup: PreparedStream,
         spark: "SparkSession",
         stop: threading.Event,
         metrics: BatchMetrics,
@@ -110,7 +110,7 @@ class _StreamJob:
         self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())
         self._ends = EndsWatch(kafka, self._metadata.topic)
-        self._renewal = security.Renewal(kafka)
+        self._renewal = security.CredentialRenewal(kafka)
         self._reports = BucketReports(spark)
         self._connect()
 
@@ -128,17 +128,17 @@ class _StreamJob:
             return self._follow(self._start())
         except spark_errors() as error:
             self._store.check()
-            failure = failures.of_checkpoint(error, options.checkpoint, options.location)
+            failure = failures.checkpoint_failure(error, options.checkpoint, options.location)
             if failure is not None:
                 raise failure from error
             self._confirm_topics()
             text = str(error)
             if failures.RECORDS_LOST.search(text):
-                lost = lost_records(self._setup.settings, options.checkpoint, self._metadata)
-                raise OutsideFailure(lost_message(self._metadata.topic, lost or reason(error))) from error
+                lost = check_lost_records(self._setup.settings, options.checkpoint, self._metadata)
+                raise OutsideFailure(lost_records_text(self._metadata.topic, lost or reason(error))) from error
             if "AuthorizationException" in text and (line := next(missing(self._setup.settings, "stream"), None)):
                 raise NotAllowed(line) from error
-            if not failures.UNAVAILABLE.search(text):
+            if not failures.UNAVAILABLE_ERROR.search(text):
                 raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))
             return wait_reachable(self._setup.settings.kafka, self._stop)
@@ -157,14 +157,14 @@ class _StreamJob:
         progress = ProgressReader(query)
         while not query.awaitTermination(_LOOK_SECONDS):
             self._add_batches(progress)
-            action = self._look()
-            if self._stop.is_set() or action in _RESTARTS:
+            action = self._choose_action()
+            if self._stop.is_set() or action in _RESTART_ACTIONS:
                 query.stop()
                 self._add_batches(progress)
-                return self._between_queries(action)
+                return self._prepare_next_query(action)
         self._add_batches(progress)
         # With --available-now the query has read the old partitions to their ends.
-        return self._supervisor.growth.is_pending and self._between_queries(Action.READ_ALL_PARTITIONS)
+        return self._supervisor.growth.is_pending and self._prepare_next_query(Action.READ_ALL_PARTITIONS)
 
     def _add_batches(self, reader: ProgressReader) -> None:
         for progress in reader.read():
@@ -174,7 +174,7 @@ class _StreamJob:
             self._metrics.add(report)
             self._on_batch(report)
 
-    def _between_queries(self, action: Action) -> bool:
+    def _prepare_next_query(self, action: Action) -> bool:
         """Perform an action that needs a stopped query; return True if the query must be started again."""
         if self._stop.is_set():
             return False
@@ -194,17 +194,17 @@ class _StreamJob:
                 log.info("all %d partitions of topic %s are read now", growth.partitions, self._metadata.topic)
         return not self._stop.is_set()
 
-    def _look(self) -> Action:
+    def _choose_action(self) -> Action:
         """Update the supervisor, write ticks and heartbeats, and return the supervisor's next action."""
         if self._renewal.renewed(time.monotonic()):
             return Action.RENEW_SECRETS
         self._store.check()
         supervisor, now = self._supervisor, time.time()
-        topics = self._watch.look(time.monotonic())
+        topics = self._watch.poll(time.monotonic())
         supervisor.set_contact(self._watch.trouble)
         if topics is not None:
             supervisor.set_topics(topics, now)
-        ends = self._ends.look(time.monotonic(), supervisor.growth.partitions)
+        ends = self._ends.poll(time.monotonic(), supervisor.growth.partitions)
         if ends is not None:
             supervisor.set_ends(ends, now)
             if (lag := supervisor.lag) is not None:
@@ -231,7 +231,7 @@ class _StreamJob:
             self._heartbeats.write_last(self._supervisor.growth.offsets)
 
     def _confirm_topics(self) -> None:
-        by = time.monotonic() + _CONFIRM_SECONDS
+        by = time.monotonic() + _CONFIRM_TIMEOUT_SECONDS
         while not self._stop.is_set():
             try:
                 topics = identify(self._setup.settings.kafka, self._watch.topics)

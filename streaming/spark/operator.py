@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pyspark import AccumulatorParam, TaskContext
 
-from streaming.monitor.bucket import RETIRED, expire, process
+from streaming.monitor.bucket import RETIRED_TYPE_NAMES, expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.spark.progress import BucketReport
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BATCH: Final = "streaming.sql.batchId"
 #: Input columns after the bucket's number, one per field of a record (:mod:`streaming.spark.query`). A tick has only
 #: the partition −1.
-INPUT = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers")
+INPUT_COLUMNS = ("partition", "offset", "key", "value", "ce_type", "ce_id", "ce_source", "ce_time", "other_headers")
 #: Output columns: the values of the codec's headers as columns, and any other headers unchanged.
 OUTPUT = {
     "topic": "string",
@@ -54,15 +54,15 @@ _headers = msgspec.json.Decoder(list[_Header])
 
 #: Entries ``(batch, bucket, report)``. In the driver, PySpark's thread appends to the deque while
 #: another thread empties it.
-_Lines = deque[tuple[int, int, BucketReport]]
+_BucketLines = deque[tuple[int, int, BucketReport]]
 
 
-class _Append(AccumulatorParam[_Lines]):
-    def zero(self, value: _Lines) -> _Lines:
+class _AppendLines(AccumulatorParam[_BucketLines]):
+    def zero(self, value: _BucketLines) -> _BucketLines:
         del value
         return deque()
 
-    def addInPlace(self, value1: _Lines, value2: _Lines) -> _Lines:  # noqa: N802 - Spark's name
+    def addInPlace(self, value1: _BucketLines, value2: _BucketLines) -> _BucketLines:  # noqa: N802 - Spark's name
         value1.extend(value2)
         return value1
 
@@ -74,7 +74,7 @@ class BucketReports:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self.accumulator: Accumulator[_Lines] = spark.sparkContext.accumulator(deque(), _Append())
+        self.accumulator: Accumulator[_BucketLines] = spark.sparkContext.accumulator(deque(), _AppendLines())
         self._batches: defaultdict[int, dict[int, BucketReport]] = defaultdict(dict)
 
     def of_batch(self, batch: int) -> Mapping[int, BucketReport]:
@@ -91,7 +91,7 @@ class BucketReports:
         return self._batches.pop(batch, {})
 
 
-def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -> None:
+def _send(accumulator: Accumulator[_BucketLines], bucket: int, report: BucketReport) -> None:
     """Send a bucket's report to the driver, under the batch number of the running task."""
     context = TaskContext.get()
     batch = context.getLocalProperty(_BATCH) if context is not None else None
@@ -101,7 +101,7 @@ def _send(accumulator: Accumulator[_Lines], bucket: int, report: BucketReport) -
 
 def step(
     blob: bytes | None, records: list[Record], now_ms: int, sinks: Sinks
-) -> tuple[list[Write], bytes | None, BucketReport]:
+) -> tuple[list[OutputRecord], bytes | None, BucketReport]:
     """Apply one batch to a bucket; return the outputs, the new state (None: unchanged) and a report."""
     bucket = Bucket(blob)
     writes = process(bucket, records, now_ms, sinks) + expire(bucket, now_ms, sinks)
@@ -109,13 +109,13 @@ def step(
     topics = [write.topic for write in writes]
     size = sum(len(record.value) for record in records if record.value)
     due = min(bucket.due.values(), default=0)
-    retired = sum(record.type in RETIRED for record in records)
+    retired = sum(record.type in RETIRED_TYPE_NAMES for record in records)
     report = BucketReport(due, topics.count(sinks.diffs), topics.count(sinks.dead_letters), size, retired)
     return writes, changed, report
 
 
-def bucket_batch(
-    sinks: Sinks, reports: Accumulator[_Lines], key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+def apply_bucket_batch(
+    sinks: Sinks, reports: Accumulator[_BucketLines], key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
 ) -> Iterator[pd.DataFrame]:
     """Apply one batch to one bucket: the stateful function for ``applyInPandasWithState``."""
     blob = bytes(state.get[0]) if state.exists else None
@@ -133,7 +133,7 @@ def read(frames: Iterable[pd.DataFrame]) -> list[Record]:
     rows = [
         row
         for part in frames
-        for row in zip(*(part.iloc[:, at].tolist() for at in range(1, len(INPUT) + 1)), strict=True)
+        for row in zip(*(part.iloc[:, at].tolist() for at in range(1, len(INPUT_COLUMNS) + 1)), strict=True)
         if row[0] >= 0
     ]
     rows.sort(key=lambda row: (row[2] or b"", row[0], row[1]))
@@ -149,7 +149,7 @@ def _record(row: tuple[Any, ...]) -> Record:
     return Record.of(partition, offset, key, value, headers)
 
 
-def frame(writes: Iterable[Write]) -> pd.DataFrame:
+def frame(writes: Iterable[OutputRecord]) -> pd.DataFrame:
     """Return the outputs as a pandas frame with object columns, because pandas has no null for numbers."""
     import pandas as pd
 
@@ -157,7 +157,7 @@ def frame(writes: Iterable[Write]) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in zip(OUTPUT, columns, strict=True)})
 
 
-def row(write: Write) -> tuple[Any, ...]:
+def row(write: OutputRecord) -> tuple[Any, ...]:
     """Return the output row of a record, with the columns :data:`OUTPUT`."""
     topic, key, value, headers, partition = write
     if len(headers) == len(codec.HEADER_NAMES):

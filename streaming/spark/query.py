@@ -17,8 +17,8 @@ from pyspark.sql import functions as f
 
 from streaming.kafka.clients import spark_options
 from streaming.records import codec
-from streaming.records.codec import LONGEST_RECORD_BYTES
-from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, bucket_batch
+from streaming.records.codec import RECORD_BYTES_LIMIT
+from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA, apply_bucket_batch
 from streaming.spark.state import bucket_numbers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streaming.spark.start import StreamOptions
 
 #: Properties of the Kafka source's consumers.
-CONSUME = {
+CONSUMER_OPTIONS = {
     "fetch.max.wait.ms": "5",
     # The collector publishes in transactions: records of an aborted transaction must not be read.
     "isolation.level": "read_committed",
@@ -45,13 +45,13 @@ CONSUME = {
     "default.api.timeout.ms": "5000",
 }
 #: Properties of the sink's producer, which may create missing topics: the supervisor stops the query before that.
-PRODUCE = {
+PRODUCER_OPTIONS = {
     "linger.ms": "0",
     "compression.type": "zstd",
     # A request to a broker that hangs ends after this time instead of the default of 30 s.
     "request.timeout.ms": "8000",
     # Records that are too long for their topic never reach the sink; the producer's limit must not be lower.
-    "max.request.size": str(LONGEST_RECORD_BYTES),
+    "max.request.size": str(RECORD_BYTES_LIMIT),
     # A few diffs of a large group fill the default of 16 KiB, so a backlog would need too many requests.
     "batch.size": str(256 * 1024),
 }
@@ -68,7 +68,7 @@ def ticks(records: DataFrame, buckets: int) -> DataFrame:
     Number columns are never null, because pandas would convert null numbers to floats.
     """
     return records.select(
-        f.explode(_array(bucket_numbers(buckets))).alias("bucket"), f.lit(-1).alias("partition"), "offset"
+        f.explode(_literal_array(bucket_numbers(buckets))).alias("bucket"), f.lit(-1).alias("partition"), "offset"
     )
 
 
@@ -81,12 +81,12 @@ def select_input(records: DataFrame, buckets: int) -> DataFrame:
     place = f.pmod(f.coalesce(f.crc32("key"), "partition"), f.lit(buckets)).cast("int")
     headers = f.col("headers")
     usual = (
-        (headers["key"] == _array(codec.HEADER_NAMES))
+        (headers["key"] == _literal_array(codec.HEADER_NAMES))
         & (f.get(headers, f.lit(0))["value"] == f.lit(codec.SPEC_VERSION))
         & (f.get(headers, f.lit(5))["value"] == f.lit(codec.CONTENT_TYPE))
     )
     return records.select(
-        f.get(_array(bucket_numbers(buckets)), place).alias("bucket"),
+        f.get(_literal_array(bucket_numbers(buckets)), place).alias("bucket"),
         "partition",
         "offset",
         "key",
@@ -97,7 +97,7 @@ def select_input(records: DataFrame, buckets: int) -> DataFrame:
     )
 
 
-def _array(values: Sequence[int] | Sequence[str]) -> Column:
+def _literal_array(values: Sequence[int] | Sequence[str]) -> Column:
     """Return an array as one literal, because Spark would evaluate an expression of many literals in every batch."""
     return f.lit(np.array(values, dtype="int32" if isinstance(values[0], int) else None))
 
@@ -109,7 +109,7 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
         .unionByName(ticks(ticking, buckets), allowMissingColumns=True)
         .groupBy("bucket")
         .applyInPandasWithState(
-            partial(bucket_batch, sinks, reports),
+            partial(apply_bucket_batch, sinks, reports),
             OUTPUT_SCHEMA,
             STATE_SCHEMA,
             "append",
@@ -118,7 +118,7 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
         )
     )
     values = f.array(f.lit(codec.SPEC_VERSION), "ce_type", "ce_id", "ce_source", "ce_time", f.lit(codec.CONTENT_TYPE))
-    usual = f.map_entries(f.map_from_arrays(_array(codec.HEADER_NAMES), values))
+    usual = f.map_entries(f.map_from_arrays(_literal_array(codec.HEADER_NAMES), values))
     return rows.select("topic", "key", "value", f.coalesce("other_headers", usual).alias("headers"), "partition")
 
 
@@ -129,7 +129,7 @@ def sources(
 
     ``limit``: the most events in one batch.
     """
-    kafka = spark_options(settings.kafka, CONSUME)
+    kafka = spark_options(settings.kafka, CONSUMER_OPTIONS)
     # Partitions are assigned one by one, because the supervisor decides when new partitions are read.
     assigned = {sinks.membership: list(range(sinks.partitions[sinks.membership]))}
     membership = {**kafka, "assign": json.dumps(assigned), "startingOffsets": "earliest"}
@@ -145,7 +145,7 @@ def start(rows: DataFrame, settings: Settings, options: StreamOptions) -> Stream
     """Start the query that writes ``rows`` to Kafka."""
     writer = (
         rows.writeStream.format("kafka")
-        .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCE))
+        .options(includeHeaders="true", **spark_options(settings.kafka, PRODUCER_OPTIONS))
         .option("checkpointLocation", options.location)
         .queryName("rebalance-monitor")
         .outputMode("append")

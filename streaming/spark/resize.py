@@ -24,7 +24,7 @@ from streaming.spark import checkpoint as checkpoints
 from streaming.spark import failures
 from streaming.spark.checkpoint import LocalCheckpoint, Metadata, OffsetsFile
 from streaming.spark.session import SessionOptions, session
-from streaming.spark.state import blobs, regroup
+from streaming.spark.state import blobs, regroup_buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ def resize_advice(folder: Path) -> str | None:
 
 
 def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> Resized:
-    staged = checkpoints.staged(folder)
+    staged = checkpoints.staging_folder(folder)
     shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
     done = checkpoints.last_batch(folder / "commits")
     if done is None and before.shuffle_partitions != after.shuffle_partitions:
@@ -124,17 +124,17 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
     if done is not None and (dry_run or before != after):
         with session(SessionOptions(connector=False, shuffle_partitions=after.shuffle_partitions or 1)) as spark:
             old = blobs(spark, str(folder))
-            new = regroup(old.values(), after.buckets)
+            new = regroup_buckets(old.values(), after.buckets)
             if not dry_run:
                 _write_state(spark, new, staged)
     old_checkpoint = None
     if not dry_run and before != after:
         staged.mkdir(exist_ok=True)
         if done is not None:
-            _carry_over(folder, staged, done, after)
+            _copy_state(folder, staged, done, after)
         os.sync()
         LocalCheckpoint(str(staged)).write(structs.replace(metadata, buckets=after.buckets))
-        old_checkpoint = str(checkpoints.switch(folder))
+        old_checkpoint = str(checkpoints.replace_checkpoint(folder))
     sizes = {"before": max(map(len, old.values()), default=0), "after": max(map(len, new.values()), default=0)}
     return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
 
@@ -165,7 +165,7 @@ def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[A
     return iter(())
 
 
-def _carry_over(folder: Path, staged: Path, done: int, after: Layout) -> None:
+def _copy_state(folder: Path, staged: Path, done: int, after: Layout) -> None:
     """Turn the staged checkpoint's only batch into the old checkpoint's last committed batch."""
     batch = OffsetsFile.read(folder, done)
     batch.metadata["conf"][checkpoints.SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: The PySpark release in ``uv.lock``, whose connector can be downloaded, and the oldest supported release.
 LOCKED: Final = "4.2.0"
-OLDEST: Final = (4, 1)
+OLDEST_RELEASE: Final = (4, 1)
 #: Jars of the connector that are also part of PySpark: a second copy would slow down the start.
 _IN_PYSPARK = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-", "scala-parallel-", "jsr305-")
 #: The most bytes and rows of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory;
@@ -39,7 +39,7 @@ _FRAME_ROWS: Final = 1024
 #: Settings for writing a checkpoint in a folder. Without Hadoop's native library, Spark's default file manager
 #: forks ``chmod`` and ``ls`` for every file. Each of Hadoop's checksums is one more file and fork; the state has
 #: checksums of its own.
-_LOCAL_FILES: Final = {
+_LOCAL_FILE_OPTIONS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -48,7 +48,7 @@ _LOCAL_FILES: Final = {
 }
 _LOOK_SECONDS: Final = 0.2
 #: The number of batches that a checkpoint keeps, each up to the size of the state. A restart reads the last two.
-_KEPT_BATCHES: Final = 10
+_RETAINED_BATCHES: Final = 10
 
 
 class StartStopped(OutsideFailure):
@@ -86,8 +86,8 @@ def installed_pyspark() -> str:
         from pyspark import __version__
 
         installed = str(__version__)
-    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
+    if tuple(int(part) for part in installed.split(".")[:2] if part.isdigit()) < OLDEST_RELEASE:
+        oldest = ".".join(map(str, OLDEST_RELEASE))
         raise OutsideFailure(f"PySpark {installed} is installed, which is too old: pip install 'pyspark>={oldest}'")
     return installed
 
@@ -140,7 +140,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
         "spark.driver.extraJavaOptions": java_options.rstrip(),
-        "spark.python.daemon.module": daemon.MODULE,
+        "spark.python.daemon.module": daemon.DAEMON_MODULE,
         # Over TCP each task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(_FRAME_BYTES),
@@ -148,7 +148,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Timers use ticks; with Spark's default an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": str(_KEPT_BATCHES),
+        "spark.sql.streaming.minBatchesToRetain": str(_RETAINED_BATCHES),
         # How often Spark deletes old files of the state. At its default of a minute, 240 batches' changes would
         # stay, each up to the whole state.
         "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
@@ -157,7 +157,7 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.driver.maxResultSize": "0",
         # Spark never uses adaptive execution for stateful queries.
         "spark.sql.adaptive.enabled": "false",
-        **(_LOCAL_FILES if options.local_checkpoint else {}),
+        **(_LOCAL_FILE_OPTIONS if options.local_checkpoint else {}),
         **dict(options.conf),
     }
 
@@ -187,7 +187,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
             context = _started(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
         except (PySparkException, OSError) as error:
             raise OutsideFailure(f"Spark did not start ({error}); its log is {log_file}") from error
-        with open_until_gone(context, log_file):
+        with keep_open_until_context_ends(context, log_file):
             yield SparkSession.builder.getOrCreate()
 
 
@@ -197,12 +197,12 @@ def _set_environment(options: SessionOptions) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", archives.python() if options.archive else sys.executable)
     # The workers must find this package, whatever their working directory is.
     paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    absolute = [str(Path(path).absolute()) for path in paths if path]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute))
+    absolute_paths = [str(Path(path).absolute()) for path in paths if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(absolute_paths))
 
 
 @contextmanager
-def open_until_gone(context: SparkContext, log_file: Path) -> Iterator[None]:
+def keep_open_until_context_ends(context: SparkContext, log_file: Path) -> Iterator[None]:
     """Stop the Spark context at the end of the ``with`` block; raise OutsideFailure if the JVM has ended."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped] # py4j has no types
 
@@ -268,8 +268,8 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
     with open_private(log_file, "a") as out:
-        popen = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
-        gateway = launch_gateway(conf, popen)
+        popen_options = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
+        gateway = launch_gateway(conf, popen_options)
     return SparkContext(conf=conf, gateway=gateway)
 
 

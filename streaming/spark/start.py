@@ -13,7 +13,7 @@ from msgspec import structs
 
 from assignors.errors import BadInput, MonitorError, OutsideFailure
 from streaming.freshness import STREAM_ID
-from streaming.kafka.access import require, stream_topics
+from streaming.kafka.access import require_permissions, stream_topics
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.heartbeats import last_heartbeat
 from streaming.kafka.metadata import Identity, bounds, identify
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
 #: Seconds after which every broker describes a new topic.
-_KNOWN_SECONDS: Final = 10.0
+_TOPIC_WAIT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class StreamOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedStream:
     """A prepared job; ``metadata`` describes a new checkpoint until :func:`claim` replaces it with the stored one."""
 
     settings: Settings
@@ -78,10 +78,10 @@ class Prepared:
     ticks: TickTopic
 
 
-def prepare(settings: Settings, options: StreamOptions) -> Prepared:
+def prepare(settings: Settings, options: StreamOptions) -> PreparedStream:
     """Check permissions and topics, and return the prepared job; the checkpoint stays unchanged."""
     log.info("PySpark %s", installed_pyspark())
-    cluster = require(settings, "stream")
+    cluster = require_permissions(settings, "stream")
     states = ensure_topics(settings, stream_topics(settings))
     ticks = TickTopic(settings)
     topics = _describe_topics(settings)
@@ -91,22 +91,22 @@ def prepare(settings: Settings, options: StreamOptions) -> Prepared:
     outputs = {name: partitions[name] for name in stream_topics(settings) if name != membership}
     topic_id, count = topics[membership]
     metadata = Metadata(cluster, membership, topic_id, options.buckets or 0, partitions=count, outputs=outputs)
-    return Prepared(settings, options, topics, metadata, sinks, ticks)
+    return PreparedStream(settings, options, topics, metadata, sinks, ticks)
 
 
-def claim(setup: Prepared, store: Checkpoint) -> Prepared:
+def claim(setup: PreparedStream, store: Checkpoint) -> PreparedStream:
     """Return the job with the checkpoint's metadata, or raise an error; the caller has locked the checkpoint."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
-    if lost := lost_records(setup.settings, options.checkpoint, metadata):
+    if lost := check_lost_records(setup.settings, options.checkpoint, metadata):
         if options.on_data_loss == "stop":
-            raise OutsideFailure(lost_message(metadata.topic, lost))
+            raise OutsideFailure(lost_records_text(metadata.topic, lost))
         log.warning("topic %s has lost records: %s", metadata.topic, lost)
         if options.on_data_loss == "restart":
             store.replace()
             again = structs.replace(wanted, buckets=metadata.buckets)
             metadata = checkpoint.claim(options.checkpoint, store, again, options.on_data_loss)
-    repeated = repeated_records(setup.settings, options.checkpoint, metadata.topic)
+    repeated = count_repeated_records(setup.settings, options.checkpoint, metadata.topic)
     if repeated and options.on_data_loss == "stop":  # otherwise the topic may have been created again
         log.warning(
             "--checkpoint %s: is older than the last heartbeat of the stream. %d records are read again: the same "
@@ -115,22 +115,22 @@ def claim(setup: Prepared, store: Checkpoint) -> Prepared:
         )
     # A key's records stay in their partition when a topic gets more partitions.
     sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)
-    if grown := [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]:
+    if grown_topics := [name for name, count in metadata.outputs.items() if setup.topics[name].partitions > count]:
         log.warning(
             "topics %s got more partitions: records go to the old ones alone, so that a group stays in order",
-            ", ".join(grown),
+            ", ".join(grown_topics),
         )
     return replace(setup, metadata=metadata, sinks=sinks)
 
 
-class Span(NamedTuple):
+class OffsetSpan(NamedTuple):
     """The offsets of one partition in the checkpoint's unfinished batch, which the job reads again when it starts."""
 
     begin: int
     end: int
 
 
-def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
+def check_lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
     """Return a text about unread records that the topic no longer has; an empty string if there are none.
 
     With a checkpoint behind a URL, Spark itself detects lost records while it runs.
@@ -139,10 +139,10 @@ def lost_records(settings: Settings, location: str, metadata: Metadata) -> str:
         return ""
     read = {number: span for number, span in spans(location, metadata.topic).items() if number < metadata.partitions}
     ends = bounds(settings.kafka, [(metadata.topic, number) for number in read])
-    return "; ".join(missing_spans(read, {number: end for (_, number), end in ends.items()}))
+    return "; ".join(missing_ranges(read, {number: end for (_, number), end in ends.items()}))
 
 
-def repeated_records(settings: Settings, location: str, topic: str) -> int:
+def count_repeated_records(settings: Settings, location: str, topic: str) -> int:
     """Return how many records beyond the checkpoint's offsets the stream had read, according to its last heartbeat.
 
     The number is above 0 if the checkpoint was replaced by an older copy.
@@ -155,7 +155,7 @@ def repeated_records(settings: Settings, location: str, topic: str) -> int:
     return sum(max(0, read.get(number, 0) - span.end) for number, span in begun.items())
 
 
-def spans(location: str, topic: str) -> dict[int, Span]:
+def spans(location: str, topic: str) -> dict[int, OffsetSpan]:
     """Return the offsets that the last batch covers, by partition; empty before the first batch is committed."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
@@ -166,10 +166,10 @@ def spans(location: str, topic: str) -> dict[int, Span]:
     except msgspec.MsgspecError as error:
         raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
     # After a loss of records, the end of Spark's batch may be before its beginning.
-    return {number: Span(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
+    return {number: OffsetSpan(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
 
 
-def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+def missing_ranges(read: Mapping[int, OffsetSpan], ends: Mapping[int, tuple[int, int]]) -> Iterator[str]:
     """Yield a phrase for each partition that lost records; ``ends``: the earliest and next offset by partition."""
     for number, (begin, end) in sorted(read.items()):
         low, high = ends[number]
@@ -179,7 +179,7 @@ def missing_spans(read: Mapping[int, Span], ends: Mapping[int, tuple[int, int]])
             yield f"partition {number} ends at {high}, and was read to {end}"
 
 
-def lost_message(topic: str, what: str) -> str:
+def lost_records_text(topic: str, what: str) -> str:
     """Return the error message for lost records of a topic, with the options that let the job continue."""
     return (
         f"topic {topic} has lost records, by its retention or with a broker's disk: {what}. Choose: --on-data-loss "
@@ -190,7 +190,7 @@ def lost_message(topic: str, what: str) -> str:
 
 def _describe_topics(settings: Settings) -> dict[str, Identity]:
     names = (*stream_topics(settings), settings.topics.ticks)
-    by = time.monotonic() + _KNOWN_SECONDS
+    by = time.monotonic() + _TOPIC_WAIT_SECONDS
     while True:
         topics = {name: topic for name, topic in identify(settings.kafka, names).items() if topic is not None}
         if len(topics) == len(names):

@@ -15,7 +15,7 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, TrackedGroup
 from streaming.spark.checkpoint import is_remote, last_batch, settle
-from streaming.spark.failures import of_checkpoint, spark_errors, unusable
+from streaming.spark.failures import checkpoint_failure, spark_errors, unusable
 from streaming.spark.session import SessionOptions, jvm_path, session
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def groups(blob: bytes) -> dict[str, Mapping[str, Any]]:
     return {group_id: _fields(bucket.get(group_id)) for group_id in bucket}
 
 
-def inspect(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedGroup]:
+def inspect_groups(checkpoint: str, group_id: str | None = None) -> Iterator[InspectedGroup]:
     """Yield the groups in a checkpoint's last batch, by bucket and id; only the group ``group_id`` if given."""
     if not is_remote(checkpoint):
         folder = Path(checkpoint)
@@ -84,7 +84,7 @@ def blobs(spark: "SparkSession", checkpoint: str) -> dict[int, bytes]:
         )
     except spark_errors() as error:
         first = str(error).strip().splitlines()[0]
-        raise of_checkpoint(error, checkpoint, location) or BadInput(
+        raise checkpoint_failure(error, checkpoint, location) or BadInput(
             f"--checkpoint {checkpoint}: this program can't read its state: {first}"
         ) from error
     return {row.bucket: bytes(row.blob) for row in rows}
@@ -107,18 +107,18 @@ def bucket_numbers(buckets: int) -> list[int]:
     return [chosen[place] for place in range(buckets)]
 
 
-def regroup(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
+def regroup_buckets(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
     """Distribute the groups over ``buckets`` buckets; return the blob of each bucket that has groups.
 
     The CRC-32 of a group's key decides its bucket, as in the query (:func:`streaming.spark.query.select_input`).
     """
     numbers = bucket_numbers(buckets)
-    regrouped: defaultdict[int, Bucket] = defaultdict(Bucket)
+    new_buckets: defaultdict[int, Bucket] = defaultdict(Bucket)
     for blob in blobs:
         bucket = Bucket(blob)
         for group_id in bucket:
-            regrouped[numbers[crc32(group_id.encode()) % buckets]].adopt(bucket, group_id)
-    return {number: bucket.pack() for number, bucket in sorted(regrouped.items())}
+            new_buckets[numbers[crc32(group_id.encode()) % buckets]].take_over_group(bucket, group_id)
+    return {number: bucket.pack() for number, bucket in sorted(new_buckets.items())}
 
 
 def murmur3(number: int) -> int:
@@ -137,21 +137,21 @@ def _rotate(word: int, bits: int) -> int:
 
 
 def _fields(tracked: TrackedGroup) -> dict[str, Any]:
-    heartbeats = {member: _named(heartbeat) for member, heartbeat in tracked.heartbeats.items()}
-    state = msgspec.to_builtins(_named(tracked.state))
+    heartbeats = {member: _with_field_names(heartbeat) for member, heartbeat in tracked.heartbeats.items()}
+    state = msgspec.to_builtins(_with_field_names(tracked.state))
     return {"state": state, "heard": heartbeats, "forgetAt": tracked.forget_at or None}
 
 
-def _named(value: Any) -> Any:
+def _with_field_names(value: Any) -> Any:
     """Return a value with its structs, which are arrays in the blob, as dicts with camelCase field names."""
     if isinstance(value, msgspec.Struct):
         return {
-            re.sub(r"_(\w)", lambda match: match[1].upper(), name): _named(field)
+            re.sub(r"_(\w)", lambda match: match[1].upper(), name): _with_field_names(field)
             for name in value.__struct_fields__
             if name != "applied" and (field := getattr(value, name)) is not msgspec.UNSET
         }
     if isinstance(value, dict):
-        return {str(key): _named(item) for key, item in value.items()}
+        return {str(key): _with_field_names(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_named(item) for item in value]
+        return [_with_field_names(item) for item in value]
     return value

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
-from streaming.kafka.metadata import Contact, Identity
-from streaming.spark.checkpoint import TopicGone, recreated_message
+from streaming.kafka.metadata import ContactState, Identity
+from streaming.spark.checkpoint import TopicDeleted, recreated_message
 from streaming.spark.progress import BatchReport, BucketReport
 from streaming.spark.start import StreamOptions
-from streaming.spark.topics import Ends
+from streaming.spark.topics import TopicEnds
 
 #: Seconds after which an open transaction is reported. The collector's transactions take milliseconds.
 REPORT_OPEN_AFTER_SECONDS: Final = 10.0
 #: Seconds until all producers use new partitions: a little more than they store a partition count.
-SETTLE_SECONDS: Final = 35.0
+GROWTH_CONFIRM_SECONDS: Final = 35.0
 #: The most bytes of a batch, and the target after a larger batch: a JVM with 1 GB sorts some 400 MB in memory.
 _MAX_BATCH_BYTES: Final = 256 << 20
 _TARGET_BATCH_BYTES: Final = 192 << 20
@@ -24,7 +24,7 @@ _MIN_TICK_INTERVAL_SECONDS: Final = 0.5
 class Action(Enum):
     """Next step of the job; each action except CONTINUE and TICK restarts the query."""
 
-    CONTINUE = auto()
+    KEEP_RUNNING = auto()
     TICK = auto()  # a timer is due
     CHANGE_LIMIT = auto()  # the limit of events per batch
     READ_ALL_PARTITIONS = auto()
@@ -86,7 +86,7 @@ class PartitionGrowth:
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
         """Store the old partitions' ends, once, when all producers must have received the metadata of the new ones."""
-        if self.is_pending and self._ends is None and now - self._since >= SETTLE_SECONDS:
+        if self.is_pending and self._ends is None and now - self._since >= GROWTH_CONFIRM_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
@@ -125,7 +125,7 @@ class Supervisor:
         self.applied_up_to: float | None = None
         self.blocked: tuple[int, int] | None = None
         self._options, self._membership, self._topics = options, topic, dict(topics)
-        self._contact = Contact()
+        self._contact = ContactState()
         #: When each bucket's next timer is due, in ms since the epoch; 0: no timer.
         self._due: dict[int, int] = {}
         self._last_tick = float("-inf")
@@ -163,13 +163,13 @@ class Supervisor:
                 continue
             if name == self._membership:
                 if current.topic_id != previous.topic_id and self._options.on_data_loss != "continue":
-                    raise TopicGone(recreated_message(self._options.checkpoint, name))
+                    raise TopicDeleted(recreated_message(self._options.checkpoint, name))
                 self._set_partitions(current.partitions, now)
             elif current.topic_id != previous.topic_id:
-                raise TopicGone(_recreated_output(name, previous, current))
+                raise TopicDeleted(_recreated_output(name, previous, current))
 
     def require_topics(self) -> None:
-        """Raise TopicGone if a topic was missing in the last description."""
+        """Raise TopicDeleted if a topic was missing in the last description."""
         names = self._missing
         if not names:
             return
@@ -180,9 +180,9 @@ class Supervisor:
         )
         if self._membership in names:
             text += f". As it reads {self._membership}, it then needs --on-data-loss restart or continue"
-        raise TopicGone(text)
+        raise TopicDeleted(text)
 
-    def set_ends(self, ends: Ends, now: float) -> None:
+    def set_ends(self, ends: TopicEnds, now: float) -> None:
         """Store the end offsets of the membership topic, as read at ``now``."""
         self.growth.set_ends(ends.stable, now)
         self._log_ends = ends.log
@@ -222,7 +222,7 @@ class Supervisor:
             return Action.CHANGE_LIMIT
         if not self._options.available_now and self._tick_is_due(now):
             return Action.TICK
-        return Action.CONTINUE
+        return Action.KEEP_RUNNING
 
     def _tick_is_due(self, now: float) -> bool:
         """Return True if a tick is due, by a timer or at the start; the tick then counts as written."""

@@ -42,7 +42,7 @@ class TickTopic:
             self._failure = NotAllowed(denied(self._kafka, lacking, "which stream must: no timer would fire"))
 
 
-class Ends(NamedTuple):
+class TopicEnds(NamedTuple):
     """The ends of the read partitions: the last stable offsets (``stable``), and the ends of the ``log``."""
 
     stable: Mapping[int, int]
@@ -62,7 +62,7 @@ class EndsWatch:
         self._partitions = 0
         self._next = float("-inf")
 
-    def look(self, now: float, partitions: int) -> Ends | None:
+    def poll(self, now: float, partitions: int) -> TopicEnds | None:
         """Return the topic's end offsets if they have arrived, else None; send the next request when it is due."""
         for number, request in enumerate(self._requests):
             if request.is_pending and (offsets := request.take(now)) is not None:
@@ -72,7 +72,7 @@ class EndsWatch:
         if stable is not None and log is not None:
             self._offsets = [None, None]
             # IdentityWatch reports a cluster that does not answer.
-            ends = Ends(stable, log) if len(stable) == len(log) == self._partitions else None
+            ends = TopicEnds(stable, log) if len(stable) == len(log) == self._partitions else None
         if now >= self._next and not any(request.is_pending for request in self._requests):
             self._next, self._partitions = now + _EVERY_SECONDS, partitions
             for request in self._requests:

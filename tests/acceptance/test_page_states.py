@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
-from streaming.freshness import ComponentState, Freshness, Late
+from streaming.freshness import ComponentState, Freshness, Lateness
 from streaming.serve.board import Stale
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import Retention
@@ -72,7 +72,7 @@ def test_stopped_component_is_reported_and_tooltip_lists_all(browser: Browser, t
         expect(live).to_have_text("Live")
         health = page.locator("#health")
         expect(health).to_have_text(re.compile("^No heartbeats from a collector or the stream"))
-        late = Late("collector-silent", f"No heartbeat from collector {gone.id}", gone.last_heartbeat)
+        late = Lateness("collector-silent", f"No heartbeat from collector {gone.id}", gone.last_heartbeat)
         states[0] = Freshness(parts=(gone, stream), late=late)
         expect(live).to_have_text("Not up to date")
         expect(warning).to_have_text(

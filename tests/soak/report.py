@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from benchmarks._document import describe_machine, table
-from streaming.monitor.state import MAX_APPLIED
+from streaming.monitor.state import MAX_FINGERPRINTS
 from tests.soak.account import SoakResult
 from tests.soak.figures import GrowthRate, growth_rate
 from tests.soak.run import MEASURED_SHARE, RETENTION_MIB, Soak
@@ -66,7 +66,7 @@ def _state_limit_sentence(run: Soak, results: SoakResult) -> str:
     return (
         f"The state of all groups takes {results.state / 2**20:.1f} MB at the end, compressed, "
         f"{results.state / results.groups:.0f} bytes a group. With the same members it takes at most "
-        f"{results.max_state / 2**20:.1f} MB, once each group remembers {MAX_APPLIED} events, and the checkpoint "
+        f"{results.max_state / 2**20:.1f} MB, once each group remembers {MAX_FINGERPRINTS} events, and the checkpoint "
         f"about {last_bytes * results.max_state / results.state:.0f} MB: as many files, larger in proportion."
     )
 

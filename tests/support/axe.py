@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from streaming.kafka.jars import cache_dir, locked
+from streaming.kafka.jars import cache_dir, lock_file
 from tests.support.requirements import missing
 
 VERSION = "4.14.1"
@@ -28,7 +28,7 @@ def axe_core() -> str:
     """Return the source of axe-core's script. Without npm the test is skipped; in CI it fails."""
     done = cache_dir("npm") / f"axe-core-{VERSION}"
     script = done / "node_modules" / "axe-core" / "axe.min.js"
-    with locked(done.with_name(f".{done.name}.lock")):
+    with lock_file(done.with_name(f".{done.name}.lock")):
         if not script.is_file():
             _install(done)
     return script.read_text()

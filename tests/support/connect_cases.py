@@ -41,7 +41,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
     for _ in range(length):
         generation += rng.choice((1, 1, 1, 1, 2))
         completed = state.generation if rng.random() < 0.95 else rng.choice((-1, generation - 1))
-        reported = {name: incremental.work_on_wire(_shuffle_sometimes(rng, work)) for name, work in running.items()}
+        reported = {name: incremental.serialized_work(_shuffle_sometimes(rng, work)) for name, work in running.items()}
         result = incremental.assign(
             state,
             reported,
@@ -64,7 +64,7 @@ def leader_history(rng: random.Random, length: int) -> LeaderHistory:
         state = result.state
         for name in running:
             if rng.random() < 0.97:  # otherwise the response did not reach the worker
-                running[name] = incremental.work_after(reported[name], result.changes[name])
+                running[name] = incremental.apply_work_change(reported[name], result.changes[name])
         running = _members(rng, pool, running, gone)
         configured = _configuration(rng, connectors, configured)
         now += rng.choice((*STEPS_MS, result.delay_ms, max(result.delay_ms - 1, 0)))
@@ -122,7 +122,7 @@ def round_as_json(result: ConnectRound) -> dict[str, Any]:
 
 def _change(change: WorkChange) -> list[Any]:
     revoked = as_json(change.revoked)
-    return [as_json(incremental.work_on_wire(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
+    return [as_json(incremental.serialized_work(change.assigned)), [sorted(revoked[0]), sorted(revoked[1])]]
 
 
 def oracle_round_as_json(result: dict[str, Any]) -> dict[str, Any]:

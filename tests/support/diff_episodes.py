@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from assignors.assignment import LastOwners, track_owners
 from streaming.episodes import waiting
-from streaming.episodes.fold import QUIET_MS, EpisodeStep, apply_note, end_if_quiet
+from streaming.episodes.fold import QUIET_TIME_MS, EpisodeStep, apply_note, end_if_quiet
 from streaming.episodes.notes import BounceNote, RoundNote, WaitNote, changes_tasks, existed_before
 from streaming.episodes.record import record
 from streaming.episodes.state import EpisodeState
@@ -34,7 +34,7 @@ class QuietNote(NamedTuple):
 EpisodeNote = RoundNote | BounceNote | WaitNote | QuietNote
 
 
-def advance(state: EpisodeState | None, note: EpisodeNote, quiet_ms: int = QUIET_MS) -> EpisodeStep:
+def advance(state: EpisodeState | None, note: EpisodeNote, quiet_ms: int = QUIET_TIME_MS) -> EpisodeStep:
     """Return the group's episodes as they are after one more note; the arguments are not modified."""
     if isinstance(note, QuietNote):
         return end_if_quiet(state, note.after)
@@ -182,7 +182,7 @@ def episode_state(builder: DiffBuilder) -> EpisodeState:
 def episodes(
     group_id: str,
     entries: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
-    quiet_ms: int = QUIET_MS,
+    quiet_ms: int = QUIET_TIME_MS,
     *,
     derived: bool = False,
 ) -> list[Episode]:
@@ -204,7 +204,7 @@ def episodes(
 def updates(
     group_id: str,
     entries: Iterable[tuple[str, Diff] | BounceNote | WaitNote | QuietNote],
-    quiet_ms: int = QUIET_MS,
+    quiet_ms: int = QUIET_TIME_MS,
     *,
     derived: bool = False,
 ) -> Iterator[Episode]:

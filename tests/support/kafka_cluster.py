@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from streaming.kafka.runtime import Runtime, free_ports, new_uuid, prepare, server_properties, write_properties
+from streaming.kafka.runtime import Runtime, free_ports, new_uuid, prepare_runtime, server_properties, write_properties
 from streaming.process.children import SupervisedProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.wait import TIMEOUT_SECONDS, eventually
@@ -92,7 +92,7 @@ class KafkaCluster:
     def __init__(
         self, folder: Path, *, size: int = 3, controllers: int = 1, properties: Mapping[str, str] | None = None
     ) -> None:
-        runtime = prepare()
+        runtime = prepare_runtime()
         ports = free_ports(2 * size)
         clients, controller_ports = ports[:size], dict(enumerate(ports[size : size + controllers], 1))
         cluster_id = new_uuid()

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.fold import QUIET_TIME_MS
 from streaming.episodes.story import partition_list
 from streaming.records.codec import encode
 from streaming.records.diffs import Diff
@@ -57,7 +57,7 @@ class StoryBuilder:
     def rest(self, now: int) -> Iterator[Episode | Incident]:
         """Return the records for the end of the quiet time, if the quiet time has passed."""
         last = self._last
-        if now - last.timestamp <= QUIET_MS or isinstance(self._diffs_and_notes[-1], QuietNote):
+        if now - last.timestamp <= QUIET_TIME_MS or isinstance(self._diffs_and_notes[-1], QuietNote):
             return
         self._diffs_and_notes.append(QuietNote(diff_id(last)))
         yield from self._episodes()

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records.codec import Record
 from tests.support.histories import Topic
 
@@ -16,10 +16,10 @@ SINKS = Sinks(*("m", "d", "a", "dlt", dict.fromkeys(("m", "d", "a", "dlt", "e", 
 _LATEST = (b"rebalance.assignment", b"rebalance.episode", b"rebalance.incident")
 
 
-def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[Write]:
+def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list[OutputRecord]:
     """Return all writes in the order of batches and buckets. ``batch``: number of records per partition in a batch."""
     blobs: dict[int, bytes] = {}
-    writes: list[Write] = []
+    writes: list[OutputRecord] = []
     for start in range(0, max(map(len, topic)), batch):
         parts: dict[int, list[Record]] = defaultdict(list)
         for partition, rows in enumerate(topic):
@@ -34,7 +34,7 @@ def run(topic: Topic, *, batch: int, buckets: int, sinks: Sinks = SINKS) -> list
     return writes
 
 
-def by_key(writes: list[Write]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
+def by_key(writes: list[OutputRecord]) -> dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]]:
     """Return the records of each topic and key, in order; for compacted topics only the newest record."""
     records: dict[tuple[str, bytes | None], list[tuple[bytes | None, object]]] = defaultdict(list)
     for write in writes:

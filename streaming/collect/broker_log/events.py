@@ -24,11 +24,11 @@ class MessageKind(StrEnum):
     #: A static member rejoined with a new member id. ``member_ids``: new (where the line names it), old.
     STATIC_REPLACED = "static-replaced"
     #: A static member of a KIP-848 group left and keeps its assignment for its session timeout.
-    STATIC_AWAY = "static-away"
+    STATIC_MEMBER_AWAY = "static-away"
     #: A member requested a ``group.instance.id`` that another member owns. ``member_ids``: refused, owner.
     INSTANCE_REFUSED = "instance-refused"
     #: The coordinator assigned a member id, but no member joined with this id.
-    PENDING_GONE = "pending-gone"
+    PENDING_MEMBER_REMOVED = "pending-gone"
     MEMBER_LOADED = "member-loaded"
     GROUP_EMPTY = "group-empty"
     GROUP_DEAD = "group-dead"
@@ -49,15 +49,15 @@ class ReasonKind(StrEnum):
     REJOINED = "rejoined"
     LEADER_REJOINED = "leader-rejoined"
     STATIC_REJOINED = "static-rejoined"
-    STORE_FAILED = "store-failed"
+    ASSIGNMENT_STORE_FAILED = "store-failed"
     OVER_CAPACITY = "over-capacity"
     DOWNGRADE = "downgrade"
     OTHER = "other"
 
 
 #: The UTC offset of every time zone is a multiple of this time (ms).
-_ZONES_MS = 900_000
-Protocol = Literal["classic", "consumer", "share", "streams"]
+_ZONE_STEP_MS = 900_000
+GroupProtocol = Literal["classic", "consumer", "share", "streams"]
 
 
 class LogTimestamp(NamedTuple):
@@ -66,9 +66,9 @@ class LogTimestamp(NamedTuple):
     ms: int
     precision_ms: int = 1
 
-    def zone_ms(self, near: int) -> int:
+    def zone_offset_ms(self, near: int) -> int:
         """Return the UTC offset (ms) of the log, for a line written about the time ``near`` (ms since the epoch)."""
-        return round((near - self.ms) / _ZONES_MS) * _ZONES_MS
+        return round((near - self.ms) / _ZONE_STEP_MS) * _ZONE_STEP_MS
 
 
 class CoordinatorEvent(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class CoordinatorEvent(Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
     client_id: str | None = None
     host: str | None = None
-    protocol: Protocol | None = None
+    protocol: GroupProtocol | None = None
     reason: str = ""
     reason_kind: ReasonKind | None = None
     client_reason: str | None = None

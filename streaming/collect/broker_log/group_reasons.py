@@ -13,35 +13,35 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, ReasonKind
-from streaming.collect.broker_log.messages import METADATA_CHANGED, SUBSCRIPTION_CHANGED, is_unanswered
+from streaming.collect.broker_log.messages import METADATA_CHANGED_REASON, SUBSCRIPTION_CHANGED, is_no_answer_reason
 from streaming.records.events import COORDINATOR_MOVED, MAX_TIMESTAMP, UNDELIVERED, Evidence, Stop
 
 #: The most groups and the most generations whose evidence waits for the record of the generation.
-_MAX_REMEMBERED: Final = 50_000
+_MAX_REMEMBERED_PHASES: Final = 50_000
 #: The longest time (ms) between a generation's log line and its record. Otherwise the log is old, or the coordinator
 #: wrote the generation again because a static member rejoined.
-_MAX_DISTANCE_MS: Final = 1_000
+_MAX_TIME_DIFFERENCE_MS: Final = 1_000
 #: Reasons for which the coordinator asks all members to rejoin.
-_REQUESTED: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
+_MEMBERSHIP_REASONS: Final = frozenset({ReasonKind.JOINED, ReasonKind.LEFT, ReasonKind.FENCED})
 #: Reasons of members that rejoin without a request of the coordinator; only the client has the cause.
-_REJOINS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
+_REJOIN_REASONS: Final = frozenset({ReasonKind.REJOINED, ReasonKind.LEADER_REJOINED})
 #: Client reasons (KIP-800) of members that leave after they stopped consuming. A member that exceeded
 #: max.poll.interval.ms may still process records when it leaves.
 _CLOSED: Final = ("the consumer is being closed", "the consumer unsubscribed from all topics")
 
 
 @dataclass(slots=True)
-class _Phase:
+class _JoinPhase:
     """The timestamps of one join phase; a timestamp is None if the log does not have it.
 
-    Consecutive phases count as one if only the last phase led to an assignment; ``prepared`` is when the first phase
+    Consecutive phases count as one if only the last phase led to an assignment; ``prepared_at`` is when the first phase
     began. ``is_requested``: the coordinator asked the members to rejoin, as others joined or left.
     ``stopped``: when members rejoined without a request, or left because they were closed.
     """
 
-    prepared: LogTimestamp | None = None
+    prepared_at: LogTimestamp | None = None
     is_requested: bool = True
-    stabilized: LogTimestamp | None = None
+    stabilized_at: LogTimestamp | None = None
     stopped: dict[str, LogTimestamp] = field(default_factory=dict)
 
 
@@ -65,35 +65,35 @@ class JoinPhases:
     """
 
     def __init__(self) -> None:
-        self._open: OrderedDict[str, _Phase] = OrderedDict()
-        self._phases: OrderedDict[tuple[str, int], tuple[_Phase, LogTimestamp]] = OrderedDict()
+        self._open_phases: OrderedDict[str, _JoinPhase] = OrderedDict()
+        self._phases: OrderedDict[tuple[str, int], tuple[_JoinPhase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
         """Add the next event of the log."""
         has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
         if event.kind is MessageKind.PREPARING:
-            phase = self._phase(event)
-            phase.prepared = phase.prepared or event.timestamp
-            phase.is_requested = phase.is_requested and event.reason_kind in _REQUESTED
-            has_stopped = event.reason_kind in _REJOINS
+            phase = self._take_phase(event)
+            phase.prepared_at = phase.prepared_at or event.timestamp
+            phase.is_requested = phase.is_requested and event.reason_kind in _MEMBERSHIP_REASONS
+            has_stopped = event.reason_kind in _REJOIN_REASONS
         elif event.kind is MessageKind.STABILIZED:
-            phase = self._phase(event)
-            phase.stabilized = event.timestamp
+            phase = self._take_phase(event)
+            phase.stabilized_at = event.timestamp
             # If the log lacks the first phase's begin, the members may have stopped before a later phase begins.
-            phase.is_requested = phase.is_requested and phase.prepared is not None
+            phase.is_requested = phase.is_requested and phase.prepared_at is not None
         elif event.kind is MessageKind.ASSIGNMENT_RECEIVED and event.number is not None:
-            complete = self._open.pop(event.group_id, None)
+            complete = self._open_phases.pop(event.group_id, None)
             if complete is not None and event.timestamp is not None:
                 self._phases[event.group_id, event.number] = complete, event.timestamp
                 _drop_oldest(self._phases)
         if has_stopped and event.timestamp is not None:
-            stopped = self._phase(event).stopped
+            stopped = self._take_phase(event).stopped
             for member_id in event.member_ids:
                 stopped.setdefault(member_id, event.timestamp)
 
-    def _phase(self, event: CoordinatorEvent) -> _Phase:
-        phase = self._open.setdefault(event.group_id, _Phase())
-        _drop_oldest(self._open)
+    def _take_phase(self, event: CoordinatorEvent) -> _JoinPhase:
+        phase = self._open_phases.setdefault(event.group_id, _JoinPhase())
+        _drop_oldest(self._open_phases)
         return phase
 
     def stops(self, group_id: str, number: int, timestamp: int) -> LoggedStops | None:
@@ -102,20 +102,20 @@ class JoinPhases:
         if entry is None:
             return None
         phase, assigned = entry
-        zone = assigned.zone_ms(timestamp)
-        if abs(timestamp - assigned.ms - zone) >= _MAX_DISTANCE_MS + assigned.precision_ms:
+        zone = assigned.zone_offset_ms(timestamp)
+        if abs(timestamp - assigned.ms - zone) >= _MAX_TIME_DIFFERENCE_MS + assigned.precision_ms:
             return None
         del self._phases[group_id, number]  # a second record of this generation has no join phase
         eager = Stop(
-            stopped_after=_bound(phase.prepared if phase.is_requested else None, zone),
-            stopped_before=_bound(phase.stabilized, zone, end=True),
+            stopped_after=_bound(phase.prepared_at if phase.is_requested else None, zone),
+            stopped_before=_bound(phase.stabilized_at, zone, end=True),
         )
         bounds = {member_id: _bound(at, zone, end=True) for member_id, at in phase.stopped.items()}
         return LoggedStops(eager, {member_id: at for member_id, at in bounds.items() if at is not UNSET})
 
 
 def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
-    if len(entries) > _MAX_REMEMBERED:
+    if len(entries) > _MAX_REMEMBERED_PHASES:
         entries.popitem(last=False)
 
 
@@ -127,25 +127,25 @@ def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> i
     return ms if 0 <= ms <= MAX_TIMESTAMP else UNSET
 
 
-SOURCE: Final = "coordinator-log"
+LOG_SOURCE: Final = "coordinator-log"
 #: The most reasons kept between two generations of a group.
-_MAX_PENDING: Final = 1000
+_MAX_PENDING_EVIDENCE: Final = 1000
 #: The most generations in a row without a record whose reasons count for the next generation.
 _MAX_SKIPPED: Final = 100
 #: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
 #: timeouts.
-MOVE_MS: Final = 90_000
+COORDINATOR_MOVE_MS: Final = 90_000
 
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
-_MEMBER_KINDS: Final = {
+_CAUSE_BY_MESSAGE: Final = {
     MessageKind.MEMBER_JOINED: _JOINED,
     MessageKind.MEMBER_LEFT: _LEFT,
     MessageKind.MEMBER_FENCED: _FENCED,
     MessageKind.SUBSCRIPTION_CHANGED: "member.subscription_changed",
 }
-_DEPARTURES: Final = frozenset({MessageKind.MEMBER_LEFT, MessageKind.MEMBER_FENCED})
+_DEPARTURE_MESSAGES: Final = frozenset({MessageKind.MEMBER_LEFT, MessageKind.MEMBER_FENCED})
 _REASON_KINDS: Final = {ReasonKind.JOINED: _JOINED, ReasonKind.LEFT: _LEFT, ReasonKind.FENCED: _FENCED}
-_NUMBERED: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
+_MESSAGES_WITH_NUMBER: Final = frozenset({MessageKind.STABILIZED, MessageKind.GROUP_EMPTY, MessageKind.EPOCH_BUMPED})
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class _Group:
 
     pending: list[Evidence] = field(default_factory=list)
     logged: int = 0
-    prepared: int | None = None
+    prepared_at: int | None = None
     last: int | None = None
     has_moved: bool = False
     moved_at: LogTimestamp | None = None
@@ -178,7 +178,7 @@ class GroupReasons:
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
-        self._evidence: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
+        self._evidence_by_round: OrderedDict[tuple[str, int], list[Evidence]] = OrderedDict()
         self.phases = JoinPhases()
 
     def add(self, event: CoordinatorEvent) -> None:
@@ -191,28 +191,28 @@ class GroupReasons:
         self._groups.move_to_end(event.group_id)
         _drop_oldest(self._groups)
         if event.kind is MessageKind.PREPARING:
-            self._prepare(group, event)
+            self._begin_rebalance(group, event)
         elif event.kind in (MessageKind.GROUP_LOADED, MessageKind.GROUP_UNLOADED):
             # The move discards the members' pending requests.
             group.pending.clear()
-            group.prepared, group.has_moved, group.moved_at = None, True, event.timestamp
-        elif event.kind in _NUMBERED:
-            self._begin(group, event)
+            group.prepared_at, group.has_moved, group.moved_at = None, True, event.timestamp
+        elif event.kind in _MESSAGES_WITH_NUMBER:
+            self._begin_round(group, event)
         elif event.kind in (MessageKind.UPGRADED, MessageKind.DOWNGRADED):
-            _note(group.pending, _evidence(event.reason))
-        elif event.kind is MessageKind.STATIC_AWAY:
+            _add_evidence(group.pending, _make_evidence(event.reason))
+        elif event.kind is MessageKind.STATIC_MEMBER_AWAY:
             group.away.update(event.member_ids)
         elif event.kind is MessageKind.STATIC_REPLACED:
             group.away.difference_update(event.member_ids)
-        elif event.kind in _MEMBER_KINDS:
+        elif event.kind in _CAUSE_BY_MESSAGE:
             self._add_member(group, event)
 
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
         """Return the evidence of a generation or epoch, and of the generations skipped since ``after``."""
-        evidence = list(self._evidence.get((group_id, number), ()))
+        evidence = list(self._evidence_by_round.get((group_id, number), ()))
         skipped = range(max(after + 1, number - _MAX_SKIPPED), number) if after is not None else ()
         for earlier in reversed(skipped):
-            items = self._evidence.get((group_id, earlier), ())
+            items = self._evidence_by_round.get((group_id, earlier), ())
             evidence = [item for item in items if item not in evidence] + evidence
         return evidence
 
@@ -220,57 +220,57 @@ class GroupReasons:
         """Return the evidence logged so far for the group's next generation or epoch."""
         return self._groups[group_id].pending if group_id in self._groups else []
 
-    def _prepare(self, group: _Group, event: CoordinatorEvent) -> None:
+    def _begin_rebalance(self, group: _Group, event: CoordinatorEvent) -> None:
         old = event.number if event.number is not None else -1
-        if group.prepared is not None and group.prepared != old:
+        if group.prepared_at is not None and group.prepared_at != old:
             # The log lacks the line of a generation in between, to which the earlier reasons belong.
             del group.pending[: group.logged]
-        _note_move(group, event)
+        _record_move(group, event)
         if event.reason:
-            _note(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
-        group.prepared, group.logged = old, len(group.pending)
+            _add_evidence(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
+        group.prepared_at, group.logged = old, len(group.pending)
         # Store the reasons now, because the new generation's record may arrive before its log line.
         self._keep(event.group_id, old + 1, group.pending)
 
-    def _begin(self, group: _Group, event: CoordinatorEvent) -> None:
+    def _begin_round(self, group: _Group, event: CoordinatorEvent) -> None:
         if event.kind is MessageKind.EPOCH_BUMPED:
-            _note_move(group, event)
+            _record_move(group, event)
         group.has_moved, group.moved_at = False, None
         group.is_silent = group.is_silent or event.protocol == "streams"
         group.last = event.number
-        self._bind(group, event.group_id)
+        self._assign_pending_evidence(group, event.group_id)
 
     def _add_member(self, group: _Group, event: CoordinatorEvent) -> None:
         # A classic member of a KIP-848 group rejoins each time.
         is_rejoin = event.kind is MessageKind.MEMBER_JOINED and event.protocol == "classic" and not event.instance_id
-        item = _evidence(event.reason, event.member_ids, None if is_rejoin else _MEMBER_KINDS[event.kind])
+        item = _make_evidence(event.reason, event.member_ids, None if is_rejoin else _CAUSE_BY_MESSAGE[event.kind])
         if event.kind is MessageKind.MEMBER_FENCED and group.away.intersection(event.member_ids):
-            item = _evidence(f"temporarily left the group, {event.reason}", event.member_ids, _LEFT)
-        if event.late and group.prepared is None and group.last is not None:
+            item = _make_evidence(f"temporarily left the group, {event.reason}", event.member_ids, _LEFT)
+        if event.late and group.prepared_at is None and group.last is not None:
             # The generation's line precedes this line.
-            evidence = [*self._evidence.get((event.group_id, group.last), ())]
-            _note(evidence, item)
+            evidence = [*self._evidence_by_round.get((event.group_id, group.last), ())]
+            _add_evidence(evidence, item)
             self._keep(event.group_id, group.last, evidence)
             return
-        _note(group.pending, item)
+        _add_evidence(group.pending, item)
         group.is_silent = group.is_silent or event.protocol in ("share", "streams")
-        if group.is_silent and event.kind in _DEPARTURES and group.last is not None:
+        if group.is_silent and event.kind in _DEPARTURE_MESSAGES and group.last is not None:
             group.last += 1
-            self._bind(group, event.group_id)
+            self._assign_pending_evidence(group, event.group_id)
 
-    def _bind(self, group: _Group, group_id: str) -> None:
+    def _assign_pending_evidence(self, group: _Group, group_id: str) -> None:
         if group.pending and group.last is not None:
             self._keep(group_id, group.last, group.pending)
-        group.pending, group.logged, group.prepared = [], 0, None
+        group.pending, group.logged, group.prepared_at = [], 0, None
 
     def _keep(self, group_id: str, number: int, items: list[Evidence]) -> None:
         if items:
-            self._evidence[group_id, number] = [*items]
-            self._evidence.move_to_end((group_id, number))
-            _drop_oldest(self._evidence)
+            self._evidence_by_round[group_id, number] = [*items]
+            self._evidence_by_round.move_to_end((group_id, number))
+            _drop_oldest(self._evidence_by_round)
 
 
-def _note_move(group: _Group, event: CoordinatorEvent) -> None:
+def _record_move(group: _Group, event: CoordinatorEvent) -> None:
     """Add evidence if the coordinator moved shortly before a rebalance.
 
     A coordinator that loads a group starts each member's session timeout again. Members that don't find the new
@@ -279,44 +279,44 @@ def _note_move(group: _Group, event: CoordinatorEvent) -> None:
     if not group.has_moved or group.moved_at is None or event.timestamp is None:
         return
     elapsed_ms = event.timestamp.ms - group.moved_at.ms
-    if 0 <= elapsed_ms <= MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
+    if 0 <= elapsed_ms <= COORDINATOR_MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
         reason = f"the group's coordinator moved {elapsed_ms / 1000:.0f} s before"
-        group.pending.append(_evidence(reason, (), COORDINATOR_MOVED))
+        group.pending.append(_make_evidence(reason, (), COORDINATOR_MOVED))
 
 
-def _note(noted: list[Evidence], item: Evidence) -> None:
+def _add_evidence(evidence: list[Evidence], item: Evidence) -> None:
     """Add evidence unless earlier evidence has the same content.
 
     Kafka logs a fence in two lines, of which the second has Kafka's reason and is stored. It also logs a leave in two
     lines, of which the first has the client's reason and is stored.
     """
-    if item in noted:
+    if item in evidence:
         return
-    for index, earlier in enumerate(noted):
+    for index, earlier in enumerate(evidence):
         if item.kind is not None and (earlier.kind, earlier.member_ids) == (item.kind, item.member_ids):
             if item.kind == _FENCED:
-                noted[index] = item
+                evidence[index] = item
             return
-    explained = {member_id for earlier in noted if earlier.kind == item.kind for member_id in earlier.member_ids}
+    explained = {member_id for earlier in evidence if earlier.kind == item.kind for member_id in earlier.member_ids}
     if item.kind is None or not item.member_ids or not explained.issuperset(item.member_ids):
-        noted.append(item)
-        del noted[:-_MAX_PENDING]
+        evidence.append(item)
+        del evidence[:-_MAX_PENDING_EVIDENCE]
 
 
 def _rebalance_evidence(event: CoordinatorEvent, *, has_moved: bool) -> Evidence:
-    if event.reason_kind is ReasonKind.STORE_FAILED and event.number is not None:
+    if event.reason_kind is ReasonKind.ASSIGNMENT_STORE_FAILED and event.number is not None:
         reason = f"generation {event.number} was not delivered: {event.reason}"
-        return Evidence(source=SOURCE, reason=reason, kind=UNDELIVERED, generation=event.number)
-    if has_moved and is_unanswered(event.client_reason):
-        return _evidence(event.reason, (), COORDINATOR_MOVED)
+        return Evidence(source=LOG_SOURCE, reason=reason, kind=UNDELIVERED, generation=event.number)
+    if has_moved and is_no_answer_reason(event.client_reason):
+        return _make_evidence(event.reason, (), COORDINATOR_MOVED)
     kind = None if event.reason_kind is None else _REASON_KINDS.get(event.reason_kind)
     client_reason = event.client_reason or ""
-    if event.reason_kind is ReasonKind.LEADER_REJOINED and client_reason.startswith(METADATA_CHANGED):
+    if event.reason_kind is ReasonKind.LEADER_REJOINED and client_reason.startswith(METADATA_CHANGED_REASON):
         kind = "topic.partitions_changed"
-    elif event.reason_kind in _REJOINS and client_reason.startswith(SUBSCRIPTION_CHANGED):
+    elif event.reason_kind in _REJOIN_REASONS and client_reason.startswith(SUBSCRIPTION_CHANGED):
         kind = "member.subscription_changed"
-    return _evidence(event.reason, event.member_ids, kind)
+    return _make_evidence(event.reason, event.member_ids, kind)
 
 
-def _evidence(reason: str, member_ids: tuple[str, ...] = (), kind: str | None = None) -> Evidence:
-    return Evidence(source=SOURCE, reason=reason, member_ids=[*filter(None, member_ids)], kind=kind)
+def _make_evidence(reason: str, member_ids: tuple[str, ...] = (), kind: str | None = None) -> Evidence:
+    return Evidence(source=LOG_SOURCE, reason=reason, member_ids=[*filter(None, member_ids)], kind=kind)

@@ -21,7 +21,7 @@ _CLOCK: Final = (
 MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Dates with their time: ISO 8601 (log4j's default, ``%d{ISO8601}``, CRI, docker), its basic form
 #: (``%d{ISO8601_BASIC}``), ``%d{DATE}`` or a web server's, ``dd.MM.yyyy``, and Spark's default (``yy/MM/dd``).
-_FORMATS: Final = (
+_TIMESTAMP_PATTERNS: Final = (
     re.compile(rf"(?<!\d)(?P<year>\d{{4}})[-/](?P<month>\d\d)[-/](?P<day>\d\d)[ T]{_CLOCK}", re.ASCII),
     re.compile(
         r"(?<!\d)(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)"
@@ -41,7 +41,7 @@ _EPOCH: Final = re.compile(r"(?<![\w.:-])(?P<ms>\d{13}|(?P<s>\d{10})(?:\.(?P<fra
 
 def last_timestamp(text: str) -> LogTimestamp | None:
     """Return the last timestamp in a text; None if the text has no readable timestamp."""
-    for pattern in _FORMATS:
+    for pattern in _TIMESTAMP_PATTERNS:
         timestamps = [*filter(None, (timestamp_of(match.groupdict()) for match in pattern.finditer(text)))]
         if timestamps:
             return timestamps[-1]
@@ -64,27 +64,27 @@ def timestamp_of(part: Mapping[str, str | Any]) -> LogTimestamp | None:
     year = f"20{part['year']}"[-4:]
     date, time = f"{year}-{month:02}-{part['day']:0>2}", f"{part['hour']:0>2}:{part['minute']}:{part['second']}"
     try:
-        second = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_zone(part.get("zone")))
+        second = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=_parse_zone(part.get("zone")))
     except ValueError:
         return None
-    ms, precision_ms = _fraction(part["fraction"])
+    ms, precision_ms = _parse_fraction(part["fraction"])
     return LogTimestamp(int(second.timestamp()) * 1000 + ms, precision_ms)
 
 
 def _epoch(match: re.Match[str]) -> LogTimestamp:
     if match["s"] is None:
         return LogTimestamp(int(match["ms"]))
-    ms, precision_ms = _fraction(match["fraction"])
+    ms, precision_ms = _parse_fraction(match["fraction"])
     return LogTimestamp(int(match["s"]) * 1000 + ms, precision_ms)
 
 
-def _fraction(digits: str | None) -> tuple[int, int]:
+def _parse_fraction(digits: str | None) -> tuple[int, int]:
     if digits is None:
         return 0, 1000
     return int(digits[:3].ljust(3, "0")), 10 ** max(0, 3 - len(digits))
 
 
-def _zone(text: str | None) -> timezone:
+def _parse_zone(text: str | None) -> timezone:
     if text is None or text[0] not in "+-":
         return UTC
     digits = text[1:].replace(":", "").ljust(4, "0")
@@ -99,29 +99,29 @@ KNOWN_LAYOUTS: Final = (
 )
 #: The most characters after a message, and the most threads and contexts in those characters.
 _TRAILER_LENGTH: Final = 300
-_TRAILERS: Final = 3
+_MAX_TRAILERS: Final = 3
 #: The most matches of a message's first words that are tried: these words may also occur in the operator's layout.
-_OPENINGS_TRIED: Final = 5
+_MAX_MESSAGE_STARTS: Final = 5
 #: The most levels of nested JSON.
-_DEPTH: Final = 4
+_MAX_JSON_DEPTH: Final = 4
 #: The prefix of every message: GroupCoordinator.scala, GroupMetadataManager.scala, GroupCoordinatorService.java.
-_PREFIX: Final = re.compile(
+_LINE_PREFIX: Final = re.compile(
     r"\[(?:GroupCoordinator (?:id=)?[0-9]+(?: topic=[\w.-]+ partition=[0-9]+)?|"
     r"GroupMetadataManager brokerId=[0-9]+)\]:? ?"
 )
 _OPENING: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENINGS, key=len, reverse=True)))})")
-COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_JSON: Final = re.compile(r"\{\s*\"")
+COLOUR_CODES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_JSON_START: Final = re.compile(r"\{\s*\"")
 #: A coordinator's logger, as log4j writes it: ``%c``, ``%c{1}``, ``%logger{36}``, with ``%L`` or ``%M`` or ``%F``.
-_LOGGER: Final = (
+_LOGGER_NAME: Final = (
     r"(?:[\w$]+\.)*"
     r"(?:coordinator\.group\.[\w.$]+|Group(?:Coordinator|Metadata)\w*|(?:Classic|Generic|Consumer|Share|Streams)Group)"
     r"\$?(?:[.:#][\w.$:<>-]*)?"
 )
-_LOGGER_AHEAD: Final = re.compile(rf"(?<![\w.$])(?!GroupCoordinator (?:id=)?[0-9]){_LOGGER}")
-_LOGGER_BEHIND: Final = re.compile(rf"\s+[(\[]{_LOGGER}[)\]]")
+_LEADING_LOGGER: Final = re.compile(rf"(?<![\w.$])(?!GroupCoordinator (?:id=)?[0-9]){_LOGGER_NAME}")
+_TRAILING_LOGGER: Final = re.compile(rf"\s+[(\[]{_LOGGER_NAME}[)\]]")
 #: The thread after the message (``%t``), and an empty thread context (``%X``).
-_THREAD_BEHIND: Final = re.compile(
+_TRAILING_THREAD: Final = re.compile(
     r"\s+(?:[\[(](?:data-plane-|control-plane-)?"
     r"(?:kafka-request-handler|group-coordinator|group-metadata-manager|executor-|kafka-scheduler|"
     r"metadata-loader|broker-|quorum-controller|pool-|main)[^\[\]()]*[\])]|\{\})\s*\Z"
@@ -129,8 +129,8 @@ _THREAD_BEHIND: Final = re.compile(
 #: JSON fields with a timestamp: ``@timestamp``, ``time``, ``ts``, ``timeMillis``, ``date``, …
 _TIME_FIELD: Final = re.compile(r"time|date|\bts\b|^t$|epoch", re.IGNORECASE)
 #: A thread or context that may follow a message whose end is unknown.
-_BRACKETS_BEHIND: Final = re.compile(r"(?:\s+(?:\[[^\[\]]*\]|\{[^{}]*\}))+\Z")
-_QUOTED: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
+_TRAILING_BRACKETS: Final = re.compile(r"(?:\s+(?:\[[^\[\]]*\]|\{[^{}]*\}))+\Z")
+_QUOTED_TEXT: Final = re.compile(r'(?:[^"\\]|\\.|"")*')
 
 
 class Text(NamedTuple):
@@ -148,24 +148,24 @@ class Text(NamedTuple):
 
 def texts(line: str) -> Iterator[Text]:
     """Yield the texts in a log line: the line itself, or every string of the JSON in the line."""
-    yield from _texts(COLOURS.sub("", line) if "\x1b" in line else line, None, {}, 0)
+    yield from _texts(COLOUR_CODES.sub("", line) if "\x1b" in line else line, None, {}, 0)
 
 
 def _texts(value: object, outside: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
     if isinstance(value, str):
-        opened = _JSON.search(value) if depth < _DEPTH and "payload: {" not in value else None
-        document = read_json(value[opened.start() :]) if opened else {}
-        if opened and document:
-            yield from _texts(document, last_timestamp(value[: opened.start()]) or outside, {}, depth)
+        json_start = _JSON_START.search(value) if depth < _MAX_JSON_DEPTH and "payload: {" not in value else None
+        document = read_json(value[json_start.start() :]) if json_start else {}
+        if json_start and document:
+            yield from _texts(document, last_timestamp(value[: json_start.start()]) or outside, {}, depth)
         else:
             yield Text(value, outside, fields)
-    elif isinstance(value, dict) and depth < _DEPTH:
+    elif isinstance(value, dict) and depth < _MAX_JSON_DEPTH:
         timestamp = field_timestamp(value) or outside
-        for inner in value.values():
-            yield from _texts(inner, timestamp, value, depth + 1)
-    elif isinstance(value, list) and depth < _DEPTH:
-        for inner in value:
-            yield from _texts(inner, outside, fields, depth + 1)
+        for nested in value.values():
+            yield from _texts(nested, timestamp, value, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_JSON_DEPTH:
+        for nested in value:
+            yield from _texts(nested, outside, fields, depth + 1)
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def read_json(text: str) -> dict[str, Any]:
 def read_line(line: str) -> CoordinatorEvent | None:
     """Return the event that a log line reports; None if the line has no known message."""
     if "\x1b" in line:
-        line = COLOURS.sub("", line)
-    for text in texts(line) if _JSON.search(line) else ():
+        line = COLOUR_CODES.sub("", line)
+    for text in texts(line) if _JSON_START.search(line) else ():
         if (event := read_text(text)) is not None:
             return event
     return read_text(Text(line, None, {}))
@@ -190,44 +190,44 @@ def read_line(line: str) -> CoordinatorEvent | None:
 def read_text(text: Text) -> CoordinatorEvent | None:
     """Return the event that a text reports; None if the text has no known message."""
     line = text.text.rstrip()
-    if (prefix := _PREFIX.search(line)) is not None:
-        return _read_at(text, line, prefix.start(), prefix.end())
-    for opening in islice(_OPENING.finditer(line), _OPENINGS_TRIED):
-        if (event := _read_at(text, line, opening.start(), opening.start())) is not None:
+    if (prefix := _LINE_PREFIX.search(line)) is not None:
+        return _read_message_at(text, line, prefix.start(), prefix.end())
+    for message_start in islice(_OPENING.finditer(line), _MAX_MESSAGE_STARTS):
+        if (event := _read_message_at(text, line, message_start.start(), message_start.start())) is not None:
             return event
     return None
 
 
-def _read_at(context: Text, line: str, header_end: int, start: int) -> CoordinatorEvent | None:
+def _read_message_at(context: Text, line: str, header_end: int, start: int) -> CoordinatorEvent | None:
     header, message = line[:header_end], line[start:]
     is_exact = bool(context.fields) and not header
     if header.endswith('"'):
-        message, is_exact = _unquoted(message), True
-    text = _without_trailer(message)
-    is_exact = is_exact or len(text) < len(message) or _LOGGER_AHEAD.search(header) is not None
+        message, is_exact = _unquote(message), True
+    text = _strip_trailer(message)
+    is_exact = is_exact or len(text) < len(message) or _LEADING_LOGGER.search(header) is not None
     timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :]) or context.outside
-    for attempt in (text,) if is_exact else (_without_end(text, _BRACKETS_BEHIND), text):
-        if (event := read_message(attempt, timestamp, is_exact=is_exact)) is not None:
+    for candidate in (text,) if is_exact else (_strip_end(text, _TRAILING_BRACKETS), text):
+        if (event := read_message(candidate, timestamp, is_exact=is_exact)) is not None:
             return event
     return read_message(text, timestamp, is_exact=False, is_beginning=True)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """Return a text up to its closing quote, without escapes (logfmt: backslashes; CSV: doubled quotes)."""
-    quoted = _QUOTED.match(text)
-    return re.sub(r'\\(.)|""', lambda match: match[1] or '"', quoted[0] if quoted else text, flags=re.DOTALL)
+    quoted_text = _QUOTED_TEXT.match(text)
+    return re.sub(r'\\(.)|""', lambda match: match[1] or '"', quoted_text[0] if quoted_text else text, flags=re.DOTALL)
 
 
-def _without_trailer(message: str) -> str:
-    loggers = list(_LOGGER_BEHIND.finditer(message))
-    if loggers:
-        return message[: loggers[-1].start()].rstrip()
-    for _ in range(_TRAILERS):
-        message = _without_end(message, _THREAD_BEHIND)
+def _strip_trailer(message: str) -> str:
+    logger_matches = list(_TRAILING_LOGGER.finditer(message))
+    if logger_matches:
+        return message[: logger_matches[-1].start()].rstrip()
+    for _ in range(_MAX_TRAILERS):
+        message = _strip_end(message, _TRAILING_THREAD)
     return message.rstrip()
 
 
-def _without_end(text: str, pattern: re.Pattern[str]) -> str:
+def _strip_end(text: str, pattern: re.Pattern[str]) -> str:
     match = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
     return text if match is None else text[: match.start()]
 

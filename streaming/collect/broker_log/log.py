@@ -9,11 +9,11 @@ from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_log.layouts import KNOWN_LAYOUTS, read_line
 
 #: Every message of a group coordinator contains this ("group", "Group"); most other log lines of a broker don't.
-COORDINATOR_NEEDLES: Final = (b"roup",)
+COORDINATOR_SUBSTRINGS: Final = (b"roup",)
 #: Longer lines are skipped: all known messages of coordinators are much shorter.
 MAX_LINE_BYTES: Final = 2**17
 #: The most bytes that are kept of the first and of the last line.
-_KEPT_BYTES: Final = 2000
+_MAX_INCOMPLETE_BYTES: Final = 2000
 
 
 class LineScanner:
@@ -25,35 +25,35 @@ class LineScanner:
 
     def __init__(
         self,
-        needles: Sequence[bytes] = COORDINATOR_NEEDLES,
-        interesting: re.Pattern[bytes] | None = None,
+        substrings: Sequence[bytes] = COORDINATOR_SUBSTRINGS,
+        line_pattern: re.Pattern[bytes] | None = None,
         *,
-        longest: int = MAX_LINE_BYTES,
-        within_line: bool = False,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        begins_within_line: bool = False,
     ) -> None:
         self.read = 0
         self.first = self.last = ""
         self.follow = False
-        self._needles, self._interesting, self._longest = needles, interesting, longest
-        self._rest, self._skipping = b"", within_line
+        self._substrings, self._line_pattern, self._max_line_bytes = substrings, line_pattern, max_line_bytes
+        self._incomplete_line, self._is_skipping_line = b"", begins_within_line
 
     def scan(self, chunk: bytes) -> Iterator[tuple[int, str]]:
         """Yield the number and text of each possibly relevant line that ends in this chunk."""
-        text = self._rest + chunk if self._rest else chunk
+        text = self._incomplete_line + chunk if self._incomplete_line else chunk
         end = text.rfind(b"\n")
-        self._rest = b""
+        self._incomplete_line = b""
         if end < 0:
-            self._keep(text)
+            self._keep_incomplete(text)
             return
         start = 0
-        if self._skipping:
+        if self._is_skipping_line:
             start = text.find(b"\n") + 1
             self.read += 1
-            self._skipping = False
-        self._keep(text[end + 1 :])
+            self._is_skipping_line = False
+        self._keep_incomplete(text[end + 1 :])
         if not self.first:
-            self.first = _decoded(text[start:end].lstrip()[:_KEPT_BYTES].partition(b"\n")[0]).strip()
-        places = dict.fromkeys(self._needles, -2)
+            self.first = _decode_line(text[start:end].lstrip()[:_MAX_INCOMPLETE_BYTES].partition(b"\n")[0]).strip()
+        places = dict.fromkeys(self._substrings, -2)
         counted, number = start, self.read
         while start <= end:
             begin = start if self.follow else self._next(text, start, end, places)
@@ -63,44 +63,44 @@ class LineScanner:
             stop = text.find(b"\n", begin)
             number += text.count(b"\n", counted, begin) + 1
             counted = start = stop + 1
-            if stop - begin <= self._longest:
-                yield number, _decoded(text[begin:stop])
+            if stop - begin <= self._max_line_bytes:
+                yield number, _decode_line(text[begin:stop])
         self.read = number + text.count(b"\n", counted, end + 1)
-        self.last = _decoded(text[text.rfind(b"\n", 0, end) + 1 : end][:_KEPT_BYTES])
+        self.last = _decode_line(text[text.rfind(b"\n", 0, end) + 1 : end][:_MAX_INCOMPLETE_BYTES])
 
     def finish(self) -> Iterator[tuple[int, str]]:
         """Yield the number and text of the last line, if it has no line end and may be relevant."""
-        if self._rest:
+        if self._incomplete_line:
             yield from self.scan(b"\n")
 
     def _next(self, text: bytes, start: int, end: int, places: dict[bytes, int]) -> int:
         while True:
-            for needle, place in places.items():
+            for substring, place in places.items():
                 if place != -1 and place < start:
-                    places[needle] = text.find(needle, start, end)
+                    places[substring] = text.find(substring, start, end)
             at = min((place for place in places.values() if place >= 0), default=-1)
             if at < 0:
                 return -1
             begin = max(start, text.rfind(b"\n", start, at) + 1)
             stop = text.find(b"\n", at)
-            if self._interesting is None or self._interesting.search(text, begin, stop):
+            if self._line_pattern is None or self._line_pattern.search(text, begin, stop):
                 return begin
             start = stop + 1
 
-    def _keep(self, rest: bytes) -> None:
-        self._skipping = self._skipping or len(rest) > self._longest
-        self._rest = b"" if self._skipping else rest
+    def _keep_incomplete(self, rest: bytes) -> None:
+        self._is_skipping_line = self._is_skipping_line or len(rest) > self._max_line_bytes
+        self._incomplete_line = b"" if self._is_skipping_line else rest
 
 
-def _decoded(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.decode(errors="replace").rstrip("\r")
 
 
 #: Lines without a known message after which the log, or its layout, counts as unknown. A starting broker writes
 #: some hundred lines before its first group.
-_MANY_LINES: Final = 1000
+_MIN_LINES_FOR_PROBLEM: Final = 1000
 #: The same for lines about rebalances, and for timestamps that can't be read.
-_MANY_MESSAGES: Final = 20
+_MIN_MESSAGES_FOR_PROBLEM: Final = 20
 #: Characters of a line that is shown as an example.
 _EXAMPLE_LENGTH: Final = 200
 
@@ -117,14 +117,14 @@ class LogCounts:
 
     def problem(self, *, is_whole: bool = False) -> str | None:
         """Return a description of the log's problem, or None; a complete log (``is_whole``) needs only few lines."""
-        many_lines, many_messages = (1, 1) if is_whole else (_MANY_LINES, _MANY_MESSAGES)
-        if not self.understood and (self.read >= many_lines or self.not_understood >= many_messages):
+        min_lines, min_messages = (1, 1) if is_whole else (_MIN_LINES_FOR_PROBLEM, _MIN_MESSAGES_FOR_PROBLEM)
+        if not self.understood and (self.read >= min_lines or self.not_understood >= min_messages):
             shown = f"; such as: {self.example}" if self.example else ""
             return (
                 f"none of {self.read} lines is a group coordinator's message that is understood{shown} "
                 f"(known: messages of Kafka 2.0 to 4.3, in {KNOWN_LAYOUTS})"
             )
-        if self.undated == self.understood >= many_messages:
+        if self.undated == self.understood >= min_messages:
             return (
                 f"none of {self.understood} messages has a timestamp that can be read: the log shows reasons, no "
                 "times (known: ISO 8601, log4j's DATE, seconds and milliseconds since the epoch)"
@@ -135,9 +135,9 @@ class LogCounts:
 class BrokerLog:
     """Reads one broker's log in chunks of bytes and returns its coordinator events."""
 
-    def __init__(self, *, within_line: bool = False) -> None:
+    def __init__(self, *, begins_within_line: bool = False) -> None:
         self.counts = LogCounts()
-        self._scanner = LineScanner(within_line=within_line)
+        self._scanner = LineScanner(begins_within_line=begins_within_line)
 
     def read(self, chunk: bytes) -> list[CoordinatorEvent]:
         """Return the events of the log lines that end in this chunk of bytes."""

@@ -25,18 +25,18 @@ from typing import Any, Final, NamedTuple, cast
 
 from msgspec import structs
 
-from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp, MessageKind, Protocol, ReasonKind
+from streaming.collect.broker_log.events import CoordinatorEvent, GroupProtocol, LogTimestamp, MessageKind, ReasonKind
 
 #: What the coordinator logs for a client that sent no reason (KIP-800).
-_NO_REASON: Final = "not provided"
+_EMPTY_REASON: Final = "not provided"
 #: The newest known release.
-NEWEST: Final = "4.3"
+NEWEST_RELEASE: Final = "4.3"
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_ID: Final = rf"(?:.{{0,500}}?{UUID}|.{{1,500}}?)"
-_FIELDS: Final = {
+_ID_PATTERN: Final = rf"(?:.{{0,500}}?{UUID}|.{{1,500}}?)"
+_FIELD_PATTERNS: Final = {
     "group": r"(?P<group>.{1,500})",
-    "member": rf"(?P<member>{_ID})",
-    "other": rf"(?P<other>{_ID})",
+    "member": rf"(?P<member>{_ID_PATTERN})",
+    "other": rf"(?P<other>{_ID_PATTERN})",
     "instance": r"(?P<instance>None|null|Some\(.{1,500}?\)|.{1,500}?)",
     "client": r"(?P<client>.{0,500}?)",
     "host": r"(?P<host>.{0,500}?)",
@@ -53,28 +53,28 @@ _FIELDS: Final = {
     "sentence": r"[^.]*\.*",
     "word": r"[^\s,]{1,500}",
 }
-_PIECE: Final = re.compile(r"\{(\w+)\}|([<>^])")
+_TEMPLATE_PART: Final = re.compile(r"\{(\w+)\}|([<>^])")
 
 
 def compile_template(text: str) -> re.Pattern[str]:
     """Return the regular expression of a message template; it matches at the beginning of a message."""
     pattern, at, has_reason = "", 0, False
-    for piece in _PIECE.finditer(text):
-        pattern += re.escape(text[at : piece.start()])
-        at = piece.end()
-        if piece[1] is not None:
-            pattern += _FIELDS[piece[1]]
-        elif piece[2] == "^":
+    for template_part in _TEMPLATE_PART.finditer(text):
+        pattern += re.escape(text[at : template_part.start()])
+        at = template_part.end()
+        if template_part[1] is not None:
+            pattern += _FIELD_PATTERNS[template_part[1]]
+        elif template_part[2] == "^":
             pattern, has_reason = pattern + "(?P<reason>", True
         else:
-            pattern += "(?:" if piece[2] == "<" else ")?"
+            pattern += "(?:" if template_part[2] == "<" else ")?"
     pattern += re.escape(text[at:].removesuffix(".")) + (r"\.?" if text.endswith(".") else "")
     return re.compile(pattern + (")" if has_reason else ""), re.DOTALL)
 
 
 def _rows(table: str) -> list[dict[str, str]]:
     lines = (files("streaming.collect.broker_log") / table).read_text(encoding="utf-8").splitlines()
-    return [row | {"until": row["until"] or NEWEST} for row in csv.DictReader(lines)]
+    return [row | {"until": row["until"] or NEWEST_RELEASE} for row in csv.DictReader(lines)]
 
 
 def _split_members(text: str) -> tuple[str, ...]:
@@ -91,17 +91,17 @@ def _instance_id(text: str | None) -> str | None:
 
 
 #: Tuples of kind, first release, last release and template.
-REASONS: Final = tuple(
+KAFKA_REASONS: Final = tuple(
     (ReasonKind(row["kind"]), row["since"], row["until"], row["template"]) for row in _rows("reasons.csv")
 )
-_PATTERNS: Final = tuple(
-    (kind, re.compile(compile_template(text).pattern + r"\Z", re.DOTALL)) for kind, _, _, text in REASONS
+_REASON_PATTERNS: Final = tuple(
+    (kind, re.compile(compile_template(text).pattern + r"\Z", re.DOTALL)) for kind, _, _, text in KAFKA_REASONS
 )
 
 
 def _read_reason(text: str) -> dict[str, Any]:
     """Parse the reason of a rebalance into fields of an event; an unknown wording has the kind ``other``."""
-    for kind, pattern in _PATTERNS:
+    for kind, pattern in _REASON_PATTERNS:
         if (match := pattern.match(text)) is not None:
             part = match.groupdict()
             members = _split_members(part["members"]) if "members" in part else (part.get("member", ""),)
@@ -109,29 +109,29 @@ def _read_reason(text: str) -> dict[str, Any]:
                 "reason_kind": kind,
                 "member_ids": tuple(filter(None, members)),
                 "instance_id": _instance_id(part.get("instance")),
-                "client_reason": _sent(part.get("client_reason")),
+                "client_reason": _sent_reason(part.get("client_reason")),
             }
     return {"reason_kind": ReasonKind.OTHER, "member_ids": (), "instance_id": None, "client_reason": None}
 
 
-def _sent(client_reason: str | None) -> str | None:
-    return None if client_reason in ("", _NO_REASON) else client_reason
+def _sent_reason(client_reason: str | None) -> str | None:
+    return None if client_reason in ("", _EMPTY_REASON) else client_reason
 
 
 #: The reason of a Java consumer that rejoins because the coordinator did not answer JoinGroup or SyncGroup.
-_UNANSWERED: Final = re.compile(
+_NO_ANSWER_REASON: Final = re.compile(
     r"rebalance failed due to "
     r"(?:NotCoordinator|CoordinatorNotAvailable|CoordinatorLoadInProgress|Disconnect)Exception"
 )
 
 
-def is_unanswered(client_reason: str | None) -> bool:
+def is_no_answer_reason(client_reason: str | None) -> bool:
     """True if a client rejoins because the coordinator did not answer."""
-    return client_reason is not None and _UNANSWERED.match(client_reason) is not None
+    return client_reason is not None and _NO_ANSWER_REASON.match(client_reason) is not None
 
 
 #: The beginnings of client reasons for changed partitions or racks of topics, and for a changed subscription.
-METADATA_CHANGED: Final = "cached metadata has changed"
+METADATA_CHANGED_REASON: Final = "cached metadata has changed"
 SUBSCRIPTION_CHANGED: Final = "subscription has changed"
 
 
@@ -143,7 +143,7 @@ class Message(NamedTuple):
     until: str
     source: str
     template: str
-    protocol: Protocol | None = None
+    protocol: GroupProtocol | None = None
     late: bool = False
 
 
@@ -151,7 +151,7 @@ MESSAGES: Final = tuple(
     Message(
         MessageKind(row["kind"]),
         *(row["since"], row["until"], row["source"], row["template"]),
-        protocol=cast("Protocol | None", row["protocol"] or None),
+        protocol=cast("GroupProtocol | None", row["protocol"] or None),
         late=row["late"] == "yes",
     )
     for row in _rows("messages.csv")
@@ -162,8 +162,8 @@ OPENINGS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, maxsp
 
 def _needle(template: str) -> str:
     """Return the longest literal text that every message of a template contains."""
-    mandatory = re.sub(r"<[^>]*>|\.$", "{}", template)
-    return max(re.split(r"\{\w*\}|\^", mandatory), key=len)
+    without_optional = re.sub(r"<[^>]*>|\.$", "{}", template)
+    return max(re.split(r"\{\w*\}|\^", without_optional), key=len)
 
 
 _COMPILED: Final = tuple((entry, _needle(entry.template), compile_template(entry.template)) for entry in MESSAGES)
@@ -190,7 +190,7 @@ def _event(message: Message, match: re.Match[str], at: LogTimestamp | None, *, i
         member_ids = member_ids[:1]
     if part.get("members") is not None:
         opened = match.string[match.start("members") - 1]
-        members = part["members"] if is_exact else _closed(part["members"], "[]" if opened == "[" else "()")
+        members = part["members"] if is_exact else _close_brackets(part["members"], "[]" if opened == "[" else "()")
         member_ids, reason = _split_members(members), "did not join again in time"
     event = CoordinatorEvent(
         kind=message.kind,
@@ -200,19 +200,19 @@ def _event(message: Message, match: re.Match[str], at: LogTimestamp | None, *, i
         instance_id=_instance_id(part.get("instance")),
         client_id=part.get("client"),
         host=part.get("host"),
-        protocol=cast("Protocol | None", part.get("protocol")) or message.protocol,
+        protocol=cast("GroupProtocol | None", part.get("protocol")) or message.protocol,
         reason=reason,
-        client_reason=_sent(part.get("client_reason")),
+        client_reason=_sent_reason(part.get("client_reason")),
         late=message.late,
         timestamp=at,
     )
     if message.kind is not MessageKind.PREPARING or not reason:
         return event
-    reason = reason if is_exact else _closed(reason, "()")
+    reason = reason if is_exact else _close_brackets(reason, "()")
     return structs.replace(event, reason=reason, **_read_reason(reason))
 
 
-def _closed(text: str, brackets: str) -> str:
+def _close_brackets(text: str, brackets: str) -> str:
     """Return the text up to the closing bracket of a list; the text begins after the opening bracket."""
     depth = 0
     for at, character in enumerate(text):

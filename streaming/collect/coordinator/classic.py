@@ -24,7 +24,7 @@ def has_generation(group: GroupObserved) -> bool:
     return (group.generation or 0) > 0 or bool(group.members)
 
 
-def with_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
+def keep_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
     """Return the snapshot ``now``; an empty group gets the kind of ``before``, as its record has no protocol name."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
@@ -37,13 +37,13 @@ def _generation(
     kind: Kind | UnsetType = UNSET
     delays: list[int] = []
     if protocol_type == connect.CONNECT:
-        kind, workers = "connect", [_worker(fields, protocol) for fields in members]
+        kind, workers = "connect", [_read_worker(fields, protocol) for fields in members]
         observed, delays = [member for member, _ in workers], [delay for _, delay in workers]
-    elif protocol_type == embedded.CONSUMER:
-        kind = "streams" if protocol == embedded.STREAM else UNSET
-        observed = [_consumer(fields, protocol) for fields in members]
+    elif protocol_type == embedded.CONSUMER_PROTOCOL_TYPE:
+        kind = "streams" if protocol == embedded.STREAMS_ASSIGNOR else UNSET
+        observed = [_read_consumer(fields, protocol) for fields in members]
     else:
-        observed = [_undecoded(fields) for fields in members]
+        observed = [_member_without_metadata(fields) for fields in members]
     return GroupObserved(
         group_id="",
         timestamp=0,
@@ -58,34 +58,34 @@ def _generation(
     )
 
 
-def _consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
+def _read_consumer(fields: dict[str, Any], protocol: str | None) -> ObservedMember:
     subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
-    with _naming("subscription", fields["member_id"]):
+    with _name_member_in_errors("subscription", fields["member_id"]):
         more = embedded.read_subscription(subscription, protocol)
-    with _naming("assignment", fields["member_id"]):
+    with _name_member_in_errors("assignment", fields["member_id"]):
         more |= embedded.read_assignment(assignment, protocol)
     return ObservedMember(**fields, **more)
 
 
-def _worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
+def _read_worker(fields: dict[str, Any], protocol: str | None) -> tuple[ObservedMember, int]:
     """Return the worker that a Connect member's metadata describes, and the leader's delay (ms) for lost tasks."""
     subscription, assignment = fields.pop("subscription"), fields.pop("assignment")
-    with _naming("subscription", fields["member_id"]):
+    with _name_member_in_errors("subscription", fields["member_id"]):
         fields |= connect.read_worker(subscription, protocol)
-    with _naming("assignment", fields["member_id"]):
+    with _name_member_in_errors("assignment", fields["member_id"]):
         tasks = connect.read_assignment(assignment, protocol) if assignment else connect.WorkerAssignment()
     running = connect.running_tasks(fields["owned"], tasks, protocol)
     return ObservedMember(**fields, topics=[], assigned=running, pending_revocation=tasks.revoked), tasks.delay_ms
 
 
-def _undecoded(fields: dict[str, Any]) -> ObservedMember:
+def _member_without_metadata(fields: dict[str, Any]) -> ObservedMember:
     """Return a member without its metadata, which is undecoded because the protocol type is unknown."""
     del fields["subscription"], fields["assignment"]
     return ObservedMember(**fields, topics=[], assigned={})
 
 
 @contextmanager
-def _naming(what: str, member_id: str) -> Iterator[None]:
+def _name_member_in_errors(what: str, member_id: str) -> Iterator[None]:
     try:
         yield
     except MalformedRecord as error:
@@ -109,7 +109,7 @@ MEMBER_FIELDS = (
     Field("subscription", lambda reader, what: reader.nullable_bytes(what) or b"", "subscription"),
     Field("assignment", lambda reader, what: reader.nullable_bytes(what) or b"", "assignment"),
 )
-GENERATION = Value(
+GENERATION_VALUE = Value(
     "GroupMetadataValue",
     (*GROUP_FIELDS, Field("members", read_structs(*MEMBER_FIELDS), "members")),
     make=_generation,

@@ -19,7 +19,7 @@ from streaming.records.events import CONNECTOR, Holding
 #: ``protocolType`` of Connect's groups.
 CONNECT = "connect"
 #: Protocol name in the records → the first version of its layout.
-LAYOUTS = {"default": 0, "compatible": 1, "sessioned": 1}
+SUBPROTOCOL_VERSIONS = {"default": 0, "compatible": 1, "sessioned": 1}
 _INCREMENTAL = 1
 
 
@@ -36,19 +36,19 @@ def read_worker(data: bytes, protocol: str | None) -> dict[str, Any]:
     """Decode a worker's subscription: ``endpoint`` and its tasks (``owned``); empty bytes have no endpoint."""
     if not data:
         return {"owned": {}}
-    fields = read_fields(_open(data, protocol), "workerState", _STATE)
+    fields = read_fields(_open(data, protocol), "workerState", _STATE_FIELDS)
     allocation = fields.pop("allocation", None)
     return fields | {"owned": {} if allocation is None else read_assignment(allocation, protocol).assigned}
 
 
 def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
     """Decode a worker's assignment."""
-    return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT))
+    return WorkerAssignment(**read_fields(_open(data, protocol), "assignment", _ASSIGNMENT_FIELDS))
 
 
 def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | None) -> Holding:
     """Return the tasks that a worker runs after a generation; ``owned``: the tasks before."""
-    if LAYOUTS.get(protocol or "", 0) < _INCREMENTAL:
+    if SUBPROTOCOL_VERSIONS.get(protocol or "", 0) < _INCREMENTAL:
         return assignment.assigned
     kept = minus(owned, assignment.revoked)
     return {name: list(tasks) for name, tasks in sorted(union(kept, assignment.assigned).items())}
@@ -56,10 +56,10 @@ def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
     """Return a reader after the version field, with the version of the protocol's layout."""
-    if protocol not in LAYOUTS:
-        raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(LAYOUTS)})")
+    if protocol not in SUBPROTOCOL_VERSIONS:
+        raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(SUBPROTOCOL_VERSIONS)})")
     reader = versioned(data)
-    reader.version = LAYOUTS[protocol]
+    reader.version = SUBPROTOCOL_VERSIONS[protocol]
     return reader
 
 
@@ -67,7 +67,7 @@ def _optional(read: Read, default: Callable[[], Any]) -> Read:
     return lambda reader, what: read(reader, what) if reader.bytes_left or reader.version < _INCREMENTAL else default()
 
 
-def _work(reader: Reader, what: str) -> Holding:
+def _read_work(reader: Reader, what: str) -> Holding:
     def connector() -> tuple[str, list[int]]:
         name = reader.string(f"{what}.connector")
         tasks = reader.array(f"{what}.tasks", lambda: reader.int32(f"{what}.tasks"))
@@ -79,17 +79,17 @@ def _work(reader: Reader, what: str) -> Holding:
     return merged(read(what, connector) or ())
 
 
-_STATE = (
+_STATE_FIELDS = (
     Field("url", Reader.string, "endpoint"),
     Field("configOffset", Reader.int64),
     Field("allocation", _optional(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
 )
-_ASSIGNMENT = (
+_ASSIGNMENT_FIELDS = (
     Field("error", Reader.int16),
     Field("leader", Reader.string),
     Field("leaderUrl", Reader.string),
     Field("configOffset", Reader.int64),
-    Field("assignment", _optional(_work, dict), "assigned"),
-    Field("revoked", _optional(_work, dict), "revoked", since=_INCREMENTAL),
+    Field("assignment", _optional(_read_work, dict), "assigned"),
+    Field("revoked", _optional(_read_work, dict), "revoked", since=_INCREMENTAL),
     Field("delay", _optional(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
 )

@@ -23,17 +23,17 @@ from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged
 from streaming.records.events import MAX_TIMESTAMP, Partitions
 
 #: ``protocolType`` of consumer groups; Connect and other clients embed other data.
-CONSUMER = "consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
 #: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
 _WITH_GENERATION, _WITH_RACK = 2, 3
 #: The assignor name of Kafka Streams members.
-STREAM = "stream"
-_HIGHEST_STREAMS = 11
+STREAMS_ASSIGNOR = "stream"
+_MAX_STREAMS_VERSION = 11
 #: First versions of SubscriptionInfo with the endpoint, the newest supported version, and offset sums for tasks.
-_WITH_ENDPOINT, _WITH_SUPPORTED, _WITH_SUMS = 2, 3, 7
+_ENDPOINT_VERSION, _SUPPORTED_VERSION, _TASK_SUMS_VERSION = 2, 3, 7
 #: The first version of AssignmentInfo with the time of the next rebalance; the first version of both with named
 #: topologies.
-_WITH_NEXT, _WITH_NAMES = 7, 10
+_NEXT_REBALANCE_VERSION, _TASK_NAMES_VERSION = 7, 10
 
 
 def read_subscription(data: bytes, protocol: str | None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def read_subscription(data: bytes, protocol: str | None) -> dict[str, Any]:
         with suppress(MalformedRecord):
             generation = Reader(user_data).int32("userData.generation")
     fields = {"topics": topics, "owned": owned, "owned_generation": generation, "rack_id": rack}
-    return fields | (read_instance(user_data) if protocol == STREAM else {})
+    return fields | (read_instance(user_data) if protocol == STREAMS_ASSIGNOR else {})
 
 
 def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
         return {"assigned": {}}
     reader = versioned(data)
     assigned, user_data = _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
-    tasks = read_assigned_tasks(user_data) if protocol == STREAM else {}
+    tasks = read_assigned_tasks(user_data) if protocol == STREAMS_ASSIGNOR else {}
     return {"assigned": assigned} | tasks
 
 
@@ -83,13 +83,13 @@ def read_instance(data: bytes | None) -> dict[str, str]:
     reader = _streams_reader(data)
     if reader is None:
         return {}
-    if reader.version >= _WITH_SUPPORTED:
+    if reader.version >= _SUPPORTED_VERSION:
         reader.int32("latestSupportedVersion")
     process_id = str(UUID(bytes=reader.raw(16, "processId")))
-    if reader.version < _WITH_SUMS:
-        _tasks(reader, "prevTasks")
-        _tasks(reader, "standbyTasks")
-    endpoint = reader.nullable_bytes("userEndPoint") if reader.version >= _WITH_ENDPOINT else None
+    if reader.version < _TASK_SUMS_VERSION:
+        _skip_tasks(reader, "prevTasks")
+        _skip_tasks(reader, "standbyTasks")
+    endpoint = reader.nullable_bytes("userEndPoint") if reader.version >= _ENDPOINT_VERSION else None
     try:
         return {"process_id": process_id} | ({"endpoint": endpoint.decode()} if endpoint else {})
     except UnicodeDecodeError as error:
@@ -105,11 +105,11 @@ def read_assigned_tasks(data: bytes | None) -> dict[str, Any]:
     reader = _streams_reader(data)
     if reader is None:
         return {}
-    if reader.version >= _WITH_SUPPORTED:
+    if reader.version >= _SUPPORTED_VERSION:
         reader.int32("commonlySupportedVersion")
-    _tasks(reader, "activeTasks")
+    _skip_tasks(reader, "activeTasks")
     tasks: dict[str, Any] = {"standby": merged(reader.array("standbyTasks", lambda: _standby_task(reader)))}
-    if reader.version >= _WITH_NEXT and 0 <= (time := _next_rebalance(reader)) <= MAX_TIMESTAMP:
+    if reader.version >= _NEXT_REBALANCE_VERSION and 0 <= (time := _next_rebalance(reader)) <= MAX_TIMESTAMP:
         tasks["next_rebalance_ms"] = time
     return tasks
 
@@ -121,12 +121,12 @@ def _streams_reader(data: bytes | None) -> Reader | None:
     reader.version = reader.int32("version")
     if reader.version < 1:
         raise MalformedRecord(f"version: {reader.version} is below 1")
-    return reader if reader.version <= _HIGHEST_STREAMS else None
+    return reader if reader.version <= _MAX_STREAMS_VERSION else None
 
 
-def _task(reader: Reader, what: str) -> tuple[str, int]:
+def _read_task(reader: Reader, what: str) -> tuple[str, int]:
     subtopology, partition = reader.int32(what), reader.int32(what)
-    size = reader.int32(what) if reader.version >= _WITH_NAMES else 0
+    size = reader.int32(what) if reader.version >= _TASK_NAMES_VERSION else 0
     try:
         name = reader.raw(2 * size, what).decode("utf-16-be") if size > 0 else ""
     except UnicodeDecodeError as error:
@@ -134,12 +134,12 @@ def _task(reader: Reader, what: str) -> tuple[str, int]:
     return (f"{name}__{subtopology}" if name else str(subtopology)), partition
 
 
-def _tasks(reader: Reader, what: str) -> None:
-    reader.array(what, lambda: _task(reader, what))
+def _skip_tasks(reader: Reader, what: str) -> None:
+    reader.array(what, lambda: _read_task(reader, what))
 
 
 def _standby_task(reader: Reader) -> tuple[str, list[int]]:
-    subtopology, number = _task(reader, "standbyTasks")
+    subtopology, number = _read_task(reader, "standbyTasks")
     if number < 0:
         raise MalformedRecord(f"standbyTasks: {number} is not a partition number")
     what = "standbyTasks.partitions"

@@ -7,14 +7,14 @@ from streaming.collect.coordinator.classic import GROUP_FIELDS, MEMBER_FIELDS
 from streaming.collect.coordinator.schema import Field, MalformedMember, MalformedRecord, Reader, read_fields, structs
 
 #: If so many first records are unusable, the layout is another system's.
-_MOST_UNUSABLE: Final = 20
+_MAX_UNUSABLE_RECORDS: Final = 20
 #: Key type of a classic group's generation.
-_GROUP: Final = b"\x00\x02"
+_GROUP_KEY_VERSION: Final = b"\x00\x02"
 
 #: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): Kafka's version 3
 #: with a version before each member.
 _REDPANDA_VERSION: Final = 3
-_REDPANDA: Final = (
+_REDPANDA_LAYOUT: Final = (
     *GROUP_FIELDS,
     Field("members", structs(Field("version", Reader.int16, "version"), *MEMBER_FIELDS), "members"),
 )
@@ -31,7 +31,7 @@ def is_redpanda(value: bytes) -> bool:
         reader.version = reader.int16("version")
         if reader.version != _REDPANDA_VERSION:
             return False
-        members = read_fields(reader, "group_metadata_value", _REDPANDA)["members"]
+        members = read_fields(reader, "group_metadata_value", _REDPANDA_LAYOUT)["members"]
     except MalformedRecord:
         return False
     return not reader.bytes_left and any(member["version"] == _REDPANDA_VERSION for member in members)
@@ -41,7 +41,7 @@ class LayoutCheck:
     """Checks that a topic's group records have Kafka's layout."""
 
     def __init__(self) -> None:
-        self._unusable = 0
+        self._unusable_count = 0
         self._is_kafka = False
 
     def used(self) -> None:
@@ -50,14 +50,14 @@ class LayoutCheck:
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
         """Count an unusable group record; raise ForeignLayout if another system wrote the topic."""
-        if key is not None and value is not None and key[:2] == _GROUP and is_redpanda(value):
-            raise _foreign("the group records are in Redpanda's layout")
+        if key is not None and value is not None and key[:2] == _GROUP_KEY_VERSION and is_redpanda(value):
+            raise _layout_error("the group records are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):
             return
-        self._unusable += 1
-        if self._unusable >= _MOST_UNUSABLE:
-            raise _foreign(f"the first {self._unusable} group records are not in Kafka's layout")
+        self._unusable_count += 1
+        if self._unusable_count >= _MAX_UNUSABLE_RECORDS:
+            raise _layout_error(f"the first {self._unusable_count} group records are not in Kafka's layout")
 
 
-def _foreign(difference: str) -> ForeignLayout:
+def _layout_error(difference: str) -> ForeignLayout:
     return ForeignLayout(f"__consumer_offsets was not written by Apache Kafka ({difference}): use --by polling")

@@ -18,9 +18,9 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 
-ModernKind = Literal["consumer", "share", "streams"]
+EpochGroupKind = Literal["consumer", "share", "streams"]
 #: ``{topic id, or subtopology: partitions}``.
-Held = Mapping[str, tuple[int, ...]]
+OwnedPartitionsByTopic = Mapping[str, tuple[int, ...]]
 #: Returns the name of a topic id; a topic id that the cluster no longer has is returned unchanged.
 TopicNames = Callable[[str], str]
 
@@ -28,11 +28,11 @@ TopicNames = Callable[[str], str]
 STABLE: Final = "STABLE"
 
 
-class GroupPart(NamedTuple):
+class GroupRecordPart(NamedTuple):
     """A record that sets a part of a group's state, or removes it (value None); ``key``: a member id or a pattern."""
 
     group_id: str
-    kind: ModernKind
+    kind: EpochGroupKind
     part: str
     value: Any
     key: str | None = None
@@ -54,8 +54,8 @@ class CurrentMemberAssignment(NamedTuple):
     state: str | None = None
     active: Mapping[str, tuple[int, ...]] = {}
     pending_revocation: Mapping[str, tuple[int, ...]] = {}
-    standby: Held | UnsetType = UNSET
-    warmup: Held | UnsetType = UNSET
+    standby: OwnedPartitionsByTopic | UnsetType = UNSET
+    warmup: OwnedPartitionsByTopic | UnsetType = UNSET
 
 
 class StreamsEpoch(NamedTuple):
@@ -73,7 +73,7 @@ class Topology(NamedTuple):
 
 
 @dataclass
-class ModernGroup:
+class EpochGroup:
     """The state of a KIP-848 consumer, share or Streams group.
 
     Attributes:
@@ -83,17 +83,17 @@ class ModernGroup:
         changed: members whose subscription, target or assignment changed since a caller last cleared this set.
     """
 
-    kind: ModernKind
+    kind: EpochGroupKind
     epoch: Any = None
     target_epoch: int | None = None
     subscriptions: dict[str, MemberMetadata] = field(default_factory=dict)
-    targets: dict[str, Held] = field(default_factory=dict)
+    targets: dict[str, OwnedPartitionsByTopic] = field(default_factory=dict)
     currents: dict[str, CurrentMemberAssignment] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     topology: Topology | None = None
     changed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
     #: The number of stable members at each epoch.
-    _stable: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
+    _members_by_epoch: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
         """Set a field of the group, or the entry ``key`` of a mapping; the value None removes the entry."""
@@ -113,7 +113,7 @@ class ModernGroup:
 
     def _count(self, current: CurrentMemberAssignment | None, by: int) -> None:
         if current is not None and current.state == STABLE:
-            self._stable[current.member_epoch] += by
+            self._members_by_epoch[current.member_epoch] += by
 
     @property
     def number(self) -> int | None:
@@ -131,7 +131,7 @@ class ModernGroup:
             return "NotReady"
         if self.target_epoch is None or (self.number or 0) > self.target_epoch:
             return "Assigning"
-        stable = self._stable[self.target_epoch]
+        stable = self._members_by_epoch[self.target_epoch]
         return "Stable" if stable == len(self.currents) >= len(self.subscriptions) else "Reconciling"
 
     def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
@@ -159,8 +159,8 @@ class ModernGroup:
     def _member(self, member_id: str, names: TopicNames) -> ObservedMember:
         subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
         is_streams = self.kind == "streams"
-        none: Any = {} if is_streams else UNSET
-        current = self.currents.get(member_id, CurrentMemberAssignment(standby=none, warmup=none))
+        no_assignment: Any = {} if is_streams else UNSET
+        current = self.currents.get(member_id, CurrentMemberAssignment(standby=no_assignment, warmup=no_assignment))
         topics: Iterable[str] = (*subscription.member.topics, *self.regexes.get(subscription.regex or "", ()))
         if self.topology is not None:
             topics = self.topology.topics
@@ -180,6 +180,6 @@ class ModernGroup:
         )
 
 
-def named(held: Held, names: TopicNames) -> Partitions:
+def named(held: OwnedPartitionsByTopic, names: TopicNames) -> Partitions:
     """Return partitions by topic name, with topics and partitions ascending."""
     return {name: list(numbers) for name, numbers in sorted((names(key), held[key]) for key in held) if numbers}

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from streaming.collect.coordinator import classic, modern, schema
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import STABLE, GroupPart, ModernKind
+from streaming.collect.coordinator.modern import STABLE, EpochGroupKind, GroupRecordPart
 from streaming.collect.coordinator.schema import Field, Read, Reader, Value, strings, structs
 from streaming.records.events import ObservedMember
 
@@ -20,10 +20,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 #: The length in bytes of an offset commit's key with empty names.
-_SHORTEST_KEY = 10
+_MIN_KEY_BYTES = 10
 #: OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32 leaderEpoch, metadata as a
 #: string after its int16 length (-1: null), int64 commitTimestamp. ``_PLAIN_BYTES``: its length without metadata.
-_PLAIN_VERSION = b"\x00\x03"
+_PLAIN_VALUE_VERSION = b"\x00\x03"
 _PLAIN_BYTES = 24
 _NULL = 0xFFFF
 
@@ -49,10 +49,10 @@ class OffsetCommit(NamedTuple):
     offset: int | None = None
 
 
-CoordinatorRecord = OffsetCommit | ClassicGroup | GroupPart
+CoordinatorRecord = OffsetCommit | ClassicGroup | GroupRecordPart
 
 
-class _Type(NamedTuple):
+class _RecordType(NamedTuple):
     """One record type of ``__consumer_offsets``; ``make`` gets the group id, the other key fields, and the value."""
 
     make: Callable[..., CoordinatorRecord]
@@ -60,7 +60,7 @@ class _Type(NamedTuple):
     key: tuple[Field, ...] = ()
 
 
-_COMMIT = _Type(
+_COMMIT_TYPE = _RecordType(
     lambda value, **key_fields: OffsetCommit(**key_fields, **(value or {"timestamp": None})),
     Value(
         "OffsetCommitValue",
@@ -78,7 +78,7 @@ _COMMIT = _Type(
 )
 
 
-def _assigned_by(name: str, read: Read) -> Read:
+def _partitions_reader(name: str, read: Read) -> Read:
     entries = structs(
         Field(name, read, "key"),
         Field("partitions", Reader.partitions, "numbers"),
@@ -87,8 +87,8 @@ def _assigned_by(name: str, read: Read) -> Read:
     return lambda reader, what: dict(entries(reader, what))
 
 
-_PARTITIONS = _assigned_by("topicId", Reader.uuid)
-_TASKS = _assigned_by("subtopologyId", Reader.string)
+_PARTITIONS = _partitions_reader("topicId", Reader.uuid)
+_TASKS = _partitions_reader("subtopologyId", Reader.string)
 
 
 def _session_timeout(reader: Reader, what: str) -> int | None:
@@ -101,11 +101,11 @@ def _endpoint(reader: Reader, what: str) -> str | UnsetType:
     if reader.int8(what) < 0:
         return UNSET
     host, port = reader.string(f"{what}.host"), reader.int16(f"{what}.port") & 0xFFFF
-    reader.tagged()
+    reader.tagged_fields()
     return f"{host}:{port}"
 
 
-def _indexes(reader: Reader, what: str) -> list[int]:
+def _read_indexes(reader: Reader, what: str) -> list[int]:
     return reader.array(what, lambda: reader.int16(what))
 
 
@@ -124,7 +124,7 @@ _SUBTOPOLOGIES = structs(
     Field("repartitionSinkTopics", strings),
     Field("repartitionSourceTopics", _TOPIC_NAMES, "repartitions"),
     # Each has indexes of sourceTopics, sourceTopicRegex and repartitionSourceTopics.
-    Field("copartitionGroups", structs(*[Field("indexes", _indexes)] * 3)),
+    Field("copartitionGroups", structs(*[Field("indexes", _read_indexes)] * 3)),
     make=lambda sources, repartitions: (*sources, *repartitions),
 )
 
@@ -141,18 +141,18 @@ def _metadata(
     return modern.MemberMetadata(member, regex, server_assignor)
 
 
-_INSTANCE = Field("instanceId", Reader.nullable_string, "group_instance_id")
+_INSTANCE_ID = Field("instanceId", Reader.nullable_string, "group_instance_id")
 _RACK = Field("rackId", Reader.nullable_string, "rack_id")
 _CLIENT = (Field("clientId", Reader.string, "client_id"), Field("clientHost", Reader.string, "client_host"))
 _TOPICS = Field("subscribedTopicNames", strings, "topics")
 _REBALANCE_TIMEOUT = Field("rebalanceTimeoutMs", Reader.int32, "rebalance_timeout_ms")
-_EPOCH = Field("epoch", Reader.int32, "value")
+_EPOCH_FIELD = Field("epoch", Reader.int32, "value")
 _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
-_TARGET = Field("topicPartitions", _PARTITIONS, "value")
+_TARGET_PARTITIONS = Field("topicPartitions", _PARTITIONS, "value")
 _ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
-_ROLES = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
+_TASK_FIELDS = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
 #: The constructor of a part's value, by part of the group; other parts have one field, which is the value.
-_MAKERS: dict[str, Callable[..., Any]] = {
+_PART_BUILDERS: dict[str, Callable[..., Any]] = {
     "subscriptions": _metadata,
     "currents": modern.CurrentMemberAssignment,
     "topology": modern.Topology,
@@ -162,9 +162,9 @@ _PATTERN = Field("regularExpression", Reader.string, "key")
 _KEYS = {"subscriptions": (_MEMBER,), "targets": (_MEMBER,), "currents": (_MEMBER,), "regexes": (_PATTERN,)}
 
 
-def _part(kind: ModernKind, part: str, name: str, *fields: Field, **more: Any) -> _Type:
-    value = Value(name, fields, **{"make": _MAKERS.get(part, lambda value: value), **more})
-    return _Type(partial(GroupPart, kind=kind, part=part), value, _KEYS.get(part, ()))
+def _part(kind: EpochGroupKind, part: str, name: str, *fields: Field, **more: Any) -> _RecordType:
+    value = Value(name, fields, **{"make": _PART_BUILDERS.get(part, lambda value: value), **more})
+    return _RecordType(partial(GroupRecordPart, kind=kind, part=part), value, _KEYS.get(part, ()))
 
 
 def _progress(*names: str) -> tuple[Field, ...]:
@@ -177,20 +177,20 @@ def _progress(*names: str) -> tuple[Field, ...]:
 
 
 _TYPES = {
-    0: _COMMIT,
-    1: _COMMIT,
-    2: _Type(ClassicGroup, classic.GENERATION),
-    3: _part("consumer", "epoch", "ConsumerGroupMetadataValue", _EPOCH),
+    0: _COMMIT_TYPE,
+    1: _COMMIT_TYPE,
+    2: _RecordType(ClassicGroup, classic.GENERATION_VALUE),
+    3: _part("consumer", "epoch", "ConsumerGroupMetadataValue", _EPOCH_FIELD),
     5: _part(
         *("consumer", "subscriptions", "ConsumerGroupMemberMetadataValue"),
-        *(_INSTANCE, _RACK, *_CLIENT, _TOPICS),
+        *(_INSTANCE_ID, _RACK, *_CLIENT, _TOPICS),
         Field("subscribedTopicRegex", lambda reader, what: reader.nullable_string(what) or None, "regex"),
         _REBALANCE_TIMEOUT,
         Field("serverAssignor", Reader.nullable_string, "server_assignor"),
         tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
     ),
     6: _part("consumer", "target_epoch", "ConsumerGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    7: _part("consumer", "targets", "ConsumerGroupTargetAssignmentMemberValue", _TARGET),
+    7: _part("consumer", "targets", "ConsumerGroupTargetAssignmentMemberValue", _TARGET_PARTITIONS),
     8: _part(
         *("consumer", "currents", "ConsumerGroupCurrentMemberAssignmentValue"),
         *_progress(STABLE, "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"),
@@ -198,9 +198,9 @@ _TYPES = {
         Field("partitionsPendingRevocation", _PARTITIONS, "pending_revocation"),
     ),
     10: _part("share", "subscriptions", "ShareGroupMemberMetadataValue", _RACK, *_CLIENT, _TOPICS),
-    11: _part("share", "epoch", "ShareGroupMetadataValue", _EPOCH),
+    11: _part("share", "epoch", "ShareGroupMetadataValue", _EPOCH_FIELD),
     12: _part("share", "target_epoch", "ShareGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    13: _part("share", "targets", "ShareGroupTargetAssignmentMemberValue", _TARGET),
+    13: _part("share", "targets", "ShareGroupTargetAssignmentMemberValue", _TARGET_PARTITIONS),
     14: _part("share", "currents", "ShareGroupCurrentMemberAssignmentValue", *_progress(STABLE), _ASSIGNED),
     16: _part("consumer", "regexes", "ConsumerGroupRegularExpressionValue", Field("topics", strings, "value")),
     17: _part(
@@ -212,7 +212,7 @@ _TYPES = {
     ),
     19: _part(
         *("streams", "subscriptions", "StreamsGroupMemberMetadataValue"),
-        *(_INSTANCE, _RACK, *_CLIENT, _REBALANCE_TIMEOUT),
+        *(_INSTANCE_ID, _RACK, *_CLIENT, _REBALANCE_TIMEOUT),
         Field("topologyEpoch", Reader.int32),
         Field("processId", Reader.string, "process_id"),
         Field("userEndpoint", _endpoint, "endpoint"),
@@ -222,7 +222,7 @@ _TYPES = {
     22: _part(
         *("streams", "currents", "StreamsGroupCurrentMemberAssignmentValue"),
         *_progress("UNKNOWN", STABLE, "UNREVOKED_TASKS", "UNRELEASED_TASKS"),
-        *_ROLES,
+        *_TASK_FIELDS,
         Field("activeTasksPendingRevocation", _TASKS, "pending_revocation"),
     ),
     23: _part(
@@ -268,19 +268,19 @@ def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | 
 
     Nearly all records of the topic are such commits, and this function is ten times as fast as the general decoder.
     """
-    if key is None or len(key) < _SHORTEST_KEY or key[:2] not in _COMMIT_TYPES or not key[4:-4].isascii():
+    if key is None or len(key) < _MIN_KEY_BYTES or key[:2] not in _COMMIT_TYPES or not key[4:-4].isascii():
         return None
-    topic_at = 6 + (key[2] << 8 | key[3])
-    if len(key) < topic_at + 4 or topic_at + (key[topic_at - 2] << 8 | key[topic_at - 1]) + 4 != len(key):
+    topic_start = 6 + (key[2] << 8 | key[3])
+    if len(key) < topic_start + 4 or topic_start + (key[topic_start - 2] << 8 | key[topic_start - 1]) + 4 != len(key):
         return None
     timestamp = offset = None
     if value is not None:
-        if value[:2] != _PLAIN_VERSION or len(value) < _PLAIN_BYTES:
+        if value[:2] != _PLAIN_VALUE_VERSION or len(value) < _PLAIN_BYTES:
             return None
         metadata = value[14] << 8 | value[15]
         if len(value) != _PLAIN_BYTES + (0 if metadata == _NULL else metadata) or not value[16:-8].isascii():
             return None
         timestamp = int.from_bytes(value[-8:], signed=True)
         offset = int.from_bytes(value[2:10], signed=True)
-    group_id, topic = key[4 : topic_at - 2].decode(), key[topic_at:-4].decode()
+    group_id, topic = key[4 : topic_start - 2].decode(), key[topic_start:-4].decode()
     return OffsetCommit(group_id, topic, int.from_bytes(key[-4:], signed=True), timestamp, offset)

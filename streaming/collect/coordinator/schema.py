@@ -16,9 +16,9 @@ from assignors.errors import BadInput
 T = TypeVar("T")
 
 #: Bytes of the longest unsigned varint that fits 32 bits.
-_VARINT_BYTES = 5
+_MAX_VARINT_BYTES = 5
 #: The longest string that Kafka reads, in bytes; it does not depend on the width of the length field.
-_STRING_BYTES = 0x7FFF
+_MAX_STRING_BYTES = 0x7FFF
 
 
 class MalformedRecord(BadInput):
@@ -34,8 +34,8 @@ class MalformedMember(MalformedRecord):
 
 
 def _integer(layout: str) -> "Callable[[Reader, str], int]":
-    form = Struct(layout)
-    size, unpack = form.size, form.unpack_from
+    number_struct = Struct(layout)
+    size, unpack = number_struct.size, number_struct.unpack_from
 
     def read(reader: "Reader", what: str) -> int:
         at = reader.at
@@ -74,18 +74,18 @@ class Reader:
     def varint(self, what: str) -> int:
         """Read an unsigned number with seven bits per byte, the lowest bits first."""
         value = 0
-        for index in range(_VARINT_BYTES):
+        for index in range(_MAX_VARINT_BYTES):
             byte = self.int8(what)
             value |= (byte & 0x7F) << 7 * index
             if byte >= 0:
                 return value
-        raise MalformedRecord(f"{what}: the number takes more than {_VARINT_BYTES} bytes")
+        raise MalformedRecord(f"{what}: the number takes more than {_MAX_VARINT_BYTES} bytes")
 
-    def _length(self, what: str, *, wide: bool) -> int:
+    def _length(self, what: str, *, is_array: bool) -> int:
         """Read a length: negative means null, as in Kafka; flexible versions store the length plus one."""
         if self.flexible:
             return self.varint(what) - 1
-        return self.int32(what) if wide else self.int16(what)
+        return self.int32(what) if is_array else self.int16(what)
 
     def raw(self, size: int, what: str) -> bytes:
         """Read ``size`` bytes."""
@@ -97,11 +97,11 @@ class Reader:
 
     def nullable_string(self, what: str) -> str | None:
         """Read a string, or None for null."""
-        size = self._length(what, wide=False)
+        size = self._length(what, is_array=False)
         if size < 0:
             return None
-        if size > _STRING_BYTES:
-            raise MalformedRecord(f"{what}: the length is {size} bytes; a string has at most {_STRING_BYTES}")
+        if size > _MAX_STRING_BYTES:
+            raise MalformedRecord(f"{what}: the length is {size} bytes; a string has at most {_MAX_STRING_BYTES}")
         try:
             return self.raw(size, what).decode()
         except UnicodeDecodeError as error:
@@ -116,25 +116,25 @@ class Reader:
 
     def nullable_bytes(self, what: str) -> bytes | None:
         """Read bytes, or None for null."""
-        size = self._length(what, wide=True)
+        size = self._length(what, is_array=True)
         return None if size < 0 else self.raw(size, what)
 
     def uuid(self, what: str) -> str:
         """Read a UUID and return it as Kafka prints it: url-safe base64 without padding."""
         return base64.urlsafe_b64encode(self.raw(16, what)).decode().rstrip("=")
 
-    def nullable_array(self, what: str, element: Callable[[], T]) -> list[T] | None:
-        """Read an array, calling ``element`` for each element; return None for null."""
-        size = self._length(what, wide=True)
+    def nullable_array(self, what: str, read_element: Callable[[], T]) -> list[T] | None:
+        """Read an array, calling ``read_element`` for each element; return None for null."""
+        size = self._length(what, is_array=True)
         if size < 0:
             return None
         if size > self.bytes_left:  # every element takes at least one byte
             raise MalformedRecord(f"{what}: the length is {size} elements, but {self.bytes_left} bytes follow")
-        return [element() for _ in range(size)]
+        return [read_element() for _ in range(size)]
 
-    def array(self, what: str, element: Callable[[], T]) -> list[T]:
-        """Read an array, calling ``element`` for each element; null is an error."""
-        elements = self.nullable_array(what, element)
+    def array(self, what: str, read_element: Callable[[], T]) -> list[T]:
+        """Read an array, calling ``read_element`` for each element; null is an error."""
+        elements = self.nullable_array(what, read_element)
         if elements is None:
             raise MalformedRecord(f"{what}: null")
         return elements
@@ -146,7 +146,7 @@ class Reader:
             raise MalformedRecord(f"{what}: {min(numbers)} is not a partition number")
         return numbers
 
-    def tagged(self) -> dict[int, bytes]:
+    def tagged_fields(self) -> dict[int, bytes]:
         """Read the tagged fields at the end of a struct; versions that are not flexible have no tagged fields."""
         fields = {}
         for _ in range(self.varint("number of tagged fields") if self.flexible else 0):
@@ -156,7 +156,7 @@ class Reader:
 
 
 #: Kafka counts versions of a record type from 0, one per change; a number above this comes from another system.
-_NEWEST_PLAUSIBLE = 99
+_MAX_PLAUSIBLE_VERSION = 99
 #: A function that reads one field; its second argument is the field's full name for error messages.
 Read = Callable[[Reader, str], Any]
 
@@ -194,7 +194,7 @@ class Value(NamedTuple):
         """Read the value of a record from its bytes."""
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
-        if self.newest < reader.version <= _NEWEST_PLAUSIBLE:
+        if self.newest < reader.version <= _MAX_PLAUSIBLE_VERSION:
             raise NewerRecord(f"{self.name} version {reader.version}")
         if not 0 <= reader.version <= self.newest:
             raise MalformedRecord(f"{self.name}.version: {reader.version} is not known (0 to {self.newest})")
@@ -202,7 +202,7 @@ class Value(NamedTuple):
         values = read_fields(reader, self.name, self.fields)
         if self.whole and not reader.flexible and reader.bytes_left:
             raise MalformedRecord(f"{self.name}: {reader.bytes_left} bytes follow the last field")
-        for tag, content in reader.tagged().items() if self.tags else ():
+        for tag, content in reader.tagged_fields().items() if self.tags else ():
             if tag in self.tags:
                 values |= read_fields(Reader(content, flexible=True), self.name, (self.tags[tag],))
         return self.make(**values)
@@ -222,7 +222,7 @@ def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
 
     def read_struct(reader: Reader, what: str) -> Any:
         values = read_fields(reader, what, fields)
-        reader.tagged()
+        reader.tagged_fields()
         return make(**values)
 
     return lambda reader, what: reader.array(what, lambda: read_struct(reader, what))

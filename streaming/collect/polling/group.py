@@ -27,22 +27,22 @@ from hashlib import blake2b
 
 from msgspec import UNSET, UnsetType, structs
 
-from streaming.collect.coordinator.embedded import STREAM
-from streaming.collect.evidence import UNSURE, departed
+from streaming.collect.coordinator.embedded import STREAMS_ASSIGNOR
+from streaming.collect.evidence import UNSURE_CAUSE, departed
 from streaming.collect.rebalances import STABLE_STATES
 from streaming.records.codec import encode, rfc3339
 from streaming.records.diffs import LatestAssignment
 from streaming.records.events import POLLING, Event, Evidence, GroupDeleted, GroupObserved, Kind, ObservedMember
 
 #: What polling can't observe; the text is published in every event.
-LIMITS = (
+UNAVAILABLE_EVIDENCE = (
     "asked for with the Admin API: the generation or epoch is a count of what was seen, not Kafka's number; "
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
 #: Seconds in which another collector, which published a group's last event, may publish the next event.
 OTHER_SECONDS = 15.0
 #: The state of a group that its coordinator does not know.
-DEAD = "Dead"
+DEAD_STATE = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def resumed(event: Event) -> PolledGroup:
     view = event.data
     if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
-    at_rest = view.timestamp if view.state in STABLE_STATES else None
-    return PolledGroup(view, event.id, described=view.timestamp, rest=at_rest)
+    is_at_rest = view.timestamp if view.state in STABLE_STATES else None
+    return PolledGroup(view, event.id, described=view.timestamp, rest=is_at_rest)
 
 
 def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
@@ -133,19 +133,19 @@ def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tu
     The answer lacks generation, topics and kind. A group that is empty when it is first seen is published only once a
     member joins.
     """
-    if answer.state == DEAD:
+    if answer.state == DEAD_STATE:
         data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
-        return UNKNOWN, None if group.view is None else Event(source, _digest(group.id, b"deleted"), data)
-    at_rest = answer.state in STABLE_STATES
-    group = group if at_rest else in_flux(group, answer.state, now)
+        return UNKNOWN, None if group.view is None else Event(source, _chained_digest(group.id, b"deleted"), data)
+    is_at_rest = answer.state in STABLE_STATES
+    group = group if is_at_rest else in_flux(group, answer.state, now)
     view = _view(group, answer, now)
     event = None
-    if _has_changed(group, view, at_rest=at_rest):
-        id_ = _digest(group.id, encode(structs.replace(view, timestamp=0) if group.id else view))
-        view = structs.replace(view, evidence=_evidence(group, view, now, at_rest=at_rest))
-        event = Event(source, id_, view)
-        group = replace(group, view=view, id=id_)
-    flux, rest = (None, now) if at_rest else (group.flux, group.rest)
+    if _has_changed(group, view, is_at_rest=is_at_rest):
+        snapshot_id = _chained_digest(group.id, encode(structs.replace(view, timestamp=0) if group.id else view))
+        view = structs.replace(view, evidence=_evidence(group, view, now, is_at_rest=is_at_rest))
+        event = Event(source, snapshot_id, view)
+        group = replace(group, view=view, id=snapshot_id)
+    flux, rest = (None, now) if is_at_rest else (group.flux, group.rest)
     return replace(group, described=now, rest=rest, flux=flux), event
 
 
@@ -155,18 +155,18 @@ def _view(group: PolledGroup, answer: GroupObserved, now: int) -> GroupObserved:
     topics = {member.member_id: member.topics for member in before.members} if before is not None else {}
     # A group whose last member left has no assignor any more, but it keeps its kind.
     kind = UNSET if before is None or answer.members else before.kind
-    if answer.group_protocol == "classic" and answer.protocol == STREAM:
+    if answer.group_protocol == "classic" and answer.protocol == STREAMS_ASSIGNOR:
         kind = "streams"
     members = [
         structs.replace(member, topics=topics.get(member.member_id, []))
         for member in sorted(answer.members, key=lambda member: member.member_id)
     ]
     view = structs.replace(answer, timestamp=now, members=members, kind=kind)
-    number = group.number + (before is None or _is_counted(group, before, view))
-    return structs.replace(view, **{"group_epoch" if view.counts_epochs else "generation": number})
+    number = group.number + (before is None or _is_new_generation(group, before, view))
+    return structs.replace(view, **{"group_epoch" if view.has_epochs else "generation": number})
 
 
-def _is_counted(group: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
+def _is_new_generation(group: PolledGroup, before: GroupObserved, now: GroupObserved) -> bool:
     """True if Kafka's own generation or epoch has certainly increased since ``before``."""
     if before.group_protocol != now.group_protocol:
         return True
@@ -183,20 +183,20 @@ def _name(member: ObservedMember) -> str:
     return member.group_instance_id or member.member_id
 
 
-def _has_changed(group: PolledGroup, view: GroupObserved, *, at_rest: bool) -> bool:
-    if view.group_protocol == "classic" and not at_rest:
+def _has_changed(group: PolledGroup, view: GroupObserved, *, is_at_rest: bool) -> bool:
+    if view.group_protocol == "classic" and not is_at_rest:
         return False
     before = group.view
     if before is None:
         return bool(view.members)
-    if _visible(before) != _visible(view) or before.group_protocol != view.group_protocol:
+    if _visible_content(before) != _visible_content(view) or before.group_protocol != view.group_protocol:
         return True
     if view.group_protocol == "classic":
         return group.flux is not None
-    return at_rest and before.state not in STABLE_STATES
+    return is_at_rest and before.state not in STABLE_STATES
 
 
-def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
+def _visible_content(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
     """Return the fields of a snapshot that a coordinator's answer contains."""
     is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
@@ -208,15 +208,15 @@ def _visible(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object
     }
 
 
-def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: bool) -> list[Evidence]:
-    evidence = [Evidence(source=POLLING, reason=LIMITS)]
+def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, is_at_rest: bool) -> list[Evidence]:
+    evidence = [Evidence(source=POLLING, reason=UNAVAILABLE_EVIDENCE)]
     flux = group.flux
     if flux is not None:
         began = f"by {rfc3339(flux.seen)}"
         if flux.rest is not None:
             began = f"between {rfc3339(flux.rest)} and {rfc3339(flux.seen)}"
-        ended = f"it was over by {rfc3339(now)}" if at_rest else f"it goes on at {rfc3339(now)}"
-        reason = f"the rebalance began {began}, when the group was seen in {flux.state}; {ended}"
+        end_text = f"it was over by {rfc3339(now)}" if is_at_rest else f"it goes on at {rfc3339(now)}"
+        reason = f"the rebalance began {began}, when the group was seen in {flux.state}; {end_text}"
         evidence.append(Evidence(source=POLLING, reason=reason))
     elif group.described is not None:
         reason = f"it changed between {rfc3339(group.described)} and {rfc3339(now)}; no state between the two was seen"
@@ -224,11 +224,11 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, at_rest: boo
     gone = [] if group.view is None else [member.member_id for member in departed(group.view, view)]
     if gone:
         reason = "gone since the answer before: can't tell a crash from a leave"
-        evidence.append(Evidence(source=POLLING, reason=reason, member_ids=gone, kind=UNSURE))
+        evidence.append(Evidence(source=POLLING, reason=reason, member_ids=gone, kind=UNSURE_CAUSE))
     return evidence
 
 
-def _digest(before: str, content: bytes) -> str:
+def _chained_digest(before: str, content: bytes) -> str:
     """Return a 128-bit BLAKE2b hash (hexadecimal) of the length of the previous id, the previous id and the content."""
-    chain = f"{len(before)}:{before}".encode(errors="surrogatepass")
-    return blake2b(chain + content, digest_size=16).hexdigest()
+    digest_input = f"{len(before)}:{before}".encode(errors="surrogatepass")
+    return blake2b(digest_input + content, digest_size=16).hexdigest()

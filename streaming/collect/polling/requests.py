@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as kafka_admin
 
 from streaming.collect.coordinator.schema import MalformedRecord, merged
-from streaming.collect.polling.group import DEAD
+from streaming.collect.polling.group import DEAD_STATE
 from streaming.kafka.clients import confluent_config, result_of
 from streaming.records.events import GroupObserved, ObservedMember, Partitions
 from streaming.settings.connection import KafkaSettings
@@ -28,20 +28,20 @@ _FIRST_TIMEOUT_SECONDS = 2.5
 #: coordinator, and the coordinator comes back, it uses freed memory: "Assertion `eonce->refcnt > 0' failed".
 _UNREACHED_TIMEOUT_SECONDS = 3600.0
 #: confluent-kafka's state name → Kafka's state name.
-_STATES = {
+_STATE_NAMES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
     "COMPLETING_REBALANCING": "CompletingRebalance",
     "ASSIGNING": "Assigning",
     "RECONCILING": "Reconciling",
     "STABLE": "Stable",
     "EMPTY": "Empty",
-    "DEAD": DEAD,
+    "DEAD": DEAD_STATE,
 }
 #: The states of consumer groups for which confluent-kafka has no name: the group is rebalancing.
-_UNNAMED_STATES = "Assigning or Reconciling"
+_UNKNOWN_STATE_NAMES = "Assigning or Reconciling"
 
 
-class Listed(NamedTuple):
+class ListedState(NamedTuple):
     """A listed group: its state (None: unknown to the client), and the number of requests for its description."""
 
     group_id: str
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 class GroupListing(NamedTuple):
     """The groups that this user may see; ``trouble`` has the errors of brokers that could not list their groups."""
 
-    groups: tuple[Listed, ...]
+    groups: tuple[ListedState, ...]
     trouble: tuple[KafkaError, ...] = ()
 
 
@@ -78,17 +78,17 @@ class GroupRequests:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
-        self._replies: queue.SimpleQueue[tuple[int, str | None, Future[Any]]] = queue.SimpleQueue()
+        self._completed_requests: queue.SimpleQueue[tuple[int, str | None, Future[Any]]] = queue.SimpleQueue()
         #: When each request times out, by the monotonic clock.
-        self._pending: dict[str | None, float] = {}
+        self._deadlines: dict[str | None, float] = {}
         self._seconds = _FIRST_TIMEOUT_SECONDS
-        self._made_for: str | None = None
+        self._group_of_renewal: str | None = None
         self._client = 0
         self._admin = kafka_admin.AdminClient(confluent_config(kafka))
 
     def is_pending(self, group_id: str | None) -> bool:
         """True if a request for the group's description (None: for the list of groups) is pending."""
-        return group_id in self._pending
+        return group_id in self._deadlines
 
     def brokers(self, topic: str) -> int:
         """Return the number of brokers, which each receive a list request; ``topic`` shortens the answer. Blocks."""
@@ -97,7 +97,7 @@ class GroupRequests:
     def list(self) -> None:
         """Request the list of all groups."""
         future = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_SECONDS)
-        self._await(
+        self._add_pending(
             None, future, 2 * REQUEST_TIMEOUT_SECONDS
         )  # by then the client reports the brokers that did not answer
 
@@ -105,54 +105,54 @@ class GroupRequests:
         """Request each group's description separately, so that a silent coordinator delays only its own groups."""
         for group_id in groups:
             futures = self._admin.describe_consumer_groups([group_id], request_timeout=_UNREACHED_TIMEOUT_SECONDS)
-            self._await(group_id, futures[group_id], self._seconds)
+            self._add_pending(group_id, futures[group_id], self._seconds)
 
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, and requests that timed out; wait up to ``wait`` seconds for the first answer."""
-        replies = [*self._received_replies(wait), *self._timed_out()]
+        replies = [*self._received_replies(wait), *self._timed_out_requests()]
         about = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
-        lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors(reply))]
+        lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors_in(reply))]
         if lost:  # the client itself reported an error, not a broker
-            self._renew(lost[-1])
-        elif self._made_for in about:
+            self._renew_client(lost[-1])
+        elif self._group_of_renewal in about:
             self._seconds = _FIRST_TIMEOUT_SECONDS
         yield from replies
 
     def _received_replies(self, wait: float) -> Iterator[Reply]:
         try:
-            done = [self._replies.get(timeout=wait)]
+            done = [self._completed_requests.get(timeout=wait)]
         except queue.Empty:
             return
-        while not self._replies.empty():
-            done.append(self._replies.get())
+        while not self._completed_requests.empty():
+            done.append(self._completed_requests.get())
         for client, group_id, future in done:
             if client == self._client:  # answers of a replaced client do not count
-                self._pending.pop(group_id, None)
+                self._deadlines.pop(group_id, None)
                 yield _reply(group_id, future)
 
-    def _timed_out(self) -> Iterator[Reply]:
+    def _timed_out_requests(self) -> Iterator[Reply]:
         now = time.monotonic()
-        for group_id in [group_id for group_id, by in self._pending.items() if by <= now]:
-            del self._pending[group_id]
+        for group_id in [group_id for group_id, by in self._deadlines.items() if by <= now]:
+            del self._deadlines[group_id]
             yield Unanswered(group_id, KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - librdkafka's own codes are spelled so
 
-    def _renew(self, group_id: str | None) -> None:
+    def _renew_client(self, group_id: str | None) -> None:
         """Replace the client, which lost a request, by a new one, and send the pending requests again."""
-        pending, self._pending = self._pending, {}
+        pending, self._deadlines = self._deadlines, {}
         self._client += 1
         self._admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        self._made_for, self._seconds = group_id, min(2 * self._seconds, REQUEST_TIMEOUT_SECONDS)
+        self._group_of_renewal, self._seconds = group_id, min(2 * self._seconds, REQUEST_TIMEOUT_SECONDS)
         if None in pending:
             self.list()
         self.describe(group_id for group_id in pending if group_id is not None)
 
-    def _await(self, group_id: str | None, future: Future[Any], seconds: float) -> None:
-        self._pending[group_id] = time.monotonic() + seconds
-        replies, client = self._replies, self._client
+    def _add_pending(self, group_id: str | None, future: Future[Any], seconds: float) -> None:
+        self._deadlines[group_id] = time.monotonic() + seconds
+        replies, client = self._completed_requests, self._client
         future.add_done_callback(lambda done: replies.put((client, group_id, done)))
 
 
-def _errors(reply: Reply) -> tuple[KafkaError, ...]:
+def _errors_in(reply: Reply) -> tuple[KafkaError, ...]:
     return (reply.error,) if isinstance(reply, Unanswered) else reply.trouble if isinstance(reply, GroupListing) else ()
 
 
@@ -174,9 +174,9 @@ def listing(result: Any) -> GroupListing:
     groups = []
     for group in result.valid:
         is_consumer = group.type.name == "CONSUMER"
-        state = _STATES.get(group.state.name, _UNNAMED_STATES if is_consumer else None)
-        if not group.is_simple_consumer_group and state != DEAD:
-            groups.append(Listed(group.group_id, state, cost=1 if is_consumer else 2))
+        state = _STATE_NAMES.get(group.state.name, _UNKNOWN_STATE_NAMES if is_consumer else None)
+        if not group.is_simple_consumer_group and state != DEAD_STATE:
+            groups.append(ListedState(group.group_id, state, cost=1 if is_consumer else 2))
     return GroupListing(tuple(groups), tuple(result.errors))
 
 
@@ -202,14 +202,14 @@ def answer(description: Any) -> GroupObserved:
     # The likelier of the two unnamed states: Reconciling if members still move partitions, Assigning if there is no new
     # target.
     between = "Reconciling" if any(member.assigned != member.target for member in members) else "Assigning"
-    state = _STATES.get(description.state.name, between if is_consumer else "Unknown")
+    state = _STATE_NAMES.get(description.state.name, between if is_consumer else "Unknown")
     return GroupObserved(
         group_id=description.group_id,
         timestamp=0,
         members=members,
         group_protocol="consumer" if is_consumer else "classic",
         protocol=description.partition_assignor or None,
-        state=DEAD if description.is_simple_consumer_group else state,
+        state=DEAD_STATE if description.is_simple_consumer_group else state,
     )
 
 

@@ -16,9 +16,9 @@ from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
 
-_SNAPSHOTS: Final = frozenset({"group.observed", "group.deleted"})
+_SNAPSHOT_TYPES: Final = frozenset({"group.observed", "group.deleted"})
 #: The most records that one poll returns, so that a long log does not delay requests.
-_MOST: Final = 1000
+_MAX_LATE_RECORDS: Final = 1000
 
 
 def read_published_state(
@@ -37,7 +37,7 @@ def read_published_state(
             last[message.key() or b""] = message
 
     published = read_published(settings, counts_source, keep)
-    states = {event.data.group_id: resumed(event) for event in map(_decoded, last.values()) if event is not None}
+    states = {event.data.group_id: resumed(event) for event in map(_decode_event, last.values()) if event is not None}
     groups = {group_id: state for group_id, state in states.items() if state is not UNKNOWN}
     topic = settings.topics.assignments
     if identify(settings.kafka, [topic]).get(topic, ...) is not None:
@@ -51,10 +51,10 @@ def read_published_state(
 def _is_snapshot(message: Message, wanted: Callable[[str], bool]) -> bool:
     """True if the record is a snapshot or the deletion of a wanted group."""
     kind = codec.ce_attributes(message.headers()).get("type")
-    return kind in _SNAPSHOTS and wanted((message.key() or b"").decode(errors="replace"))
+    return kind in _SNAPSHOT_TYPES and wanted((message.key() or b"").decode(errors="replace"))
 
 
-def _decoded(message: Message) -> Event | None:
+def _decode_event(message: Message) -> Event | None:
     try:
         return codec.decode_event(message.key(), message.value(), codec.ce_attributes(message.headers()))
     except BadInput:
@@ -72,8 +72,8 @@ class OtherCollectors(Closeable):
     def poll(self) -> list[Event]:
         """Return the snapshots and deletions that other collectors published since the last call; never waits."""
         events = []
-        for message in self._reader.poll(0, _MOST):
-            event = _decoded(message) if _is_snapshot(message, self._wanted) else None
+        for message in self._reader.poll(0, _MAX_LATE_RECORDS):
+            event = _decode_event(message) if _is_snapshot(message, self._wanted) else None
             if event is None or event.source == self._source:
                 continue
             is_polled = isinstance(event.data, GroupObserved) and event.data.polled

@@ -10,35 +10,35 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 #: The longest time (s) by which waiting for answers may delay the handling of a signal.
-_LOOK_SECONDS: Final = 0.2
+_MAX_PAUSE_SECONDS: Final = 0.2
 #: The shortest wait for answers (s), so that requests that become due meanwhile are sent together.
-_PAUSE_SECONDS: Final = 0.05
+_MIN_PAUSE_SECONDS: Final = 0.05
 #: The pause between two list requests, in multiples of the pause between two requests about a group in flux.
-_LIST_EVERY: Final = 2
+_LIST_INTERVAL_PER_BROKER: Final = 2
 #: The part of the request budget that list requests may use.
-_LISTS: Final = 0.5
+_LIST_BUDGET_SHARE: Final = 0.5
 #: The content of an answer: a rebalance or a change (``flux``), no change (``rest``), or no answer (``nothing``).
 AnswerContent = Literal["flux", "rest", "nothing"]
 
 
-class Pace(NamedTuple):
+class RequestLimits(NamedTuple):
     """The shortest and longest pause (s) between two requests about a group, and the most requests per second."""
 
-    quick: float
-    slow: float
+    min_interval_s: float
+    max_interval_s: float
     requests: float
 
     def pause(self, unchanged_answers: int) -> float:
         """Return the seconds until a group's next request; each of ``unchanged_answers`` in a row doubles them."""
-        return min(self.slow, self.quick * 2.0 ** min(unchanged_answers, 32))
+        return min(self.max_interval_s, self.min_interval_s * 2.0 ** min(unchanged_answers, 32))
 
     def list_interval(self, brokers: int) -> float:
         """Return the seconds between two list requests, which go to every broker and must not use the whole budget."""
-        return max(_LIST_EVERY * self.quick, brokers / (_LISTS * self.requests))
+        return max(_LIST_INTERVAL_PER_BROKER * self.min_interval_s, brokers / (_LIST_BUDGET_SHARE * self.requests))
 
 
 @dataclass(slots=True)
-class _Slot:
+class _GroupSlot:
     """A scheduled group: when it is due, the requests it costs, and its unchanged or missing answers in a row.
 
     A group without any answer counts as unchanged, and is due before all groups with an answer.
@@ -51,36 +51,36 @@ class _Slot:
     failed: int = 0
 
 
-class Schedule:
+class RequestSchedule:
     """Decides which groups are requested next.
 
     The budget is refilled evenly and holds at most one second's requests. Requests for other purposes (:meth:`spend`)
     may overdraw the budget; groups then wait until it is refilled.
     """
 
-    def __init__(self, pace: Pace, now: float) -> None:
+    def __init__(self, pace: RequestLimits, now: float) -> None:
         self._pace = pace
         self._budget, self._refilled_at = pace.requests, now
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, _GroupSlot] = {}
         #: True if a group in flux comes first in the next turn.
-        self._flux_first = False
+        self._is_rebalancing_first = False
 
     def __len__(self) -> int:
         return len(self._slots)
 
-    def _refill(self, now: float) -> float:
+    def _refill_budget(self, now: float) -> float:
         self._budget = min(self._pace.requests, self._budget + (now - self._refilled_at) * self._pace.requests)
         self._refilled_at = now
         return self._budget
 
     def spend(self, requests: int, now: float) -> None:
         """Deduct requests that are sent for other purposes from the budget."""
-        self._refill(now)
+        self._refill_budget(now)
         self._budget -= requests
 
     def add(self, group_id: str, cost: int, now: float) -> None:
         """Schedule descriptions of a group, or change the number of requests that one description costs."""
-        self._slots.setdefault(group_id, _Slot(now, cost)).cost = cost
+        self._slots.setdefault(group_id, _GroupSlot(now, cost)).cost = cost
 
     def remove(self, group_id: str) -> None:
         """Remove a group from the schedule: no more descriptions of it are requested."""
@@ -101,15 +101,15 @@ class Schedule:
     def take(self, now: float) -> list[str]:
         """Return the groups to request now, as many as the budget allows."""
         taken: list[str] = []
-        if self._refill(now) <= 0:
+        if self._refill_budget(now) <= 0:
             return taken
         slots = self._slots
         due = sorted((slot.due, name) for name, slot in slots.items() if slot.due <= now and not slot.is_pending)
         flux = deque(group_id for _, group_id in due if not slots[group_id].unchanged_answers)
         rest = deque(group_id for _, group_id in due if slots[group_id].unchanged_answers)
         while self._budget > 0 and (flux or rest):
-            self._flux_first = not self._flux_first
-            group_id = (flux if flux and (self._flux_first or not rest) else rest).popleft()
+            self._is_rebalancing_first = not self._is_rebalancing_first
+            group_id = (flux if flux and (self._is_rebalancing_first or not rest) else rest).popleft()
             slots[group_id].is_pending = True
             self._budget -= slots[group_id].cost
             taken.append(group_id)
@@ -133,10 +133,10 @@ class Schedule:
     def _next_due(self, default: float) -> float:
         return min((slot.due for slot in self._slots.values() if not slot.is_pending), default=default)
 
-    def pause(self, now: float, list_due: float) -> float:
+    def pause(self, now: float, list_due_at: float) -> float:
         """Return how many seconds to wait for answers: until the next request is due, within fixed limits."""
-        until_due = max(self._next_due(inf) - now, -self._refill(now) / self._pace.requests)
-        return min(max(min(until_due, list_due - now), _PAUSE_SECONDS), _LOOK_SECONDS)
+        until_due = max(self._next_due(inf) - now, -self._refill_budget(now) / self._pace.requests)
+        return min(max(min(until_due, list_due_at - now), _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
 
     def overdue(self, now: float) -> float:
         """Return the longest time (s) by which a group's request is late."""

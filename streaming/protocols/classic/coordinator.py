@@ -36,10 +36,10 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
     if pending:
         step.later(classic.JoinGroup(step.network(2), step.calls(pending)))
     if accepted:
-        _accept(step, accepted)
+        _accept_joins(step, accepted)
 
 
-def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
+def _accept_joins(step: classic.ClassicStep, names: Sequence[str]) -> None:
     new: list[str] = []
     replaced: list[str] = []
     subscribed: list[str] = []
@@ -48,7 +48,7 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
         member = members[name]
         topics = member.client.topics
         if not member.is_member:
-            (new if _instance(step, name, member) is None else replaced).append(name)
+            (new if _static_instance(step, name, member) is None else replaced).append(name)
             member = members[name]
         elif member.subscription != topics and rules.subscribes:
             subscribed.append(name)
@@ -63,9 +63,9 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
             claim=member.owned,
             claim_generation=member.generation,
         )
-    fresh = [name for name in names if name in new or name in replaced]
-    if fresh:
-        step.add_to_coordinator(fresh)
+    new_or_replaced = [name for name in names if name in new or name in replaced]
+    if new_or_replaced:
+        step.add_to_coordinator(new_or_replaced)
     if step.leader_is_gone():
         step.set(leader=(new or list(names))[0])
     if new:
@@ -75,7 +75,7 @@ def _accept(step: classic.ClassicStep, names: Sequence[str]) -> None:
     _handle_joins(step, names, new, replaced)
 
 
-def _instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
+def _static_instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
     """Replace the known member that has the same instance id, fence that member if it runs, and return its name."""
     if not step.static(member):
         return None
@@ -112,7 +112,7 @@ def _handle_joins(step: classic.ClassicStep, names: Sequence[str], new: Sequence
     elif (
         step.group.phase is classic.ClassicPhase.STABLE
         and len(replaced) == len(names)
-        and _vote(step.group_members()) == step.group.assignor
+        and _select_assignor(step.group_members()) == step.group.assignor
     ):
         # "Static member which joins during Stable stage … will not trigger a rebalance."
         for name in names:
@@ -138,17 +138,17 @@ def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOve
 def prepare(step: classic.ClassicStep) -> None:
     """Begin a rebalance (``prepareRebalance``): all members must rejoin; pending SyncGroups are answered at once."""
     step.set(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
-    notified: dict[str, int] = {}
-    network, interval_ms = step.timing.network_ms, step.timing.heartbeat_ms
+    notified_at: dict[str, int] = {}
+    network_ms, interval_ms = step.timing.network_ms, step.timing.heartbeat_ms
     for name, member in step.members.items():
         if not member.is_member or member.joined:
             continue
         if member.stage is Stage.SYNCING:
-            notified[name] = step.network()
+            notified_at[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            next_at = vocabulary.next_heartbeat(member.beat_from, step.at - network, interval_ms)
-            notified[name] = next_at + 2 * network + step.timing.busy_ms(name)
-    step.schedule_each(classic.RebalanceInProgress, notified)
+            next_at = vocabulary.next_heartbeat(member.beat_from, step.at - network_ms, interval_ms)
+            notified_at[name] = next_at + 2 * network_ms + step.timing.busy_ms(name)
+    step.schedule_each(classic.RebalanceInProgress, notified_at)
     if not _maybe_complete(step):
         _set_timer(step, classic.JoinTimeout)
 
@@ -177,7 +177,7 @@ def complete(step: classic.ClassicStep) -> None:
     """Begin the next generation with the members that have joined (``completeClassicGroupJoin``)."""
     awaited = {name: member for name, member in step.group_members().items() if not member.joined}
     if late := [name for name, member in awaited.items() if not step.static(member)]:
-        _drop(step, late, "member.fenced")
+        _remove_members_with_reason(step, late, "member.fenced")
     members = step.group_members()
     if members and not any(member.joined for member in members.values()):
         _set_timer(step, classic.JoinTimeout)
@@ -185,21 +185,21 @@ def complete(step: classic.ClassicStep) -> None:
     generation = step.group.generation + 1
     if not members:
         step.set(phase=classic.ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
-        announce(step)
+        notify_rejoin(step)
         return
     leader = step.group.leader
     if leader not in members or not members[leader].joined:
         leader = next(name for name in step.order(members) if members[name].joined)
     phase = classic.ClassicPhase.COMPLETING
-    step.set(phase=phase, generation=generation, leader=leader, assignor=_vote(members))
-    _answer(step, members)
+    step.set(phase=phase, generation=generation, leader=leader, assignor=_select_assignor(members))
+    _answer_joins(step, members)
 
 
-def _vote(members: Mapping[str, classic.ClassicMember]) -> str:
+def _select_assignor(members: Mapping[str, classic.ClassicMember]) -> str:
     return vote.select({name: member.assignors for name, member in members.items()})
 
 
-def _answer(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
+def _answer_joins(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
     """Answer JoinGroup requests: members send SyncGroup next or, in the first version, receive their partitions."""
     ready: list[str] = []
     silent: list[str] = []
@@ -244,14 +244,14 @@ def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
     silent = {name: member.stage for name, member in step.group_members().items() if not member.synced}
     late = [name for name, at in silent.items() if at is Stage.SYNCING or (is_completing and at is not Stage.STABLE)]
     if late:
-        _drop(step, late, "member.fenced")
+        _remove_members_with_reason(step, late, "member.fenced")
         prepare(step)
 
 
-def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
+def assign(step: classic.ClassicStep, synced_members: Container[str] = ()) -> None:
     """Store the assignment of every known member, including members that sent no SyncGroup; the group becomes stable.
 
-    ``synced``: members whose SyncGroup has just arrived.
+    ``synced_members``: members whose SyncGroup has just arrived.
     """
     members = step.group_members()
     shares = step.rules.assign(step, step.order(members))
@@ -259,7 +259,7 @@ def assign(step: classic.ClassicStep, synced: Container[str] = ()) -> None:
     for name, member in members.items():
         share = shares.get(name) or NOTHING
         share = member.assigned if share == member.assigned else normalize(share)
-        at = step.at if name in synced else member.contact_at
+        at = step.at if name in synced_members else member.contact_at
         step.members[name] = structs.replace(member, assigned=share, synced=False, contact_at=at, part=generation)
     step.set(phase=classic.ClassicPhase.STABLE, assigned_with=step.group.topics)
 
@@ -281,14 +281,14 @@ def session_expired(step: classic.ClassicStep, event: classic.SessionExpired) ->
 
 def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     were_members = any(step.members[name].is_member for name in names)
-    _drop(step, names, kind)
+    _remove_members_with_reason(step, names, kind)
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
         _maybe_complete(step)  # The join phase no longer waits for the removed members.
 
 
-def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
+def _remove_members_with_reason(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     """Remove members from the group; a process that runs or is frozen finds that out with its next request."""
     gone = [name for name in names if step.members[name].is_member]
     for name in names:
@@ -304,7 +304,7 @@ def _drop(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
         step.set(leader=step.order(remaining)[0] if remaining else "")
 
 
-def announce(step: classic.ClassicStep) -> None:
+def notify_rejoin(step: classic.ClassicStep) -> None:
     """Output the generation as a rebalance round once its members have received the assignment."""
     generation = step.group.generation
     if generation == step.group.announced:
@@ -312,6 +312,6 @@ def announce(step: classic.ClassicStep) -> None:
     # Members that have joined since the generation began belong to the next one.
     after = {name: member.assigned for name, member in step.group_members().items() if member.part == generation}
     reasons = step.group.reasons
-    reason = vocabulary.joint_reason(reasons, step.group.reason)
+    reason = vocabulary.common_reason(reasons, step.group.reason)
     step.set(announced=generation, reasons=(), reason=reason)
     step.out.append(vocabulary.Announced(generation, bool(reasons), reason, after))

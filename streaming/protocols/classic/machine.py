@@ -22,18 +22,18 @@ def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
     step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
 
-def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
+def _apply_metadata(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
     """Let the leader rejoin if topics changed since the assignment; in version 1 the coordinator rebalances."""
     del event
     if step.rules.coordinator_assigns:
-        if step.group.phase is classic.ClassicPhase.STABLE and _topics_differ(step):
+        if step.group.phase is classic.ClassicPhase.STABLE and _has_other_topics(step):
             step.add_reason("topic.partitions_changed")
             coordinator.prepare(step)
         return
     leader = step.members.get(step.group.leader)
     if leader is None or leader.stage is not Stage.STABLE or not _is_metadata_outdated(step):
         return
-    if _topics_differ(step):
+    if _has_other_topics(step):
         step.add_reason("topic.partitions_changed")
     step.set(snapshot=None)
     step.join([leader.client.name])
@@ -41,10 +41,10 @@ def _metadata_seen(step: classic.ClassicStep, event: classic.MetadataSeen) -> No
 
 def _is_metadata_outdated(step: classic.ClassicStep) -> bool:
     snapshot = step.group.snapshot
-    return _topics_differ(step) or (snapshot is not None and snapshot != step.subscribed_topics())
+    return _has_other_topics(step) or (snapshot is not None and snapshot != step.subscribed_topics())
 
 
-def _topics_differ(step: classic.ClassicStep) -> bool:
+def _has_other_topics(step: classic.ClassicStep) -> bool:
     then, now = step.group.assigned_with, step.group.topics
     if then is now:
         return False
@@ -85,14 +85,14 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
         )
     step.consume(shares)
     if names:
-        coordinator.announce(step)
+        coordinator.notify_rejoin(step)
     if step.group.leader in names and _is_metadata_outdated(step):
         step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
     if again and step.group.phase is not classic.ClassicPhase.EMPTY:
         step.join(again)
 
 
-def _delay_over(step: classic.ClassicStep, event: classic.DelayOver) -> None:
+def _end_delay(step: classic.ClassicStep, event: classic.DelayOver) -> None:
     if event.generation == step.group.generation:
         step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
@@ -118,11 +118,11 @@ def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFa
 
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE = classic.ClassicPhase
-_ALL = tuple(classic.ClassicPhase)
+_ALL_PHASES = tuple(classic.ClassicPhase)
 _JOIN = (classic.JoinGroup, coordinator.join_group)
 _SYNC_TIMEOUT = (classic.SyncTimeout, coordinator.sync_timeout)
 #: The coordinator: ``ClassicGroup`` and ``GroupMetadataManager``.
-COORDINATOR: Table = {
+COORDINATOR_TABLE: Table = {
     **rows((_EMPTY,), *_JOIN, (_EMPTY, _PREPARING)),
     **rows((_PREPARING,), *_JOIN, (_PREPARING, _COMPLETING)),
     **rows((_COMPLETING,), *_JOIN, (_COMPLETING, _PREPARING), "new or changed member"),
@@ -137,25 +137,25 @@ COORDINATOR: Table = {
     **rows((_EMPTY, _PREPARING), *_SYNC_TIMEOUT),
     **rows((_EMPTY,), classic.LeaveGroup, coordinator.leave_group),
     **rows((_PREPARING,), classic.LeaveGroup, coordinator.leave_group, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL),
+    **rows((_COMPLETING, _STABLE), classic.LeaveGroup, coordinator.leave_group, _ALL_PHASES),
     **rows((_EMPTY,), classic.SessionExpired, coordinator.session_expired),
     **rows((_PREPARING,), classic.SessionExpired, coordinator.session_expired, (_PREPARING, _COMPLETING, _EMPTY)),
-    **rows((_COMPLETING, _STABLE), classic.SessionExpired, coordinator.session_expired, _ALL),
-    **rows(_ALL, classic.RebalanceInProgress, rebalance_in_progress),
-    **rows(_ALL, classic.Assigned, assigned),
-    **rows(_ALL, TopicsChanged, topics_changed),
-    **rows(_ALL, classic.MetadataSeen, _metadata_seen),
-    **rows(_ALL, classic.DelayOver, _delay_over),
-    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
+    **rows((_COMPLETING, _STABLE), classic.SessionExpired, coordinator.session_expired, _ALL_PHASES),
+    **rows(_ALL_PHASES, classic.RebalanceInProgress, rebalance_in_progress),
+    **rows(_ALL_PHASES, classic.Assigned, assigned),
+    **rows(_ALL_PHASES, TopicsChanged, topics_changed),
+    **rows(_ALL_PHASES, classic.MetadataSeen, _apply_metadata),
+    **rows(_ALL_PHASES, classic.DelayOver, _end_delay),
+    **rows(_ALL_PHASES, vocabulary.CoordinatorFails, coordinator_fails),
 }
 #: The first version has no sync phase: the coordinator computes the assignment as soon as all members have joined.
-COORDINATOR_V1: Table = (
+COORDINATOR_V1_TABLE: Table = (
     {
         pair: row._replace(to=tuple(dict.fromkeys(_STABLE if to is _COMPLETING else to for to in row.to)))
-        for pair, row in COORDINATOR.items()
+        for pair, row in COORDINATOR_TABLE.items()
         if pair[0] is not _COMPLETING and pair[1] not in (classic.SyncGroup, classic.SyncTimeout, classic.DelayOver)
     }
-    | rows((_STABLE,), classic.MetadataSeen, _metadata_seen, (_STABLE, _PREPARING))
+    | rows((_STABLE,), classic.MetadataSeen, _apply_metadata, (_STABLE, _PREPARING))
     | rows((_PREPARING, _STABLE), vocabulary.CoordinatorFails, coordinator_fails, (_EMPTY, _PREPARING, _STABLE))
 )
 
@@ -243,20 +243,20 @@ class Incremental(EagerWorkers):
         generation = step.group.generation
         incarnation = step.members[leader].incarnation
         last = step.group.memory
-        stays = last is not None and (last.leader, last.incarnation) == (leader, incarnation)
+        is_same_leader = last is not None and (last.leader, last.incarnation) == (leader, incarnation)
         work = last.work if last is not None else {}
         ids = {step.members[name].member_id: name for name in order}
         running = {
-            member_id: _running(work.get(name, incremental.Work()), step.members[name])
+            member_id: _running_work(work.get(name, incremental.Work()), step.members[name])
             for member_id, name in ids.items()
         }
         answer = incremental.assign(
-            *(last.memory if stays else incremental.LeaderMemory(), running, _configured(step), step.at),
+            *(last.memory if is_same_leader else incremental.LeaderMemory(), running, _configured(step), step.at),
             max_delay_ms=step.timing.scheduled_rebalance_delay_ms,
             generation=generation,
         )
         after = {
-            ids[member_id]: incremental.work_after(running[member_id], change)
+            ids[member_id]: incremental.apply_work_change(running[member_id], change)
             for member_id, change in answer.changes.items()
         }
         revoked = frozenset(ids[worker] for worker, change in answer.changes.items() if change.revoked)
@@ -276,13 +276,13 @@ class Incremental(EagerWorkers):
         return memory is not None and member.client.name in memory.revoked
 
 
-def _running(work: incremental.Work, member: classic.ClassicMember) -> incremental.Work:
+def _running_work(work: incremental.Work, member: classic.ClassicMember) -> incremental.Work:
     """Return the work that a worker reports, in wire order; empty if the worker is new or rejoined without work."""
     if member.claim_generation < 0:
         return incremental.Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
     tasks = tuple(task for task in work.tasks if task in held)
-    return incremental.work_on_wire(incremental.Work(work.connectors, tasks))
+    return incremental.serialized_work(incremental.Work(work.connectors, tasks))
 
 
 class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
@@ -291,7 +291,7 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
     group = classic.ClassicState
 
     def __init__(self, name: str, setup: vocabulary.Setup, rules: classic.Rules) -> None:
-        super().__init__(name, setup, COORDINATOR_V1 if rules.coordinator_assigns else COORDINATOR)
+        super().__init__(name, setup, COORDINATOR_V1_TABLE if rules.coordinator_assigns else COORDINATOR_TABLE)
         self.rules = rules
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> classic.ClassicState:

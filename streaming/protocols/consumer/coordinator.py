@@ -19,7 +19,7 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     Heartbeats that change nothing are only counted (:func:`~streaming.protocols.vocabulary.count_heartbeats`).
     """
     upgrade(step, event)
-    answered: list[str] = []
+    answered_members: list[str] = []
     sent = step.at - step.timing.network_ms
     before = step.group.group_epoch, step.group.outdated
     for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
@@ -34,21 +34,21 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
             continue
         member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
         if member.is_classic:
-            if event.full or not is_member or _rejoins(step, member):
+            if event.full or not is_member or _must_rejoin(step, member):
                 _join_and_sync(step, name, joins=not is_member)
-                answered.append(name)
+                answered_members.append(name)
             continue
         _subscription(step, name, member)
         if _report(step, name, full=event.full or not is_member, joins=not is_member):
-            answered.append(name)
-    _answer(step, [name for name in answered if step.members[name].is_classic], 5)
-    _answer(step, [name for name in answered if not step.members[name].is_classic], 1)
+            answered_members.append(name)
+    _answer(step, [name for name in answered_members if step.members[name].is_classic], 5)
+    _answer(step, [name for name in answered_members if not step.members[name].is_classic], 1)
     step.settle()
     is_unchanged = before == (step.group.group_epoch, step.group.outdated)
     _schedule_heartbeats(step, [name for name, _ in event.calls] if is_unchanged else None)
 
 
-def _rejoins(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
+def _must_rejoin(step: consumer.ConsumerStep, member: consumer.ConsumerMember) -> bool:
     current = member.current
     is_unrevoked = current.state is consumer.Reconciliation.UNREVOKED
     if current.epoch < step.group.group_epoch or is_unrevoked or step.group.outdated:
@@ -87,7 +87,7 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
         for holder, record in step.group_members().items():
             if holder != name and record.client.instance_id == member.client.instance_id:
                 if record.current.epoch != consumer.AWAY_EPOCH:
-                    _refuse(step, name, record)
+                    _refuse_join(step, name, record)
                     return False
                 del step.members[holder]
                 step.renamed(holder, name)
@@ -102,7 +102,7 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
     return True
 
 
-def _refuse(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMember) -> None:
+def _refuse_join(step: consumer.ConsumerStep, name: str, holder: consumer.ConsumerMember) -> None:
     """End the client of a member whose instance id another member still uses (UNRELEASED_INSTANCE_ID).
 
     If the process with that instance id has crashed, the new process is assumed to be restarted until the old session
@@ -137,8 +137,8 @@ def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool =
         return full and now.assigned != member.owned
     if after.assigned is not now.assigned or now.revoking:
         step.update_holders(name, now, after)
-    unrevoked = consumer.Reconciliation.UNREVOKED
-    begins_to_revoke = after.state is unrevoked and now.state is not unrevoked
+    unrevoked_state = consumer.Reconciliation.UNREVOKED
+    begins_to_revoke = after.state is unrevoked_state and now.state is not unrevoked_state
     step.update(name, current=after, unrevoked_at=step.at if begins_to_revoke else member.unrevoked_at)
     return after.assigned != now.assigned or after.revoking != now.revoking or full or member.is_classic
 
@@ -190,11 +190,11 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
 def send_leave_requests(step: consumer.ConsumerStep, event: consumer.Goodbye) -> None:
     """Handle heartbeats with epoch −1 (remove the member) or −2 (keep the static member until its session expires)."""
     names = step.waiting(event, (Stage.LEAVING, Stage.AWAY))
-    leaving = [name for name in names if step.members[name].stage is Stage.LEAVING]
+    leaving_members = [name for name in names if step.members[name].stage is Stage.LEAVING]
     for name in names:
-        if name not in leaving:
+        if name not in leaving_members:
             step.away(name)
-    remove(step, leaving, "member.left")
+    remove(step, leaving_members, "member.left")
 
 
 def fence_expired(step: consumer.ConsumerStep, event: consumer.Expired) -> None:

@@ -46,17 +46,17 @@ def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.Coordinator
 
 
 _EMPTY, _ASSIGNING, _RECONCILING, _STABLE = consumer.ConsumerPhase
-_ACTIVE = (_ASSIGNING, _RECONCILING, _STABLE)
+_ACTIVE_PHASES = (_ASSIGNING, _RECONCILING, _STABLE)
 _ALL = tuple(consumer.ConsumerPhase)
 #: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
 COORDINATOR: Table = {
     **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
-    **rows((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "target computed"),
-    **rows((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "revoked, released"),
-    **rows((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE, "join, subscription, metadata"),
-    **rows(_ACTIVE, consumer.Goodbye, coordinator.send_leave_requests, _ALL, "epoch −1"),
+    **rows((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "target computed"),
+    **rows((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "revoked, released"),
+    **rows((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "join, subscription, metadata"),
+    **rows(_ACTIVE_PHASES, consumer.Goodbye, coordinator.send_leave_requests, _ALL, "epoch −1"),
     **rows((_EMPTY,), consumer.Goodbye, coordinator.send_leave_requests),
-    **rows(_ACTIVE, consumer.Expired, coordinator.fence_expired, _ALL, "fenced"),
+    **rows(_ACTIVE_PHASES, consumer.Expired, coordinator.fence_expired, _ALL, "fenced"),
     **rows((_EMPTY,), consumer.Expired, coordinator.fence_expired),
     **rows(_ALL, consumer.HeartbeatAnswered, _heartbeat_answered),
     **rows(_ALL, vocabulary.TopicsChanged, topics_changed),
@@ -64,7 +64,7 @@ COORDINATOR: Table = {
     **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
 }
 #: Number of distinct moments of a heartbeat interval; with more of them, large groups would need an event per member.
-_PHASES = 8
+_HEARTBEAT_PHASES = 8
 
 
 class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
@@ -86,7 +86,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         if all(client.group_protocol == "classic" for client, *_ in held):
             return consumer.ConsumerState(topics=topics, classic=self.inner.resume(topics, held, number))
         targets = {client.name: share for client, share, _ in held}
-        phases = min(len(held), _PHASES)
+        phases = min(len(held), _HEARTBEAT_PHASES)
         interval_ms = self.setup.timing.consumer_heartbeat_ms
         members = {}
         for name, fields in self.at_rest(held).items():
@@ -118,13 +118,13 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
     ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
         """Apply an event; if all members are classic, the classic machine applies it."""
-        both = migration.split(group, event)
+        both = migration.split_event(group, event)
         if both is not None:
             between, first = self.apply(group, both[0])
             after, second = self.apply(between, both[1])
             return after, first + second
-        routed = migration.route(self.inner, group, event)
-        return super().apply(group, event) if routed is None else routed
+        routed_step = migration.route_event(self.inner, group, event)
+        return super().apply(group, event) if routed_step is None else routed_step
 
     def owned(self, group: consumer.ConsumerState) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""

@@ -15,23 +15,23 @@ from msgspec import structs
 from assignors.model import TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.classic.coordinator import prepare
-from streaming.protocols.classic.machine import COORDINATOR, Classic, Cooperative
+from streaming.protocols.classic.machine import COORDINATOR_TABLE, Classic, Cooperative
 from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState, JoinGroup, in_hash_table_order
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.vocabulary import LIVE, MachineMember, Stage
 
 _EVENTS = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, consumer.Expired, consumer.MetadataChanged)
 #: Events that a classic group schedules for itself; they are ignored once the group has been converted.
-_CLASSIC = frozenset(event for _, event in COORDINATOR) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
+_CLASSIC = frozenset(event for _, event in COORDINATOR_TABLE) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
 
 def classic_machine(setup: vocabulary.Setup) -> Classic:
     """Return the machine of a group of classic members, with their assignor lists or, without lists, ``range``."""
-    by_list = replace(setup, assignor="range")
-    return Classic("cooperative", by_list, Cooperative(by_list))
+    classic_setup = replace(setup, assignor="range")
+    return Classic("cooperative", classic_setup, Cooperative(classic_setup))
 
 
-def route(
+def route_event(
     inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
     """Apply an event to the group of classic members; return None if the event is one of the consumer group."""
@@ -43,7 +43,7 @@ def route(
     return (group, ()) if type(event) in _CLASSIC else None
 
 
-def split(
+def split_event(
     group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[vocabulary.MachineEvent, vocabulary.MachineEvent] | None:
     """Split an event about classic and consumer members into two events; return None if it is about one kind only."""
@@ -52,8 +52,8 @@ def split(
     consumers = tuple(name for name in event.names if name in group.members)
     if not consumers or len(consumers) == len(event.names):
         return None
-    classics = tuple(name for name in event.names if name not in group.members)
-    return structs.replace(event, names=classics), structs.replace(event, names=consumers)
+    classic_names = tuple(name for name in event.names if name not in group.members)
+    return structs.replace(event, names=classic_names), structs.replace(event, names=consumers)
 
 
 def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -> bool:
@@ -102,7 +102,7 @@ def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
         step.beat(joining)
 
 
-def _kept(member: MachineMember) -> dict[str, Any]:
+def _client_fields(member: MachineMember) -> dict[str, Any]:
     kept: dict[str, Any] = {"call": member.call + 1, "incarnation": member.incarnation, "owned": member.owned}
     if member.is_member:
         kept |= {
@@ -118,7 +118,7 @@ def _kept(member: MachineMember) -> dict[str, Any]:
 
 def _member(member: ClassicMember, generation: int, at: int) -> consumer.ConsumerMember:
     client = replace(member.client, group_protocol="classic")
-    kept = _kept(member)
+    kept = _client_fields(member)
     if member.is_member:
         kept["current"] = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, generation, member.assigned)
         if member.stage in LIVE and member.beat_from is None:
@@ -134,26 +134,26 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     inner = classic_machine(step.setup)
     epoch = step.group.group_epoch
     members = {
-        name: _classic(member, epoch, step.group.targets.get(name, vocabulary.NOTHING))
+        name: _to_classic_member(member, epoch, step.group.targets.get(name, vocabulary.NOTHING))
         for name, member in step.members.items()
         if member.is_classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
-    migrated = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
-    migrated.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
-    migrated.set(incarnations=step.group.incarnations, places=step.group.places, most=len(remaining))
-    for name, member in migrated.group_members().items():
-        migrated.update(name, assignors=inner.rules.assignors(member))
-    migrated.set(leader=migrated.order(migrated.group_members())[0])
-    migrated.add_reason(kind, gone)
-    migrated.watch([name for name, member in members.items() if member.stage not in LIVE])
-    starting = [name for name, member in members.items() if member.stage is Stage.STARTING]
-    if starting:
-        migrated.later(JoinGroup(step.network(), migrated.calls(starting)))
-    migrated.send_leave_requests([name for name, member in members.items() if member.stage is Stage.LEAVING])
-    prepare(migrated)
-    migrated.subscriptions()
-    classic, outputs = migrated.done()
+    classic_step = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
+    classic_step.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
+    classic_step.set(incarnations=step.group.incarnations, places=step.group.places, most=len(remaining))
+    for name, member in classic_step.group_members().items():
+        classic_step.update(name, assignors=inner.rules.assignors(member))
+    classic_step.set(leader=classic_step.order(classic_step.group_members())[0])
+    classic_step.add_reason(kind, gone)
+    classic_step.watch([name for name, member in members.items() if member.stage not in LIVE])
+    starting_members = [name for name, member in members.items() if member.stage is Stage.STARTING]
+    if starting_members:
+        classic_step.later(JoinGroup(step.network(), classic_step.calls(starting_members)))
+    classic_step.send_leave_requests([name for name, member in members.items() if member.stage is Stage.LEAVING])
+    prepare(classic_step)
+    classic_step.subscriptions()
+    classic, outputs = classic_step.done()
     step.members = {name: member for name, member in step.members.items() if name not in members}
     step.set(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
     step.set(outdated=False, reasons=(), subscribed=frozenset())
@@ -161,9 +161,9 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     return True
 
 
-def _classic(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
+def _to_classic_member(member: consumer.ConsumerMember, epoch: int, target: TopicPartitions) -> ClassicMember:
     """Return the member as a member of a classic group; a member that the coordinator does not list joins again."""
-    kept = _kept(member)
+    kept = _client_fields(member)
     if not member.is_member:
         stage = member.stage if member.stage is Stage.FROZEN else Stage.STARTING
         return ClassicMember(member.client, stage=stage, **kept)

@@ -67,10 +67,10 @@ def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
     """Return each member's partitions after moving partitions were revoked and before they are assigned."""
-    everyone = {name: held.get(name, NOTHING) for name in members}
-    blocked = collect_lists(everyone.values())
+    owned_by_member = {name: held.get(name, NOTHING) for name in members}
+    blocked = collect_lists(owned_by_member.values())
     after: dict[str, TopicPartitions] = {}
-    for name, share in everyone.items():
+    for name, share in owned_by_member.items():
         target_share = target.get(name, NOTHING)
         if target_share == share:
             after[name] = target_share
@@ -168,7 +168,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
     member = ConsumerMember
     leave_request = HEARTBEAT
     leave_event = Goodbye
-    announces_return = True
+    returns_with_join = True
 
     def __init__(self, group: ConsumerState, at: int, setup: vocabulary.Setup) -> None:
         super().__init__(group, at, setup)
@@ -185,7 +185,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         names = [name for name, member in self.members.items() if member.is_member and name != last]
         names.sort(key=lambda name: self.members[name].place)
         by_id = {self.members[name].member_id: name for name in names}
-        ordered = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most=self.group.most)]
+        ordered = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most_strings=self.group.most)]
         return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
@@ -274,7 +274,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]
-        reason = vocabulary.joint_reason(reasons, self.group.reason)
+        reason = vocabulary.common_reason(reasons, self.group.reason)
         members = self.group_members()
         after = {name: share for name, share in after.items() if name in members}
         self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from streaming.collect.broker_log.group_reasons import SOURCE as LOG
+from streaming.collect.broker_log.group_reasons import LOG_SOURCE as LOG
 from streaming.episodes.downtime import stops_of
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -17,7 +17,14 @@ from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.downtime import NO_STOPS
 from streaming.records.events import Event, PartitionsStopped
-from tests.acceptance.situations.groups import COMMIT_MS, QUIET_MS, RECORD_MS, AppliedChanges, Place, UnconsumedPeriod
+from tests.acceptance.situations.groups import (
+    COMMIT_MS,
+    QUIET_TIME_MS,
+    RECORD_MS,
+    AppliedChanges,
+    Place,
+    UnconsumedPeriod,
+)
 from tests.support.pure_stream import SINKS
 
 
@@ -86,7 +93,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 }
 
 
-def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QUIET_MS) -> list[ComparedDowntime]:
+def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QUIET_TIME_MS) -> list[ComparedDowntime]:
     """Return the reported and the measured downtime by change and partition, where at least one of them exists."""
     gaps: dict[tuple[int, Place], list[UnconsumedPeriod]] = defaultdict(list)
     for gap in played.gaps():

@@ -21,7 +21,7 @@ from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
 from tests.acceptance.situations.best_costs import best_cost, commits_of
-from tests.acceptance.situations.cost_groups import QUIET_MS, is_steady
+from tests.acceptance.situations.cost_groups import QUIET_TIME_MS, is_steady
 from tests.acceptance.situations.groups import AppliedChanges, Place
 from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
 from tests.support.pure_stream import SINKS
@@ -177,7 +177,7 @@ def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int
     for offset, event in enumerate(events):
         at = event.data.timestamp
         is_next = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
-        sinks = SINKS._replace(quiet_ms=QUIET_MS if is_next else _MAX_CHANGE_MS)
+        sinks = SINKS._replace(quiet_ms=QUIET_TIME_MS if is_next else _MAX_CHANGE_MS)
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], at, sinks)
         state = bucket.get(played.group).episode
         if state is None or not state.open:

@@ -22,7 +22,7 @@ from tests.support.kafka import unique_name
 from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 #: A group has settled after this many ms without a change; the next change begins a new episode.
-QUIET_MS: Final = 3000
+QUIET_TIME_MS: Final = 3000
 #: The groups: client library → protocols.
 CLIENTS: Final = {
     "java": ("eager", "static", "cooperative", "consumer"),
@@ -198,7 +198,7 @@ class GroupChanger:
         """Wait until members own all partitions without changes for a time, and their next commits are sampled."""
 
         def is_quiet() -> bool:
-            return time.monotonic() - self._members.changed > (QUIET_MS + 500) / 1000 and self._is_complete()
+            return time.monotonic() - self._members.changed > (QUIET_TIME_MS + 500) / 1000 and self._is_complete()
 
         eventually(is_quiet, every=0.1)
         time.sleep((self._commit_ms + 2000) / 1000)

@@ -30,7 +30,7 @@ PARTITIONS = 6
 RECORD_MS = 50
 COMMIT_MS = 500
 #: A group is settled after this many ms without a change; the next change begins a new episode.
-QUIET_MS = 3000
+QUIET_TIME_MS = 3000
 CHANGES = ("join", "kill", "recreate", "join", "leave", "restart")
 _JAVA = "org.apache.kafka.clients.consumer."
 
@@ -326,7 +326,7 @@ def _await_stability(members: Members) -> None:
     def quiet() -> bool:
         shares = list(members.owned_partitions.values())
         owned = sorted(partition for share in shares for partition in share)
-        is_unchanged = time.monotonic() - members.changed > (QUIET_MS + 500) / 1000
+        is_unchanged = time.monotonic() - members.changed > (QUIET_TIME_MS + 500) / 1000
         return is_unchanged and all(shares) and owned == list(range(PARTITIONS))
 
     eventually(quiet, every=0.1)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streaming.listener import Listener
-from streaming.process.children import follow_parent
+from streaming.process.children import end_with_parent
 from streaming.process.service import stop_on_signals
 
 _ClassDecorator = Callable[[type[Any]], type[Any]]
@@ -120,7 +120,7 @@ def kafka_python(wrap: _ClassDecorator, options: dict[str, Any], marks: MarkWrit
 def main() -> None:
     """Consume until SIGTERM, then leave the group."""
     options = json.loads(sys.argv[1])
-    follow_parent()
+    end_with_parent()
     stop = stop_on_signals()
     servers, prefix = options["listener"]
     listener = Listener(servers, topic_prefix=prefix)

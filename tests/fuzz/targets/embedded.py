@@ -12,7 +12,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 
 from assignors.assignment import minus, union
 from streaming.collect.coordinator import connect, embedded
-from streaming.collect.coordinator.classic import GENERATION
+from streaming.collect.coordinator.classic import GENERATION_VALUE
 from streaming.collect.coordinator.embedded import read_assignment, read_subscription
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import MAX_TIMESTAMP
@@ -83,7 +83,7 @@ def _consumer_seeds() -> Iterator[Case]:
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
     """Yield protocol, subscription and assignment of every member in the captured records of groups of this kind."""
-    generation = GENERATION._replace(make=dict)
+    generation = GENERATION_VALUE._replace(make=dict)
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
             continue
@@ -94,7 +94,7 @@ def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
 
 def _connect(subscription: bytes, worker_assignment: bytes) -> None:
     """Assert that a worker's bytes are rejected, or unchanged after decoding and encoding."""
-    for protocol, version in connect.LAYOUTS.items():
+    for protocol, version in connect.SUBPROTOCOL_VERSIONS.items():
         try:
             worker = connect.read_worker(subscription, protocol)
             assignment = (

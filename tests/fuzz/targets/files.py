@@ -19,7 +19,7 @@ from assignors.errors import MonitorError
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, LastHeartbeat
 from streaming.monitor.state import GroupState
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.serve.archive import Archive, PageQuery
@@ -47,7 +47,7 @@ def _folder() -> Path:
 
 def assert_one_line(error: MonitorError) -> None:
     """Assert that an error message is one printable, non-empty line."""
-    assert len(printable(str(error)).splitlines()) == 1, repr(str(error))
+    assert len(escape_unprintable(str(error)).splitlines()) == 1, repr(str(error))
 
 
 def _events(group_id: str) -> Iterator[Record]:
@@ -152,12 +152,12 @@ def _check_resize(folder: Path) -> None:
     batch = last_batch(folder / "commits")
     if batch is None:
         return
-    staged = checkpoint.staged(folder)
+    staged = checkpoint.staging_folder(folder)
     shutil.rmtree(staged, ignore_errors=True)
     for part in ("offsets", "sources"):
         (staged / part).mkdir(parents=True)
     with suppress(OSError):  # files that Spark would create again; `resize` reports them
-        resize._carry_over(folder, staged, batch, resize.Layout(8, 9))
+        resize._copy_state(folder, staged, batch, resize.Layout(8, 9))
         assert resize.layout(staged, _METADATA) == resize.Layout(4, 9)
 
 

@@ -24,7 +24,7 @@ from streaming.records.codec import encode
 from streaming.serve.clusters import ServeOptions
 from streaming.serve.history import History, Retention
 from streaming.serve.records import TopicRecord
-from streaming.serve.security import POLICY, Access, Proxies
+from streaming.serve.security import POLICY, Access, TrustedProxies
 from streaming.serve.server import FeedServer
 from tests.fuzz.case import Case, FuzzTarget
 from tests.support.compacted import checkout_group
@@ -68,7 +68,7 @@ def _make_applications() -> tuple[ASGIApp, ...]:
     path = Path(tempfile.mkdtemp()) / "history.sqlite"
     history = History(path, cluster_id="c", diffs_topic=DIFFS)
     history.append(_rounds())
-    behind = Access(lambda: [_TOKEN], Proxies.of("X-Forwarded-User", ["127.0.0.0/8"]))
+    behind = Access(lambda: [_TOKEN], TrustedProxies.of("X-Forwarded-User", ["127.0.0.0/8"]))
     return (
         service(history),
         service(history, token=_TOKEN, loopback_only=False),

@@ -11,7 +11,7 @@ from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
 from streaming.collect.coordinator.records import RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
-from streaming.collect.evidence import unexplained
+from streaming.collect.evidence import unexplained_evidence
 from streaming.collect.fold import CollectedEvent, Fold
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
@@ -36,7 +36,7 @@ _FUZZ_WORDS = (
 
 
 def _records(case: Case) -> None:
-    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, surely_alive_ms=5_000)
+    fold = Fold("kafka://c/__consumer_offsets", 4, lambda topic_id: topic_id, max_silence_ms=5_000)
     rows = [
         RawRecord(4, offset, unpack(">q", (at or b"")[:8].rjust(8, b"\0"))[0], key, value)
         for offset, (at, key, value) in enumerate(zip(*[iter(case)] * 3, strict=False))
@@ -99,7 +99,11 @@ def _log(case: Case) -> None:
     for group, number in list(reasons._evidence)[-20:]:
         evidence = reasons.evidence(group, number)
         data = GroupObserved(
-            group_id="g", timestamp=1, members=[], generation=1, evidence=[*evidence, *unexplained([], evidence)]
+            group_id="g",
+            timestamp=1,
+            members=[],
+            generation=1,
+            evidence=[*evidence, *unexplained_evidence([], evidence)],
         )
         key, value, headers = codec.encode_event(Event("s", "1", data))
         assert codec.decode_event(key, value, codec.ce_attributes(headers)).data == data

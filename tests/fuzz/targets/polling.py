@@ -20,7 +20,7 @@ from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.process.plain import printable
+from streaming.process.plain import escape_unprintable
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.events import Event
@@ -89,7 +89,7 @@ def _polling(case: Case) -> None:
     for number, part in enumerate(case):
         try:
             description = answer(_description_decoder.decode(part or b"").partition_as_in_the_client())
-        except (*codec.UNREADABLE, ValueError, MalformedRecord):  # the description is unusable
+        except (*codec.DECODE_ERRORS, ValueError, MalformedRecord):  # the description is unusable
             continue
         now = 1_700_000_000_000 + 1_000 * number
         if number % 3 == 2:  # ListGroups has already returned the state
@@ -163,7 +163,7 @@ def _replay(case: Case) -> None:
         for group_id, polled in groups.items():
             _can_continue(group_id, polled)
         for line in differences(SETTINGS):
-            assert printable(line)
+            assert escape_unprintable(line)
         diffs = list(replayed_diffs(SETTINGS))
         for log in kafka.topics[SETTINGS.topics.diffs].logs:
             log.entries.clear()

@@ -19,7 +19,7 @@ from streaming.kafka import dead_letters as dlt
 from streaming.kafka.diff_reader import DiffReader, MalformedDiff
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import ASSIGNMENT_TYPE, DIFF_TYPE, Sinks, Write
+from streaming.monitor.outputs import ASSIGNMENT_TYPE, DIFF_TYPE, OutputRecord, Sinks
 from streaming.records import codec, diffs, events
 from streaming.records.codec import Record
 from streaming.records.dead_letters import dead_letter_headers, shorten_dead_letter
@@ -36,16 +36,16 @@ SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
 _FUZZ_WORDS = (b"ce_type", b"member.joined", b"group.observed", b'"owned":{"t0":[0]}', b"null", b"group-0")
 
 
-def _kinds(error: type[MonitorError]) -> Iterator[str]:
+def _work_balances(error: type[MonitorError]) -> Iterator[str]:
     yield error.__name__
     for kind in error.__subclasses__():
-        yield from _kinds(kind)
+        yield from _work_balances(kind)
 
 
 def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> dlt.DeadLetter:
     """Assert that a dead letter has a reason in this project's words."""
     letter = _read_dead_letter(key, value, list(headers))
-    assert letter.exception in set(_kinds(MonitorError)), letter
+    assert letter.exception in set(_work_balances(MonitorError)), letter
     assert letter.message
     return letter
 
@@ -53,7 +53,7 @@ def _check_dead_letter(key: bytes | None, value: bytes | None, headers: Any) -> 
 def _read_dead_letter(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> dlt.DeadLetter:
-    letter = dlt._letter(_message(key, value, headers))
+    letter = dlt._parse_dead_letter(_message(key, value, headers))
     msgspec.json.encode(letter)
     return letter
 
@@ -69,7 +69,7 @@ def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, by
     )
 
 
-def check_written(write: Write) -> None:
+def check_written(write: OutputRecord) -> None:
     """Assert that every reader of the topic accepts the written record."""
     ce = codec.ce_attributes(write.headers)
     if write.topic == SINKS.dead_letters:
@@ -171,7 +171,7 @@ def _output_seeds(kind: str) -> Iterator[Case]:
 def _diffs(case: Case) -> None:
     """Check that the parsers of ``watch`` and ``serve`` refuse or accept each diff without an unexpected error."""
     group = None
-    reader: Any = SimpleNamespace(_seen={}, _group=None, _topic="d")
+    reader: Any = SimpleNamespace(_seen_ids={}, _group=None, _topic="d")
     for offset, (key, value, ce_id) in enumerate(zip(*[iter(case)] * 3, strict=False)):
         text = codec.ce_attributes([("ce_id", ce_id)]).get("id")
         message = _message(key, value, [("ce_id", ce_id)])
@@ -200,7 +200,7 @@ def _assignments(case: Case) -> None:
         except UnusableRecord:
             continue
         if latest is not None:
-            group = records.with_assignment(group, latest)
+            group = records.apply_assignment(group, latest)
             codec.encode(group)
 
 

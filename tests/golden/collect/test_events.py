@@ -13,13 +13,13 @@ from tests.support.offsets_topic import GOLDEN, captured_records
 NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
 
-@pytest.mark.parametrize("surely_alive_ms", [None, 30_000])
+@pytest.mark.parametrize("max_silence_ms", [None, 30_000])
 @pytest.mark.parametrize("logged", [False, True])
-def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | None) -> None:
+def test_events_equal_the_recorded_bytes(logged: bool, max_silence_ms: int | None) -> None:
     log = read_lines((GOLDEN / "coordinator-4.3.1.log").read_text().splitlines() if logged else ())
     events = []
     for partition, rows in sorted(captured_records().items()):
-        fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, surely_alive_ms=surely_alive_ms)
+        fold = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__, max_silence_ms=max_silence_ms)
         for item in [item for row in rows for item in fold.add(row)] + fold.settle():
             assert isinstance(item, CollectedEvent)
             for event in add_reasons(item.event, log, item.previous), stop_event(item.event, log, item.previous):
@@ -29,7 +29,7 @@ def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | No
                 events.append(
                     {
                         "logged": logged,
-                        "surelyAliveMs": surely_alive_ms,
+                        "surelyAliveMs": max_silence_ms,
                         "offset": item.record.offset,
                         "partition": partition,
                         "key": key.decode(),
@@ -40,5 +40,5 @@ def test_events_equal_the_recorded_bytes(logged: bool, surely_alive_ms: int | No
 
     recorded_events = map(json.loads, (GOLDEN / "events-4.3.1.jsonl").read_text().splitlines())
     assert events == [
-        case for case in recorded_events if (case["logged"], case["surelyAliveMs"]) == (logged, surely_alive_ms)
+        case for case in recorded_events if (case["logged"], case["surelyAliveMs"]) == (logged, max_silence_ms)
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.explain.episodes import episode_document, round_document
-from streaming.explain.reader import Counts, LogReader
+from streaming.explain.reader import LineCounts, LogReader
 from streaming.explain.story import EventSorter, group_stories
 
 LOGS = Path(__file__).parent / "logs"
@@ -21,7 +21,7 @@ NAMES = sorted(path.stem for path in LOGS.glob("*.log"))
 
 
 def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
-    sorter, counts = EventSorter(tempfile.TemporaryFile), Counts()
+    sorter, counts = EventSorter(tempfile.TemporaryFile), LineCounts()
     for path in paths:
         reader, data = LogReader(path.name, NEWEST_MS, counts), path.read_bytes()
         events = [event for at in range(0, len(data), chunk) for event in reader.read(data[at : at + chunk])]
@@ -29,7 +29,7 @@ def explained(*paths: Path, chunk: int = 1 << 20) -> list[dict[str, Any]]:
         for event in events:
             sorter.add(event)
     documents = []
-    for story in group_stories(sorter.sorted(), counts.newest):
+    for story in group_stories(sorter.sorted_events(), counts.newest):
         for episode in story.episodes:
             documents += [round_document(entry) for entry in episode.rounds]
             documents.append(episode_document(episode))
@@ -72,7 +72,7 @@ def test_explain_reads_the_same_crash_from_each_layout(name: str) -> None:
 def test_sorting_events_on_disk_does_not_change_explain(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [LOGS / f"{name}.log" for name in NAMES]
     whole = explained(*paths)
-    monkeypatch.setattr("streaming.explain.story._EVENTS_PER_RUN", 7)
+    monkeypatch.setattr("streaming.explain.story._EVENTS_PER_SORTED_FILE", 7)
     assert explained(*paths) == whole
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Write
+from streaming.monitor.outputs import OutputRecord
 from streaming.records.codec import Record, ce_attributes, encode_event
 from streaming.serve.records import TopicRecord, parse_assignment, parse_round
 from streaming.serve.stories import story_key
@@ -37,7 +37,7 @@ class Recording(msgspec.Struct):
 
     before: list[Record]
     state: bytes
-    written: list[Write]
+    written: list[OutputRecord]
     later: list[Record]
 
 
@@ -74,7 +74,7 @@ def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
     assert diff_ids(again) == diff_ids(earlier_recording.written)
 
 
-def diff_ids(writes: list[Write]) -> list[tuple[bytes | None, str]]:
+def diff_ids(writes: list[OutputRecord]) -> list[tuple[bytes | None, str]]:
     """Return the record key and the diff id of each written diff."""
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 

@@ -80,7 +80,7 @@ def test_tree_of_strings_keeps_javas_order_after_removals(oracle: Callable[[str]
         keys = strings(rng, rng.choice([20, 100]))
         removed_keys = rng.sample(range(len(keys)), rng.randrange(len(keys)))
         requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed_keys})
-        table = HashTable(compared=[string_key(key) for key in keys])
+        table = HashTable(sort_keys=[string_key(key) for key in keys])
         for position, key in enumerate(keys):
             table.add(position, string_hash(key))
         for position in removed_keys:
@@ -98,7 +98,7 @@ def test_timeline_table_keeps_javas_order_after_removals(oracle: Callable[[str],
         removed_keys = rng.sample(range(len(keys)), rng.randrange(len(keys)))
         requests.append({"family": "probe", "kind": "string", "keys": keys, "removed": removed_keys, "timeline": True})
         left = [key for position, key in enumerate(keys) if position not in removed_keys]
-        python_answers.append([keys.index(key) for key in in_timeline_order(left, most=len(keys))])
+        python_answers.append([keys.index(key) for key in in_timeline_order(left, most_strings=len(keys))])
     assert python_answers == [answer["order"] for answer in oracle("current").ask(requests)]
 
 

@@ -96,7 +96,7 @@ def test_claim_loses_partitions_that_other_members_own(
         if p not in assignment.collect_sets(others).get(topic, set())
     }
     reversed_claims = {topic: [*reversed(partitions), partitions[0]] for topic, partitions in claim.items()}
-    unclaimed_share = assignment.minus_others(reversed_claims, "a", shares)
+    unclaimed_share = assignment.subtract_others(reversed_claims, "a", shares)
     assert _topic_partitions(unclaimed_share) == expected
     assert all(partitions == sorted(set(partitions)) for partitions in unclaimed_share.values())
 

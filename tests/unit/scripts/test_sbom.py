@@ -66,7 +66,7 @@ def test_jars_list_shaded_packages_or_have_a_name(sbom: ModuleType, tmp_path: Pa
     jar(tmp_path / "whole-1.jar", a="#made\nartifactId=a\ngroupId=org.example\nversion=1.0\n", b="version=${v}")
     jar(tmp_path / "plain_2.13-4.0.0.jar")
     (tmp_path / "damaged.jar").write_bytes(b"no archive")
-    assert [component["purl"] for component in sbom.jars([tmp_path])] == [
+    assert [component["purl"] for component in sbom.jar_components([tmp_path])] == [
         "pkg:generic/damaged@",
         "pkg:generic/plain_2.13@4.0.0",
         "pkg:maven/org.example/a@1.0",

@@ -30,7 +30,7 @@ from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.state import GroupState
-from streaming.process.plain import printable, warn
+from streaming.process.plain import escape_unprintable, warn
 from streaming.process.service import configure_logging
 from streaming.process.terminal import console, show
 from streaming.recording.overview import GroupOverview
@@ -170,11 +170,11 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
     monkeypatch.setattr("time.time", lambda: 0.0)
     monkeypatch.setenv("COLUMNS", "300")
     printed_outputs = []
-    for name in (HOSTILE_NAME, printable(HOSTILE_NAME)):
+    for name in (HOSTILE_NAME, escape_unprintable(HOSTILE_NAME)):
         RENDERERS[renderer](name)
         printed_outputs.append("".join(capsys.readouterr()))
     output_with_hostile_name, escaped_output = printed_outputs
-    assert printable(HOSTILE_NAME)[:12] in output_with_hostile_name
+    assert escape_unprintable(HOSTILE_NAME)[:12] in output_with_hostile_name
     assert [line for line in output_with_hostile_name.split("\n") if not line.isprintable()] == []
     assert output_with_hostile_name == escaped_output
 

@@ -137,7 +137,7 @@ class MonitorUnderTest:
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
         )
         self.follower._last_pass_at = self.clock.monotonic()
-        self.follower._step([])
+        self.follower._store_records([])
         self.follower.watch()
         self.warnings.poll(self.clock.monotonic(), self.clock.time())
 
@@ -229,4 +229,4 @@ def test_page_waits_longer_than_the_keep_alive_interval() -> None:
     """The page reports the server as lost only after twice the feed's keep-alive interval without data."""
     script = (Path(page.__path__[0]) / "core" / "stream.js").read_text()
     (silence_ms,) = re.findall(r"^const SILENCE_MS = ([\d_]+);", script, re.MULTILINE)
-    assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive
+    assert int(silence_ms) / 1000 > 2 * FeedTimes().keep_alive_seconds

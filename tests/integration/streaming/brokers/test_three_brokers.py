@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from assignors.partitioner import partition_for_key
-from streaming.collect.cluster import surely_alive_ms
+from streaming.collect.cluster import max_silence_ms
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import ClusterObserved, GroupObserved
@@ -186,7 +186,7 @@ def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
 
 
 def test_settings_of_every_broker_are_read(cluster: KafkaCluster) -> None:
-    assert surely_alive_ms(KafkaSettings(bootstrap_servers=cluster.bootstrap_servers)) == 4000
+    assert max_silence_ms(KafkaSettings(bootstrap_servers=cluster.bootstrap_servers)) == 4000
 
 
 def test_collector_keeps_every_round_when_a_leader_dies(

@@ -39,7 +39,7 @@ def settings(broker: Kafka) -> Settings:
 def test_source_that_reads_nothing_gets_a_new_client(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("streaming.collect.source._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("streaming.collect.source._IDENTITY_CHECK_SECONDS", 0.2)
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.2)
     servers, group = settings.kafka.bootstrap_servers, unique_name("group")
     with topic_with_writer(servers) as topic, Member(servers, unique_name("before"), "a", [topic]) as first:

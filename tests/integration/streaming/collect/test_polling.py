@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from streaming.collect.polling.group import LIMITS
+from streaming.collect.polling.group import UNAVAILABLE_EVIDENCE
 from streaming.records.events import GroupDeleted, GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import Kafka, eventually, unique_name
@@ -74,7 +74,7 @@ def test_members_join_and_leave_and_restart_repeats_no_event(
         views = [event.data for event in events if isinstance(event.data, GroupObserved)]
         numbers = [number(view) for view in views]
         assert numbers == sorted(numbers)
-        assert all(view.evidence[0].reason == LIMITS for view in views)
+        assert all(view.evidence[0].reason == UNAVAILABLE_EVIDENCE for view in views)
         assert all(step - last in (0, 1) for last, step in itertools.pairwise(numbers))
         # No event is published twice, even after a restart.
         states = [(number(view), view.state, view.members) for view in views]

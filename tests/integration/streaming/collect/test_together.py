@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.collect.polling.group import LIMITS
+from streaming.collect.polling.group import UNAVAILABLE_EVIDENCE
 from streaming.freshness import decode_heartbeat
 from streaming.records.events import Event, GroupObserved
 from tests.integration.streaming.collect.collector_process import CollectorProcess
@@ -94,4 +94,6 @@ def test_offsets_and_polling_collectors_publish_the_same_rounds(
     # Polling alone publishes only real states, in order, and reports what polling can't observe.
     states = iter(at_rest(events))
     assert all(state in states for state in at_rest(polled_events))
-    assert all(e.data.evidence[0].reason == LIMITS for e in polled_events if isinstance(e.data, GroupObserved))
+    assert all(
+        e.data.evidence[0].reason == UNAVAILABLE_EVIDENCE for e in polled_events if isinstance(e.data, GroupObserved)
+    )

@@ -28,7 +28,7 @@ from streaming.kafka.access import (
 )
 from streaming.kafka.compacted_topics import read_episode_records, read_explained_episodes, read_groups
 from streaming.kafka.diff_reader import read_diffs
-from streaming.kafka.group_reader import read_live
+from streaming.kafka.group_reader import read_live_group
 from streaming.kafka.heartbeats import HeartbeatTracker, HeartbeatWriter
 from streaming.kafka.topics import create_topics, ensure_ticks, ensure_topics
 from streaming.records.diffs import UnknownGroup
@@ -124,7 +124,7 @@ def why(cluster: Cluster, settings: Settings, folder: Path) -> None:
 
 def forecast(cluster: Cluster, settings: Settings, folder: Path) -> None:
     with suppress(UnknownGroup):  # replay reads both topics before it reports this
-        read_live(settings, cluster.group)
+        read_live_group(settings, cluster.group)
 
 
 def migrate(cluster: Cluster, settings: Settings, folder: Path) -> None:

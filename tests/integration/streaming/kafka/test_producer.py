@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.jars import fetch, java
 from streaming.kafka.producer import EventProducer, NotDelivered
-from streaming.kafka.topics import describe_topics, ensure_topics, longest_records
+from streaming.kafka.topics import describe_topics, ensure_topics, max_record_bytes_by_topic
 from streaming.records import codec
 from streaming.records.events import Event, MemberLeft
 from streaming.settings.config import Settings, load
@@ -123,10 +123,10 @@ def test_snapshot_may_be_as_long_as_its_topic_allows(broker: Kafka) -> None:
     chosen = load(bootstrap_servers=broker.bootstrap_servers, topic_prefix=f"{unique_name('wide')}.")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     topic = chosen.topics.membership
-    topic_limit = {"max.message.bytes": str(2 * codec.LONGEST_RECORD_BYTES)}
+    topic_limit = {"max.message.bytes": str(2 * codec.RECORD_BYTES_LIMIT)}
     admin.create_topics([NewTopic(topic, 1, 1, config=topic_limit)])[topic].result(20)
     chosen.topics.partitions = 1
-    (limit,) = longest_records(describe_topics(chosen, [topic])).values()
+    (limit,) = max_record_bytes_by_topic(describe_topics(chosen, [topic])).values()
     value = random.Random(SEED).randbytes(limit - codec.record_bytes(b"g", b"", []))
     with EventProducer(chosen) as producer:
         producer.send_record(topic, b"g", value)

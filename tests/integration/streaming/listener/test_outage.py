@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
 from streaming.listener import Listener
-from streaming.listener.listener import MAX_WAITING_EVENTS, Reporter, read_clocks
+from streaming.listener.listener import MAX_WAITING_EVENTS, MembershipReporter, read_clocks
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 from tests.support.kafka import PROPERTIES, Kafka, eventually, unique_name
@@ -67,7 +67,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
         listener.close(5)
 
 
-def _reported_members(reporter: Reporter) -> set[str]:
+def _reported_members(reporter: MembershipReporter) -> set[str]:
     return {
         event.data.member_id
         for event in reporter.membership.renewed(read_clocks())

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import GroupPart
+from streaming.collect.coordinator.modern import GroupRecordPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.followed_group import CoordinatedGroup
 from streaming.kafka.metadata import identify
@@ -62,10 +62,10 @@ class Log:
             for message in messages:
                 assert message.error() is None, message.error()
                 record = decode(message.key(), message.value(), self.group_id.__eq__)
-                if isinstance(record, ClassicGroup | GroupPart):
+                if isinstance(record, ClassicGroup | GroupRecordPart):
                     self._take(record)
 
-    def _take(self, record: ClassicGroup | GroupPart) -> None:
+    def _take(self, record: ClassicGroup | GroupRecordPart) -> None:
         self.last = monotonic()
         self._group.apply(record)
         self.seen = self._group.snapshot(self.group_id, 0, self.topic_names.__getitem__)
@@ -82,7 +82,7 @@ class Log:
             self.generations[number] = {
                 str(member.client_id): _sorted_share(member.assigned) for member in self.seen.members
             }
-        if isinstance(record, GroupPart) and record.part == "target_epoch":
+        if isinstance(record, GroupRecordPart) and record.part == "target_epoch":
             self.complete()
 
     def complete(self) -> None:

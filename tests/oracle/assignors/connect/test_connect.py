@@ -32,7 +32,7 @@ def test_eager_connect_assignments_equal_javas(oracle: Callable[[str], Oracle], 
     for (workers, configured), answer in zip(cases, answers, strict=True):
         python_result = incremental.assign_eager(workers, configured)
         # as a worker reads them: its connectors first, then the tasks by connector
-        assert {name: as_json(incremental.work_on_wire(work)) for name, work in python_result.items()} == answer
+        assert {name: as_json(incremental.serialized_work(work)) for name, work in python_result.items()} == answer
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -66,7 +66,7 @@ def test_wire_order_equals_javas(oracle: Callable[[str], Oracle]) -> None:
     answers = oracle("current").ask(
         {"family": "connect", "ask": "wire", "work": as_json(work)} for work in work_of_workers
     )
-    assert [as_json(incremental.work_on_wire(work)) for work in work_of_workers] == answers
+    assert [as_json(incremental.serialized_work(work)) for work in work_of_workers] == answers
 
 
 def test_connect_revocation_backoff_equals_that_of_java(oracle: Callable[[str], Oracle]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.collect.coordinator.connect import LAYOUTS, read_assignment, read_worker
+from streaming.collect.coordinator.connect import SUBPROTOCOL_VERSIONS, read_assignment, read_worker
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import Holding
 from tests.oracle.driver import Oracle
@@ -57,7 +57,7 @@ def test_bytes_are_decoded_or_rejected_as_in_java(
     rng = random.Random(415)
     cases = []
     for _ in range(oracle_cases * 5):
-        protocol = rng.choice(list(LAYOUTS))
+        protocol = rng.choice(list(SUBPROTOCOL_VERSIONS))
         cases.append((protocol, damaged_bytes(rng, whole(rng, what, protocol))))
     cases = [(protocol, data) for protocol, data in cases if data]
     answers = oracle("current").ask(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from streaming.collect.coordinator.modern import GroupPart, MemberMetadata
+from streaming.collect.coordinator.modern import GroupRecordPart, MemberMetadata
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import ObservedMember
@@ -258,7 +258,7 @@ def test_coordinator_records_are_decoded_or_refused(
 
     for (_, expected), key_bytes, value in zip(made, keys, values, strict=True):
         record = decode(key_bytes, value)
-        assert isinstance(record, GroupPart)
+        assert isinstance(record, GroupRecordPart)
         wanted = type(record.value)(**expected) if isinstance(expected, dict) else expected
         assert (record.group_id, record.value) == ("g", wanted)
 

@@ -97,7 +97,7 @@ def test_simulated_connect_rounds_equal_those_of_java(
         scenario = document(rng)
         plan = parse_scenario(scenario)
         calls = RecordedAssignor()
-        monkeypatch.setattr(incremental, "assign", calls)
+        monkeypatch.setattr(incremental, "assign_new", calls)
         rounds = [record for record in run_scenario(plan, "connect").result.rounds if record.after]
         monkeypatch.undo()
         java_rounds = [
@@ -118,7 +118,10 @@ def test_simulated_connect_rounds_equal_those_of_java(
         ], scenario
         expected = {
             request["generation"]: shares_by_process(
-                {name: incremental.work_after(running[name], change).share() for name, change in answer.changes.items()}
+                {
+                    name: incremental.apply_work_change(running[name], change).share()
+                    for name, change in answer.changes.items()
+                }
             )
             for request, running, answer in zip(
                 [call for term in calls.leader_terms for call in term], calls.running, calls.results, strict=True

@@ -40,7 +40,7 @@ def test_connect_workers_are_balanced_after_joins(count: int, configured: dict[s
         answer = incremental.assign(state, running, configured, now)
         now += answer.delay_ms or 1
         state = answer.state
-        running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: incremental.apply_work_change(work, answer.changes[name]) for name, work in running.items()}
         is_unchanged = not answer.delay_ms and not any(c.assigned or c.revoked for c in answer.changes.values())
         quiet = quiet + 1 if is_unchanged and turn > 2 else 0
         if quiet == 2:
@@ -75,6 +75,6 @@ def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
             answer.delay_ms,
         )
         state = answer.state
-        running = {name: incremental.work_after(work, answer.changes[name]) for name, work in running.items()}
+        running = {name: incremental.apply_work_change(work, answer.changes[name]) for name, work in running.items()}
         running.pop(rng.choice(names), None)
         running = running or {"last": Work()}

@@ -15,7 +15,7 @@ from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.group import apply
-from streaming.monitor.notes import notes_of
+from streaming.monitor.notes import make_notes
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import ownership
 from streaming.records.codec import Record, encode_event
@@ -111,7 +111,7 @@ class RandomGroups:
         except MonitorError:
             return
         if after is not tracked.state:
-            notes = notes_of(tracked.state, after, event, outputs, first=tracked.episode is None)
+            notes = make_notes(tracked.state, after, event, outputs, first=tracked.episode is None)
             self.notes[group_id] += [note for note in notes if isinstance(note, BounceNote)]
             self.notes[group_id] += [(output.id, output.diff) for output in outputs if isinstance(output, DiffOutput)]
             self.notes[group_id] += [note for note in notes if isinstance(note, WaitNote)]

@@ -32,7 +32,7 @@ def test_joining_connect_worker_gets_tasks_after_revocation() -> None:
         "c3": NO_CHANGE,
     }
     assert first.delay_ms == 0
-    running = {name: incremental.work_after(work, first.changes[name]) for name, work in workers.items()}
+    running = {name: incremental.apply_work_change(work, first.changes[name]) for name, work in workers.items()}
     second = incremental.assign(first.state, running, TASK_COUNTS, 0)
     assert second.changes == {"c1": NO_CHANGE, "c2": NO_CHANGE, "c3": WorkChange(assigned=Work((), (TASK_2, TASK_5)))}
     assert second.delay_ms == 0
@@ -87,7 +87,7 @@ def test_second_connect_revocation_waits_for_the_backoff() -> None:
     first = incremental.assign(LeaderMemory(), workers, configured, 0)
     assert first.changes["c1"].revoked == Work(("p",), tuple(("p", number) for number in range(6)))
     # c1 applies the assignment; c3 joins before the revoked tasks are assigned: another revocation would be due
-    workers = {"c1": incremental.work_after(all_work, first.changes["c1"]), "c2": Work(), "c3": Work()}
+    workers = {"c1": incremental.apply_work_change(all_work, first.changes["c1"]), "c2": Work(), "c3": Work()}
     second = incremental.assign(first.state, workers, configured, 10)
     assert second.delay_ms == 40
     assert second.state.scheduled_ms == 50
@@ -118,7 +118,7 @@ def test_other_completed_generation_clears_previous_assignment() -> None:
 def test_work_after_applies_revoked_and_assigned_work() -> None:
     owned = Work(("a", "b"), (("a", 0), ("b", 0), ("b", 1)))
     change = WorkChange(assigned=Work(("c",), (("d", 0), ("c", 0))), revoked=Work(("a",), (("b", 0),)))
-    assert incremental.work_after(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
+    assert incremental.apply_work_change(owned, change) == Work(("c", "b"), (("c", 0), ("d", 0), ("a", 0), ("b", 1)))
 
 
 def test_connect_work_is_listed_as_tasks_by_connector() -> None:

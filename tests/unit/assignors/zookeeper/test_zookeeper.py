@@ -8,7 +8,7 @@ from assignors.errors import BadInput, InvalidGroup
 from assignors.java import string_hash
 from assignors.model import Member, Topic
 from assignors.registry import find
-from assignors.zookeeper import assign_range, assign_round_robin, hash_ordered
+from assignors.zookeeper import assign_range, assign_round_robin, partitions_in_hash_order
 
 
 def topics(**sizes: int) -> dict[str, Topic]:
@@ -40,7 +40,7 @@ def test_round_robin_order_follows_signed_hashes() -> None:
     assert string_hash("[t,11]") == -1581226614
     assert string_hash("[topic-1,0]") == -1196313087
     assert string_hash("[t,0]") == 87540032
-    assert hash_ordered({"t": 12, "topic-1": 3}, dashed=False) == [
+    assert partitions_in_hash_order({"t": 12, "topic-1": 3}, has_dash=False) == [
         ("t", 10),
         ("t", 11),
         *(("topic-1", number) for number in range(3)),
@@ -49,7 +49,7 @@ def test_round_robin_order_follows_signed_hashes() -> None:
 
 
 def test_equal_hashes_keep_the_order_of_names() -> None:
-    assert hash_ordered({"Aa": 2, "BB": 2}, dashed=False) == [("Aa", 0), ("BB", 0), ("Aa", 1), ("BB", 1)]
+    assert partitions_in_hash_order({"Aa": 2, "BB": 2}, has_dash=False) == [("Aa", 0), ("BB", 0), ("Aa", 1), ("BB", 1)]
 
 
 def test_round_robin_follows_hash_order() -> None:

@@ -22,7 +22,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Simulate a machine with Java and all downloads."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
-    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_intended=True))
+    monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_chosen=True))
 
 
 @pytest.mark.usefixtures("machine")
@@ -88,7 +88,7 @@ def hide_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_all_native_functions_are_present(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, *NATIVE_FUNCTIONS, "something_newer")
-    assert assignment_code() == AssignmentCode("native", is_intended=True)
+    assert assignment_code() == AssignmentCode("native", is_chosen=True)
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,23 @@ def test_native_code_of_another_release_is_reported(
 ) -> None:
     installed(monkeypatch, *there)
     finding = assignment_code()
-    assert (finding.text.startswith(text), finding.is_intended) == (True, False)
+    assert (finding.text.startswith(text), finding.is_chosen) == (True, False)
 
 
 def test_native_code_that_fails_to_load_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     hide_native_code(monkeypatch, tmp_path)
     (tmp_path / "rebalance_kernel.py").write_text('raise ImportError("libc is too old")\n')
     assert assignment_code() == AssignmentCode(
-        "in Python, as the native code does not load (libc is too old); run `make packages`", is_intended=False
+        "in Python, as the native code does not load (libc is too old); run `make packages`", is_chosen=False
     )
 
 
 def test_missing_native_code_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     failed = hide_native_code(monkeypatch, tmp_path)
     assert assignment_code() == AssignmentCode(
-        "in Python; with cargo installed, `make packages` builds the native code", is_intended=True
+        "in Python; with cargo installed, `make packages` builds the native code", is_chosen=True
     )
     failed.touch()
     assert assignment_code() == AssignmentCode(
-        "in Python, as kernel/ could not be built; `make packages` shows why", is_intended=False
+        "in Python, as kernel/ could not be built; `make packages` shows why", is_chosen=False
     )

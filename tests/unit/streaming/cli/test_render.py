@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streaming.cli.diff_lines import diff_lines, short_member, short_share
+from streaming.cli.diff_lines import diff_lines, partition_counts_text, short_member
 from streaming.records.diffs import Cause, Expected, MemberDiff
 from streaming.records.events import PROBING, Evidence
 from tests.support.histories import change, sample
@@ -16,7 +16,7 @@ def test_only_the_uuid_of_a_member_id_is_shortened() -> None:
 
 
 def test_shares_are_sorted_by_topic_and_empty_topics_left_out() -> None:
-    assert short_share({"b": [1], "a": [0, 1], "c": []}) == "a 0-1 · b 1"
+    assert partition_counts_text({"b": [1], "a": [0, 1], "c": []}) == "a 0-1 · b 1"
 
 
 def test_diff_text_has_cause_reason_and_one_line_per_member() -> None:

@@ -11,7 +11,7 @@ from streaming.kafka import background_reader
 from streaming.serve import server, source
 from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.history import Retention
-from streaming.serve.security import Proxies
+from streaming.serve.security import TrustedProxies
 from streaming.settings.config import Settings
 
 
@@ -80,7 +80,7 @@ def test_serve_options_reach_the_server(command: Any, servers: list[tuple[str, S
                 host="::1",
                 port=0,
                 token_file=Path("t"),
-                proxies=Proxies.of("X-User", ["10.0.0.1", "10.1.0.0/16"]),
+                proxies=TrustedProxies.of("X-User", ["10.0.0.1", "10.1.0.0/16"]),
                 access_log=True,
                 limits=Retention(12 * 3_600_000, 3 * 2**20),
                 max_clients=7,

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from streaming.cli import stories
-from streaming.cli.stories import FreshnessWarnings, StoryFollower, ago
-from streaming.freshness import Freshness, Late
+from streaming.cli.stories import FreshnessWarnings, StoryFollower, time_ago
+from streaming.freshness import Freshness, Lateness
 from streaming.records.codec import encode
 from streaming.records.episodes import key
 from streaming.settings.config import Settings
@@ -146,8 +146,12 @@ def test_story_published_with_a_diff_is_printed_above_it(
 
 
 SINCE_SECONDS = 1_700_000_000
-SILENT_COLLECTOR = Freshness(late=Late("collector-silent", "No heartbeat from collector \x1bc", SINCE_SECONDS * 1000))
-NO_CONTACT = Freshness(is_known=False, late=Late("kafka-unreachable", "No contact with Kafka", SINCE_SECONDS * 1000))
+SILENT_COLLECTOR = Freshness(
+    late=Lateness("collector-silent", "No heartbeat from collector \x1bc", SINCE_SECONDS * 1000)
+)
+NO_CONTACT = Freshness(
+    is_known=False, late=Lateness("kafka-unreachable", "No contact with Kafka", SINCE_SECONDS * 1000)
+)
 UNKNOWN_FRESHNESS = Freshness(is_known=False)
 
 
@@ -191,4 +195,4 @@ def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) 
     [(-3, "0 s ago"), (59.9, "59 s ago"), (60, "1 min ago"), (3599, "59 min ago"), (7300, "2 h ago"), (2e5, "2 d ago")],
 )
 def test_ages_are_rounded_down(seconds: float, text: str) -> None:
-    assert ago(seconds) == text
+    assert time_ago(seconds) == text

@@ -119,7 +119,7 @@ def inspect_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
             if group in (None, group_state.group_id)
         ]
 
-    monkeypatch.setattr(state, "inspect", inspect)
+    monkeypatch.setattr(state, "inspect_groups", inspect)
     return calls
 
 

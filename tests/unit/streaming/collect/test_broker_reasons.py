@@ -164,8 +164,8 @@ def test_the_last_64_mib_of_an_existing_log_are_read_in_chunks(tmp_path: Path) -
     tail = LogTail(log)
     sizes = [len(chunk) for chunk in tail.chunks()]
     assert (sum(sizes), max(sizes)) == (64 * 2**20, 2**20)
-    assert tail.within_line
-    assert not LogTail(tmp_path / "other.log").within_line
+    assert tail.begins_within_line
+    assert not LogTail(tmp_path / "other.log").begins_within_line
 
 
 def test_closed_log_tail_closes_its_file(tmp_path: Path) -> None:

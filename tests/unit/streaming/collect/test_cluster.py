@@ -5,7 +5,7 @@ import threading
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.collect.cluster import ClusterTopics, surely_alive_ms
+from streaming.collect.cluster import ClusterTopics, max_silence_ms
 from streaming.records.events import TopicMetadata
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
@@ -39,7 +39,7 @@ def test_surely_alive_time_uses_the_narrowest_broker_settings(
     kafka: MemoryKafka, brokers: list[dict[str, str]], expected: int | None
 ) -> None:
     kafka.brokers = dict(enumerate(brokers))
-    assert surely_alive_ms(SETTINGS) == expected
+    assert max_silence_ms(SETTINGS) == expected
 
 
 @pytest.mark.parametrize("request_", ["list_topics", "describe_configs"])
@@ -49,7 +49,7 @@ def test_without_broker_settings_commits_prove_nothing(
     caplog.set_level("INFO")
     kafka.brokers = {1: bounds("45000", "15000")}
     kafka.fail(request_, *[BROKER_DOWN_ERROR] * 3)
-    assert surely_alive_ms(SETTINGS) is None
+    assert max_silence_ms(SETTINGS) is None
     assert caplog.messages == [
         "the limits of KIP-848 sessions are unknown, so commits prove no leave from such a group: broker is away"
     ]
@@ -58,7 +58,7 @@ def test_without_broker_settings_commits_prove_nothing(
 def test_a_broker_that_died_is_out_of_the_next_list(kafka: MemoryKafka) -> None:
     kafka.brokers = {1: bounds("45000", "15000"), 2: bounds("45000", "15000")}
     kafka.fail("describe_configs", BROKER_DOWN_ERROR, BROKER_DOWN_ERROR)
-    assert surely_alive_ms(SETTINGS) == 30_000
+    assert max_silence_ms(SETTINGS) == 30_000
 
 
 def test_topic_metadata_has_counts_ids_and_racks(kafka: MemoryKafka, topics: ClusterTopics) -> None:

@@ -18,7 +18,7 @@ from streaming.collect.collector import Collector
 from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
-from streaming.collect.publisher import Superseded
+from streaming.collect.publisher import ReplacedByOtherCollector
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.config import CollectSettings, Settings
@@ -191,7 +191,7 @@ def test_snapshots_are_published_without_topic_metadata(kafka: MemoryKafka, capl
 def test_absent_cluster_receives_few_requests(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(source, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(source, "_IDENTITY_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(ProgressSampler, "sample", lambda *_: [])  # so that no transaction coincides with the outage
     keep_first_join(kafka)
     with CollectorThread(settings(metadata_interval_ms=100)) as collector:
@@ -295,7 +295,7 @@ def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> 
     eventually(lambda: not thread.is_alive(), timeout=20)
     stop.set()
     thread.join()
-    assert [type(error) for error in ended] == [Superseded]
+    assert [type(error) for error in ended] == [ReplacedByOtherCollector]
 
 
 def test_rebalances_in_the_log_of_other_groups_are_not_published(kafka: MemoryKafka, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class TrackedChange:
         self.groups = {name: make_known_group(intervals) for name, intervals in groups.items()}
         self.pauses = CommitPauses("source")
         change = ClusterChange(kind, "broker 1", CHANGE_MS, [*(names or groups)])  # type: ignore[arg-type]
-        self.pauses.take(ClusterObserved(group_id=CLUSTER, timestamp=CHANGE_MS, brokers=[2], changes=[change]))
+        self.pauses.add_change(ClusterObserved(group_id=CLUSTER, timestamp=CHANGE_MS, brokers=[2], changes=[change]))
 
     def event(self, now: int, *coordinators: int | None) -> ClusterObserved | None:
         event = self.pauses.event(self.groups.get, snapshot(*coordinators), now)

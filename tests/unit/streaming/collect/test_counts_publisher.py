@@ -72,7 +72,7 @@ def published_counts(
 ) -> list[Any]:
     """Return published partition counts and group events, in order, without cluster events."""
     groups = None if subscriptions is None else snapshots(subscriptions())
-    outcomes = publisher.with_counts(items, None if groups is None else lambda: groups, away=away)
+    outcomes = publisher.add_counts(items, None if groups is None else lambda: groups, away=away)
     return [
         outcome if (count := counts(outcome)) is None else count
         for outcome in outcomes
@@ -82,7 +82,7 @@ def published_counts(
 
 def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[tuple[str, str, list[str]]]:
     """Return kind, subject and groups of each published change of the cluster."""
-    events = publisher.with_counts((), lambda: snapshots({"g": {"t"}}), away=away)
+    events = publisher.add_counts((), lambda: snapshots({"g": {"t"}}), away=away)
     return [
         (change.kind, change.subject, change.groups)
         for event in events
@@ -145,7 +145,7 @@ def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest
 def test_partition_counts_have_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     groups = snapshots({"g": {"t"}, "h": {"t"}})
-    events = new_publisher().with_counts((), lambda: groups, away=False)
+    events = new_publisher().add_counts((), lambda: groups, away=False)
     assert [event.data.timestamp for event in events if isinstance(event, Event)] == [1_700_000_000_500] * 2
 
 

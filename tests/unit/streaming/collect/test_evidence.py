@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from msgspec import UNSET, UnsetType
 
-from streaming.collect.evidence import UNSURE, departure_evidence, probing_rebalance, unexplained
+from streaming.collect.evidence import UNSURE_CAUSE, departure_evidence, probing_rebalance, unexplained_evidence
 from streaming.collect.partition_owners import PartitionOwners
 from streaming.records.events import Evidence, GroupObserved, ObservedMember
 
@@ -34,14 +34,14 @@ def view(
 
 
 def ended(
-    last_commit: int, departed_at: int, surely_alive_ms: int | None = DEFAULTS, **fields: Any
+    last_commit: int, departed_at: int, max_silence_ms: int | None = DEFAULTS, **fields: Any
 ) -> tuple[str | None, str] | None:
     """Return kind and reason of the evidence about member b, which commits until ``last_commit``, then departs."""
     before, now = view(1000, {"a": [0], "b": [1]}, **fields), view(departed_at, {"a": [0, 1]}, 2, **fields)
     holdings = PartitionOwners()
     holdings.observe(before)
     holdings.commit("t", 1, last_commit, 7)
-    evidence = departure_evidence(before, now, holdings, surely_alive_ms)
+    evidence = departure_evidence(before, now, holdings, max_silence_ms)
     assert all(item.member_ids == ["b"] for item in evidence)
     return (evidence[0].kind, evidence[0].reason) if evidence else None
 
@@ -57,8 +57,8 @@ def kind(*times: int, **fields: Any) -> str | None:
     [
         (0, "member.left"),
         (6666, "member.left"),
-        (6667, UNSURE),  # the last heartbeat may be up to a third of the session timeout before the commit
-        (9999, UNSURE),
+        (6667, UNSURE_CAUSE),  # the last heartbeat may be up to a third of the session timeout before the commit
+        (9999, UNSURE_CAUSE),
         (10_000, "member.fenced"),
         (20_000, "member.fenced"),
     ],
@@ -75,10 +75,13 @@ def test_idle_consumer_gives_no_evidence_of_its_departure() -> None:
     ("silence", "expected"),
     [
         (29_999, "member.left"),
-        (30_000, UNSURE),
-        (44_917, UNSURE),  # as observed for a killed member, whose last heartbeat was shortly before its last commit
-        (45_100, UNSURE),
-        (500_000, UNSURE),
+        (30_000, UNSURE_CAUSE),
+        (
+            44_917,
+            UNSURE_CAUSE,
+        ),  # as observed for a killed member, whose last heartbeat was shortly before its last commit
+        (45_100, UNSURE_CAUSE),
+        (500_000, UNSURE_CAUSE),
     ],
 )
 def test_last_commit_age_decides_if_a_consumer_member_left(silence: int, expected: str | None) -> None:
@@ -87,26 +90,26 @@ def test_last_commit_age_decides_if_a_consumer_member_left(silence: int, expecte
 
 def test_unknown_cause_is_stated() -> None:
     assert ended(2000, 46_917, protocol="consumer") == (
-        UNSURE,
+        UNSURE_CAUSE,
         "last offset commit 44917 ms before it was gone: can't tell a crash from a leave",
     )
 
 
 def test_kip_848_departure_is_unsure_without_broker_settings() -> None:
-    assert kind(2000, 2001, None, protocol="consumer") == UNSURE
+    assert kind(2000, 2001, None, protocol="consumer") == UNSURE_CAUSE
     assert kind(2000, 2001, None) == "member.left"
 
 
 def test_migrating_classic_member_names_its_session_timeout() -> None:
     assert kind(2000, 8000, None, protocol="consumer", session_timeout_ms=10_000) == "member.left"
-    assert kind(2000, 9000, None, protocol="consumer", session_timeout_ms=10_000) == UNSURE
+    assert kind(2000, 9000, None, protocol="consumer", session_timeout_ms=10_000) == UNSURE_CAUSE
 
 
 def test_member_with_partitions_to_release_may_be_fenced() -> None:
     departure = ended(2000, 2001, protocol="consumer", pending_revocation={"t": [2]})
 
     assert departure is not None
-    assert departure[0] == UNSURE
+    assert departure[0] == UNSURE_CAUSE
     assert departure[1].endswith("it still had partitions to give up: can't tell a crash from a leave")
 
 
@@ -171,7 +174,7 @@ def test_broker_evidence_precedes_commit_evidence() -> None:
     inferred_evidence = [evidence("a", "member.left"), evidence("b", None), evidence("c", None)]
     logged = [evidence("b", "member.fenced"), evidence("c", "member.joined")]
 
-    assert unexplained(inferred_evidence, logged) == [inferred_evidence[0], inferred_evidence[2]]
+    assert unexplained_evidence(inferred_evidence, logged) == [inferred_evidence[0], inferred_evidence[2]]
 
 
 def test_commits_give_no_evidence_about_streams_tasks() -> None:

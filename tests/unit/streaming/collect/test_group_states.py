@@ -58,7 +58,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> type[AdminClient]:
     AdminClient.groups, AdminClient.members = {1: [], 2: []}, {}
     AdminClient.away, AdminClient.requests = set(), []
     monkeypatch.setattr(group_states, "KafkaAdminClient", AdminClient)
-    monkeypatch.setattr(group_states, "_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(group_states, "_LIST_INTERVAL_SECONDS", 0.01)
     return AdminClient
 
 

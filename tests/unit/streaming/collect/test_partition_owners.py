@@ -180,5 +180,5 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
 def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], sent_after: int | None) -> None:
     coordinator_activity = CoordinatorActivity()
     for at in writes:
-        coordinator_activity.wrote(at)
+        coordinator_activity.record_write(at)
     assert coordinator_activity.sent_after(writes[-1]) == sent_after

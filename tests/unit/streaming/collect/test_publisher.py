@@ -15,7 +15,7 @@ from streaming.collect import publisher
 from streaming.collect.coordinator.records import OFFSETS_TOPIC, RawRecord
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import RejectedRecord
-from streaming.collect.publisher import Publisher, Superseded
+from streaming.collect.publisher import Publisher, ReplacedByOtherCollector
 from streaming.collect.source import ResumePoint
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.producer import EventProducer
@@ -230,9 +230,13 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
-        (KafkaError(KafkaError._FENCED, "fenced", True), Superseded, "Another collector with the same group id"),
-        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "old"), Superseded, "Another collector"),
-        (KafkaError(KafkaError.PRODUCER_FENCED, "old"), Superseded, "Another collector"),
+        (
+            KafkaError(KafkaError._FENCED, "fenced", True),
+            ReplacedByOtherCollector,
+            "Another collector with the same group id",
+        ),
+        (KafkaError(KafkaError.INVALID_PRODUCER_EPOCH, "old"), ReplacedByOtherCollector, "Another collector"),
+        (KafkaError(KafkaError.PRODUCER_FENCED, "old"), ReplacedByOtherCollector, "Another collector"),
         (
             KafkaError(KafkaError._FATAL, "no more", True),
             OutsideFailure,
@@ -277,7 +281,7 @@ def test_a_topic_that_lost_records_gets_a_new_producer(
 
 def test_later_of_two_collectors_with_one_name_continues(kafka: MemoryKafka) -> None:
     first, second = (Publisher(SETTINGS, "group", lambda: False) for _ in range(2))
-    with pytest.raises(Superseded):
+    with pytest.raises(ReplacedByOtherCollector):
         first.publish([event(1)], place(10))
     second.publish([event(2)], place(10))
     assert ids(kafka) == [b"2"]

@@ -30,7 +30,7 @@ def generation(offset: int) -> RawRecord:
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(source, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(source, "_IDENTITY_CHECK_SECONDS", 0.0)
     return MemoryKafka(monkeypatch)
 
 
@@ -106,7 +106,7 @@ def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypat
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.mark(OFFSETS_TOPIC)
-    monkeypatch.setattr(source, "_BATCH", 2)
+    monkeypatch.setattr(source, "_MAX_BATCH_RECORDS", 2)
     with reading() as reader:
         assert [(batch.lag, batch.behind) for batch in (reader.read(), reader.read())] == [(2, 1), (0, 0)]
 
@@ -233,7 +233,7 @@ def test_client_that_receives_no_records_is_replaced(
 
 def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "_OFFSETS_INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(metadata, "_CURRENT_WITHIN_SECONDS", 0.05)
+    monkeypatch.setattr(metadata, "_MAX_OFFSET_AGE_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
     with reading() as source:
         eventually(lambda: source.read(0).up_to_date)

@@ -47,11 +47,11 @@ def test_messages_between_two_outages_may_be_delayed_or_not() -> None:
         resumed_after=7000,
         resumed_before=7500,
         committed=0,
-        longest_part=(900, 2000),
+        longest_interval=(900, 2000),
     )
     bounds = outage_cost_bounds(samples, outage, 0)
     assert bounds.delayed == (20 + 20, 160)
-    assert outage_cost_bounds(samples, structs.replace(outage, rounds=1, longest_part=None), 0).delayed == (20, 80)
+    assert outage_cost_bounds(samples, structs.replace(outage, rounds=1, longest_interval=None), 0).delayed == (20, 80)
 
 
 def test_slow_request_widens_the_bounds() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from streaming.episodes.detection import detect_in_note
-from streaming.episodes.fold import QUIET_MS
+from streaming.episodes.fold import QUIET_TIME_MS
 from streaming.episodes.incidents import DEFAULTS, IncidentState, incident_record
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.state import EpisodeState
@@ -25,7 +25,7 @@ def incidents(builder: DiffBuilder, bounces: Iterable[BounceNote] = ()) -> list[
     reader, state, incident_state = GroupReader(), None, IncidentState()
     notes: list[RoundNote | BounceNote] = [reader.read(*step) for step in builder.diffs]
     for note in [*notes, *bounces]:
-        state, closed = advance(state, note, QUIET_MS)
+        state, closed = advance(state, note, QUIET_TIME_MS)
         assert isinstance(state, EpisodeState)
         incident_state = detect_in_note(
             incident_state, note, state, DEFAULTS, storm_turns=3, begins_episode=closed is not None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.fold import MOST_EVIDENCE, MOST_ROUNDS, QUIET_MS
+from streaming.episodes.fold import MAX_EVIDENCE, MOST_ROUNDS, QUIET_TIME_MS
 from streaming.records.events import Evidence
 from tests.support.built_diffs import START_MS, DiffBuilder
 from tests.support.diff_episodes import GroupReader, QuietNote, advance, episode_state, episodes
 
 
 def test_rounds_within_quiet_time_are_one_episode() -> None:
-    builder = DiffBuilder().join("a#1").join("b#1", after=QUIET_MS / 1000)
+    builder = DiffBuilder().join("a#1").join("b#1", after=QUIET_TIME_MS / 1000)
     assert len(episodes("g", builder.diffs)) == 1
-    first, second = episodes("g", builder.join("c#1", after=QUIET_MS / 1000 + 0.001).diffs)
+    first, second = episodes("g", builder.join("c#1", after=QUIET_TIME_MS / 1000 + 0.001).diffs)
     assert (first.status, first.closed_at, first.rounds) == ("settled", START_MS + 121_000, ["d1", "d2"])
     assert (second.episode, second.status, second.closed_at) == (2, "settled", None)
 
@@ -92,7 +92,7 @@ def test_rounds_around_a_connect_delay_are_one_episode() -> None:
     until = builder.now + 300_000
     waiting = episodes("g", builder.diffs)[-1]
     assert [wait.until for wait in waiting.waiting_for] == [until]
-    builder.round("member.left", who=(), after=300 + QUIET_MS / 1000)
+    builder.round("member.left", who=(), after=300 + QUIET_TIME_MS / 1000)
     assert len(episodes("g", builder.diffs)) == 2
 
 
@@ -130,7 +130,7 @@ def test_endless_storm_is_written_as_ended_record() -> None:
     rounds = state.rounds.split("\n")
     assert (len(rounds), state.round_count) == (MOST_ROUNDS, MOST_ROUNDS + 1)
     assert rounds == [diff_id for diff_id, _ in builder.diffs[1:]]
-    assert len(state.evidence) == MOST_EVIDENCE
+    assert len(state.evidence) == MAX_EVIDENCE
 
 
 def test_arguments_are_not_modified() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.episodes.members import MOST_PASSED
+from streaming.episodes.members import MAX_TEMPORARY_MEMBERS
 from streaming.episodes.reasons import exceeds_poll_interval
 from streaming.records.episodes import Replaced
 from tests.support.built_diffs import DiffBuilder
@@ -199,10 +199,10 @@ def test_member_that_keeps_requesting_rebalances_is_the_cause() -> None:
 def test_only_last_of_many_short_lived_members_are_kept() -> None:
     builder = DiffBuilder(1).join("stays")
     builder.now += 1_000_000
-    for number in range(MOST_PASSED + 1):
+    for number in range(MAX_TEMPORARY_MEMBERS + 1):
         builder.join(f"guest{number}", after=0.1).leave(f"guest{number}", after=0.1)
     members = episodes("g", builder.diffs)[-1].members
-    assert (members.joined[0], len(members.joined)) == ("guest1", MOST_PASSED)
+    assert (members.joined[0], len(members.joined)) == ("guest1", MAX_TEMPORARY_MEMBERS)
 
 
 def test_poll_timeout_reason_is_recognised() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from streaming.episodes.record import MOST_LISTED, record
+from streaming.episodes.record import MAX_LISTED_MEMBERS, record
 from streaming.episodes.state import EpisodeState
 from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
@@ -35,9 +35,9 @@ def test_episode_members_have_display_names() -> None:
 
 
 def test_some_of_thousands_of_members_are_listed() -> None:
-    builder = DiffBuilder(1).join(*(f"m{number}" for number in range(MOST_LISTED + 3)))
+    builder = DiffBuilder(1).join(*(f"m{number}" for number in range(MAX_LISTED_MEMBERS + 3)))
     members = episodes("g", builder.diffs)[-1].members
-    assert (len(members.joined), members.omitted, members.after) == (MOST_LISTED, 3, MOST_LISTED + 3)
+    assert (len(members.joined), members.omitted, members.after) == (MAX_LISTED_MEMBERS, 3, MAX_LISTED_MEMBERS + 3)
 
 
 def test_episode_over_while_waiting_was_stuck() -> None:

@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 from streaming.episodes import waiting
 from streaming.episodes.notes import BounceNote, WaitNote
 from streaming.episodes.state import EpisodeState
-from streaming.episodes.waiting import MOST_DURATIONS, MOST_WAITS, record_wait, wait_note
+from streaming.episodes.waiting import MAX_DURATIONS, MAX_WAITS, record_wait, wait_note
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Waiting
 from streaming.records.events import Evidence, GroupObserved, Holding, ObservedMember
@@ -124,7 +124,7 @@ def test_workers_that_must_revoke_tasks_rejoin() -> None:
 
 def test_waiting_members_are_limited_in_large_groups() -> None:
     waits = wait_note("e", view(*(member(f"m{n:04}", [], member_epoch=1) for n in range(2000)))).waits
-    assert len(waits) == MOST_WAITS + 1
+    assert len(waits) == MAX_WAITS + 1
     assert (waits[-1].member_id, waits[-1].reason) == (None, "other members are waited for as well")
 
 
@@ -191,7 +191,7 @@ def test_usual_wait_is_measured_across_episodes() -> None:
 
 def test_few_waits_give_no_usual_duration() -> None:
     state = EpisodeState(1, awaited=(Waiting(since=1, reason="r", member_id="m"),), wait_durations_ms=(5,) * 9)
-    assert waiting.waits_of(state)[0].usual_ms is None
+    assert waiting.current_waits(state)[0].usual_ms is None
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 1), (9, 9), (10, 9), (11, 10), (20, 18), (32, 29)])
@@ -201,13 +201,13 @@ def test_usual_wait_is_the_ninetieth_percentile(count: int, rank: int) -> None:
 
 def test_only_the_newest_wait_durations_are_stored() -> None:
     state = EpisodeState(1, open=True)
-    for number in range(MOST_DURATIONS + 5):
+    for number in range(MAX_DURATIONS + 5):
         state.awaited = (A,)
         record_wait(state, 1000 * number + 1)
         record_wait(state, 1000 * number + 500)  # the group is still waiting
         state.awaited = ()
         record_wait(state, 1000 * number + 1 + number)
-    assert state.wait_durations_ms == tuple(range(5, MOST_DURATIONS + 5))
+    assert state.wait_durations_ms == tuple(range(5, MAX_DURATIONS + 5))
 
 
 def test_connect_delays_do_not_count_as_usual_waits() -> None:
@@ -221,7 +221,7 @@ def test_connect_delays_do_not_count_as_usual_waits() -> None:
     delayed_state = EpisodeState(
         1, waiting=(Waiting(since=1, reason="", partitions={"t": [0]}, until=9),), wait_durations_ms=(5,)
     )
-    assert waiting.waits_of(delayed_state)[0].usual_ms is None
+    assert waiting.current_waits(delayed_state)[0].usual_ms is None
 
 
 def test_deleted_group_awaits_no_member() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.explain.events import LogEvent
-from streaming.explain.reader import Counts, LogReader
+from streaming.explain.reader import LineCounts, LogReader
 
 UUID = "3e1f0f0a-9f5c-4a57-8a3c-0e3b7d1b2c4d"
 #: 2024-06-01.
@@ -15,7 +15,7 @@ LIBRDKAFKA = "%4|1700000000.171|X|my app#consumer-1| [thrd:main]: "
 
 
 def events(text: str) -> list[LogEvent]:
-    reader = LogReader("x.log", NEWEST_MS, Counts())
+    reader = LogReader("x.log", NEWEST_MS, LineCounts())
     return [*reader.read(text.encode()), *reader.finish()]
 
 
@@ -80,11 +80,11 @@ def test_message_without_a_group_is_skipped_in_a_log_of_several() -> None:
 
 
 def test_all_messages_without_a_group_are_counted() -> None:
-    counts = Counts()
+    counts = LineCounts()
     reader = LogReader("x.log", NEWEST_MS, counts)
     poll = LIBRDKAFKA + "Application maximum poll interval (5ms) exceeded by 8ms: leaving group\n"
     assert [*reader.read(poll.encode() * 250), *reader.finish()] == []
-    assert (counts.understood, counts.nameless) == (250, 250)
+    assert (counts.understood, counts.without_group) == (250, 250)
 
 
 def test_answers_to_stale_heartbeats_are_ignored() -> None:

@@ -9,7 +9,7 @@ from streaming.freshness import (
     ComponentHeartbeat,
     ComponentState,
     Freshness,
-    Late,
+    Lateness,
     Limits,
     TrackedHeartbeat,
     compute_freshness,
@@ -41,7 +41,7 @@ def test_component_with_a_recent_heartbeat_is_alive(after: float) -> None:
 
 
 def test_component_without_heartbeats_is_silent_since_the_last() -> None:
-    late = Late("collector-silent", "No heartbeat from collector c", NOW_MS)
+    late = Lateness("collector-silent", "No heartbeat from collector c", NOW_MS)
     assert compute_freshness([heartbeat()], AT + 20.1, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
     assert compute_freshness([heartbeat()], AT + 1e6, 0.0, LIMITS) == Freshness(True, (part("silent"),), late)
 
@@ -60,7 +60,7 @@ def test_freshness_is_unknown_just_after_the_reader_started() -> None:
     freshness = compute_freshness([old], AT + 20.1, AT, LIMITS)
     assert (freshness.is_known, freshness.late) == (
         True,
-        Late("collector-silent", "No heartbeat from collector c", NOW_MS - 3_600_000),
+        Lateness("collector-silent", "No heartbeat from collector c", NOW_MS - 3_600_000),
     )
     both = compute_freshness([old, heartbeat(id="d")], AT, AT, LIMITS)
     assert (both.is_known, [item.id for item in both.parts]) == (False, ["d"])
@@ -69,14 +69,16 @@ def test_freshness_is_unknown_just_after_the_reader_started() -> None:
 def test_clean_stop_is_reported_at_once() -> None:
     freshness = compute_freshness([heartbeat(state="stopped")], AT, AT, LIMITS)
     assert freshness == Freshness(
-        True, (part("stopped"),), Late("collector-stopped", "Collector c has been stopped", NOW_MS)
+        True, (part("stopped"),), Lateness("collector-stopped", "Collector c has been stopped", NOW_MS)
     )
 
 
 def test_lagging_component_reports_its_progress() -> None:
     assert compute_freshness([heartbeat(timestamp=109_900)], AT, 0.0, LIMITS).late is None
     behind = compute_freshness([heartbeat(timestamp=109_901)], AT, 0.0, LIMITS)
-    assert behind == Freshness(True, (part("behind"),), Late("collector-behind", "Collector c has been behind", 49_900))
+    assert behind == Freshness(
+        True, (part("behind"),), Lateness("collector-behind", "Collector c has been behind", 49_900)
+    )
 
 
 def test_a_clock_that_was_set_back_is_not_behind() -> None:
@@ -106,7 +108,7 @@ def test_component_furthest_behind_is_reported() -> None:
         [heartbeat(id="b"), heartbeat(AT - 60, id="c"), heartbeat(AT + 29, id="a")], AT + 30, 0.0, LIMITS
     )
     assert [(item.id, item.state) for item in freshness.parts] == [("a", "alive"), ("b", "silent"), ("c", "silent")]
-    assert freshness.late == Late("collector-silent", "No heartbeat from collector c", NOW_MS - 60_000)
+    assert freshness.late == Lateness("collector-silent", "No heartbeat from collector c", NOW_MS - 60_000)
 
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
@@ -160,5 +162,5 @@ def test_configured_limits_decide_silent_behind_and_forgotten() -> None:
 
 def test_unreachable_cluster_is_reported_while_it_lasts() -> None:
     freshness = compute_freshness([heartbeat()], AT, AT, LIMITS)
-    late = Late("kafka-unreachable", "No contact with Kafka", 7)
+    late = Lateness("kafka-unreachable", "No contact with Kafka", 7)
     assert with_unreachable_kafka(freshness, 7) == Freshness(False, (part("alive"),), late)

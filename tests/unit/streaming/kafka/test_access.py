@@ -16,7 +16,7 @@ from streaming.kafka.access import (
     missing_optional,
     optional_permissions,
     refusal,
-    require,
+    require_permissions,
     required_permissions,
     stream_topics,
 )
@@ -48,7 +48,7 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_no_permission_is_missing_with_all_granted(kafka: MemoryKafka, component: str) -> None:
     assert list(missing(SETTINGS, component)) == []
-    assert require(SETTINGS, component) == "memory"
+    assert require_permissions(SETTINGS, component) == "memory"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_missing_permission_is_reported_with_its_acl_command(
     )
     assert list(missing(SETTINGS, component)) == [line]
     with pytest.raises(NotAllowed) as refused:
-        require(SETTINGS, component)
+        require_permissions(SETTINGS, component)
     assert str(refused.value) == line
 
 

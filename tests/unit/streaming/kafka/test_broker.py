@@ -43,7 +43,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[ScriptRuntim
     (home / "storage").mkdir(parents=True)
     (home / "storage/meta.properties").write_text("cluster.id=AAAAAAAAAAAAAAAAAAAAAQ\n")
     MemoryKafka(monkeypatch)
-    monkeypatch.setattr(broker.runtime, "prepare", lambda *_, **__: ScriptRuntime((), home))
+    monkeypatch.setattr(broker.runtime, "prepare_runtime", lambda *_, **__: ScriptRuntime((), home))
     monkeypatch.setattr(ScriptRuntime, "text", BROKER_PROGRAM)
     monkeypatch.setattr(ScriptRuntime, "starts", [])
     return ScriptRuntime
@@ -147,7 +147,7 @@ def test_free_port_taken_by_another_is_tried_three_times(
 def test_broker_that_never_answers_is_killed_and_reported(
     script: type[ScriptRuntime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(broker, "_START_TIMEOUT_SECONDS", 0.2)
     monkeypatch.setattr(script, "text", "import time; time.sleep(100)")
     embedded_broker = EmbeddedBroker()
     with pytest.raises(OutsideFailure, match=r"\(its port \d+ is not open\); see .*server\.log"):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from streaming.kafka import jars as cache
-from streaming.kafka.jars import CacheUnusable, cache_dir, locked
+from streaming.kafka.jars import CacheUnusable, cache_dir, lock_file
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
     lock, has_lock = tmp_path / ".lock", threading.Event()
 
     def enter() -> None:
-        with locked(lock):
+        with lock_file(lock):
             has_lock.set()
 
     with subprocess.Popen(
@@ -93,5 +93,5 @@ def test_lock_waits_until_the_holding_process_ends(tmp_path: Path) -> None:
         holder.kill()
     waiting.join(60)
     assert has_lock.is_set()
-    with locked(lock):  # the lock was released
+    with lock_file(lock):  # the lock was released
         pass

@@ -16,7 +16,7 @@ from assignors.errors import MonitorError
 from streaming.kafka import clients
 from streaming.kafka.clients import (
     ClusterUnavailable,
-    OncePerMinute,
+    OncePerMinuteFilter,
     check_reachable,
     confluent_config,
     result_of,
@@ -40,7 +40,7 @@ def test_kafka_settings_are_translated_for_each_client() -> None:
 
 
 def test_repeated_failure_is_logged_once_per_minute() -> None:
-    message_filter = OncePerMinute()
+    message_filter = OncePerMinuteFilter()
 
     def is_logged(text: str, at: float) -> bool:
         record = logging.makeLogRecord({"msg": text})

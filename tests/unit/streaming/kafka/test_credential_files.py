@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.security import LOOK_SECONDS, Renewal
+from streaming.kafka.security import LOOK_SECONDS, CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate
 
@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> KafkaSettings:
 
 
 def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Path, later: Iterator[float]) -> None:
-    renewal = Renewal(settings)
+    renewal = CredentialRenewal(settings)
     assert not renewal.renewed(next(later))
     (tmp_path / "secret").write_text("another")
     assert [renewal.renewed(next(later)) for _ in range(3)] == [True, False, False]
@@ -52,7 +52,7 @@ def test_replaced_secret_is_reported_once(settings: KafkaSettings, tmp_path: Pat
 def test_new_certificate_is_used_once_its_key_matches(
     settings: KafkaSettings, tmp_path: Path, later: Iterator[float], caplog: pytest.LogCaptureFixture
 ) -> None:
-    renewal = Renewal(settings)
+    renewal = CredentialRenewal(settings)
     put(tmp_path, "second", "pem")
     assert [renewal.renewed(next(later)) for _ in range(3)] == [False, False, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -62,7 +62,7 @@ def test_new_certificate_is_used_once_its_key_matches(
 
 
 def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path) -> None:
-    renewal = Renewal(settings)
+    renewal = CredentialRenewal(settings)
     assert not renewal.renewed(0)
     (tmp_path / "secret").write_text("another")
     assert not renewal.renewed(LOOK_SECONDS / 2)
@@ -70,4 +70,4 @@ def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path)
 
 
 def test_settings_without_files_are_never_renewed() -> None:
-    assert not Renewal(KafkaSettings()).renewed(0)
+    assert not CredentialRenewal(KafkaSettings()).renewed(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.kafka.group_reader import read_live
+from streaming.kafka.group_reader import read_live_group
 from streaming.kafka.topics import ensure_topics
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved, ObservedMember
@@ -28,4 +28,4 @@ def test_newest_snapshot_in_any_partition_is_used(monkeypatch: pytest.MonkeyPatc
         kafka.append(
             *(SETTINGS.topics.membership, value), key=name, partition=partition, headers=headers, timestamp=generation
         )
-    assert {member.member_id for member in read_live(SETTINGS, "g").members} == {"m4"}
+    assert {member.member_id for member in read_live_group(SETTINGS, "g").members} == {"m4"}

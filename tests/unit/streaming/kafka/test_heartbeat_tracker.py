@@ -92,7 +92,7 @@ def test_old_heartbeat_has_the_age_of_its_record(kafka: MemoryKafka) -> None:
 
 
 def test_new_heartbeat_has_the_age_zero(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "_SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(hearing, "_OLD_RECORDS_SECONDS", 0.0)
     with HeartbeatTracker(SETTINGS) as tracker:
         eventually(lambda: tracker._view.contact is not None)
         leave(kafka, at=now_ms() - 7_200_000)
@@ -161,7 +161,7 @@ def test_heartbeats_of_a_topic_that_got_more_partitions(
 def test_records_of_other_groups_do_not_fill_the_memory(
     kafka: MemoryKafka, tracked_freshness: Callable[[], Freshness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "MOST_COMPONENTS", 2)
+    monkeypatch.setattr(hearing, "MAX_COMPONENTS", 2)
     for name in ("a", "b", "c", "a"):
         leave(kafka, name, up_to=7 if kafka.records(TOPIC)[2:] else 6)
     eventually(lambda: [(part.id, part.up_to) for part in tracked_freshness().parts] == [("a", 7), ("b", 6)])

@@ -12,12 +12,12 @@ from streaming.kafka import metadata
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.metadata import (
     STALL_SECONDS,
-    Contact,
+    ContactState,
     EndOffsets,
     Identity,
     IdentityWatch,
     Place,
-    Stall,
+    StallCheck,
     bounds,
     identify,
 )
@@ -43,13 +43,13 @@ def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
 
 def test_topic_identity_is_returned_by_the_next_call(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a"], interval_s=2.0)
-    assert watch.look(10.0) is None
-    assert watch.look(10.5) == {"a": Identity("id-1", 3)}
+    assert watch.poll(10.0) is None
+    assert watch.poll(10.5) == {"a": Identity("id-1", 3)}
     assert watch.trouble is None
-    assert watch.look(11.9) is None
+    assert watch.poll(11.9) is None
     assert kafka.requests.count("describe_topics") == 1
-    assert watch.look(12.0) is None  # the request is sent now
-    assert watch.look(12.1) == {"a": Identity("id-1", 3)}
+    assert watch.poll(12.0) is None  # the request is sent now
+    assert watch.poll(12.1) == {"a": Identity("id-1", 3)}
     assert kafka.requests.count("describe_topics") == 2
 
 
@@ -57,10 +57,10 @@ def test_error_is_reported_and_a_new_client_is_used(kafka: MemoryKafka) -> None:
     watch = IdentityWatch(SETTINGS, ["a", "b"], interval_s=1.0)
     kafka.fail("describe_topics", KafkaError(KafkaError._TRANSPORT, "away"))
     first = watch._admin
-    assert [watch.look(0.0), watch.look(0.5), watch.trouble] == [None, None, "away"]
+    assert [watch.poll(0.0), watch.poll(0.5), watch.trouble] == [None, None, "away"]
     assert watch._admin is not first
-    assert watch.look(1.0) is None
-    assert (watch.look(1.1) or {}).keys() == {"a", "b"}
+    assert watch.poll(1.0) is None
+    assert (watch.poll(1.1) or {}).keys() == {"a", "b"}
     assert watch.trouble is None
 
 
@@ -71,11 +71,11 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
     watch = IdentityWatch(SETTINGS, ["a"], interval_s=1.0)
     with monkeypatch.context() as patched:
         patched.setattr(MemoryAdmin, "describe_topics", never_answer)
-        assert watch.look(0.0) is None
+        assert watch.poll(0.0) is None
     for now in (1.0, 5.0, 11.0):
-        assert (watch.look(now), watch.trouble) == (None, None)
-    assert (watch.look(11.1), watch.trouble) == (None, "no answer")
-    assert watch.look(11.2) == {"a": Identity("id-1", 3)}
+        assert (watch.poll(now), watch.trouble) == (None, None)
+    assert (watch.poll(11.1), watch.trouble) == (None, "no answer")
+    assert watch.poll(11.2) == {"a": Identity("id-1", 3)}
 
 
 def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypat
 
 
 def test_each_change_of_contact_is_returned_once() -> None:
-    contact = Contact()
+    contact = ContactState()
     contact_changes = [contact.news(trouble) for trouble in (None, "away", "still away", None, None, "away")]
     lost = "no contact with Kafka (away): waiting for it"
     assert contact_changes == [None, lost, None, "Kafka answers again", None, lost]
@@ -122,35 +122,35 @@ A, B = ("t", 0), ("t", 1)
 
 def test_end_offsets_are_refreshed_once_a_second(kafka: MemoryKafka) -> None:
     ends = EndOffsets(SETTINGS, [A, B])
-    assert (ends.are_current(0), dict(ends.look(0))) == (False, {A: 0, B: 1})
+    assert (ends.are_current(0), dict(ends.poll(0))) == (False, {A: 0, B: 1})
     kafka.append("t", b"v", partition=1)
-    assert ends.look(0.9) == {A: 0, B: 1}
-    assert ends.look(1.0) == {A: 0, B: 2}
+    assert ends.poll(0.9) == {A: 0, B: 1}
+    assert ends.poll(1.0) == {A: 0, B: 2}
     assert (ends.are_current(6.0), ends.are_current(6.1)) == (True, False)
 
 
 def test_a_partition_without_a_leader_keeps_its_end(kafka: MemoryKafka) -> None:
     ends = EndOffsets(SETTINGS, [A, B])
-    ends.look(0)
+    ends.poll(0)
     for now in range(1, 7):
         kafka.fail("list_offsets", KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))
-        assert ends.look(now) == {A: 0, B: 1}
+        assert ends.poll(now) == {A: 0, B: 1}
     assert not ends.are_current(6)
-    ends.look(7)
+    ends.poll(7)
     assert ends.are_current(7)
 
 
 def test_request_without_an_answer_times_out(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = EndOffsets(SETTINGS, [A])
-    ends.look(0)
+    ends.poll(0)
     (admin,) = kafka.admins
     unanswered_future: Future[Any] = Future()
     with monkeypatch.context() as patch:
         patch.setattr(admin, "list_offsets", lambda places, **_: dict.fromkeys(places, unanswered_future))
-        assert (ends.look(1), ends.look(11)) == ({A: 0}, {A: 0})
-    ends.look(12)
+        assert (ends.poll(1), ends.poll(11)) == ({A: 0}, {A: 0})
+    ends.poll(12)
     assert not ends.are_current(12)
-    ends.look(13)
+    ends.poll(13)
     assert ends.are_current(13)
 
 
@@ -165,8 +165,8 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Bounds:
 
 
 def stalled_partitions(*positions: dict[Place, int]) -> list[Bounds]:
-    watched = Stall(KafkaSettings())
-    return [watched.look(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
+    watched = StallCheck(KafkaSettings())
+    return [watched.poll(position, number * STALL_SECONDS) for number, position in enumerate(positions)]
 
 
 def test_reader_at_the_end_is_not_stalled(ends: Bounds) -> None:

@@ -134,7 +134,7 @@ def test_a_client_that_delivers_nothing_for_long_is_replaced(
     monkeypatch.setattr(type(first), "__len__", lambda self: int(self is first))
     event_producer.send(TOPIC, lambda *_: None, value=b"1")
     assert event_producer.client is first  # the broker is not away for long
-    monkeypatch.setattr(producer, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(producer, "LATE_DELIVERY_SECONDS", 0.0)
     for value in (b"2", b"3"):
         event_producer.send(TOPIC, lambda *_: None, value=value)
     assert event_producer.client is not first

@@ -8,7 +8,14 @@ import pytest
 
 from assignors.errors import OutsideFailure
 from streaming.kafka import runtime
-from streaming.kafka.runtime import Runtime, new_uuid, prepare, server_properties, write_properties, write_storage
+from streaming.kafka.runtime import (
+    Runtime,
+    new_uuid,
+    prepare_runtime,
+    server_properties,
+    write_properties,
+    write_storage,
+)
 
 
 class FakeJava:
@@ -48,7 +55,7 @@ def test_failing_storage_tool_is_reported_and_tried_again(
     tool.set_script(script)
     for tries in (1, 2):
         with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
-            prepare("9.9.9")
+            prepare_runtime("9.9.9")
         assert len(tool.calls) == tries
     assert "kafka.tools.StorageTool format -t" in tool.calls[0]
     left = [path.name for path in (tmp_path / "cache" / "broker").iterdir()]
@@ -73,10 +80,10 @@ def test_class_archive_is_made_once_for_all_brokers(
     tool.set_script(FORMATS)
     progress: list[str] = []
     monkeypatch.setattr(runtime, "print_progress", progress.append)
-    prepared_runtime = prepare("9.9.9")
+    prepared_runtime = prepare_runtime("9.9.9")
     assert progress == ["preparing the broker (once)", ""]
     calls = tool.calls
-    assert prepare("9.9.9") == prepared_runtime
+    assert prepare_runtime("9.9.9") == prepared_runtime
     assert tool.calls == calls
     for name in ("a", "b"):
         write_storage(prepared_runtime, tmp_path / name)

@@ -37,11 +37,11 @@ def settings(tmp_path: Path) -> KafkaSettings:
 
 def test_plaintext_needs_no_settings() -> None:
     plain = KafkaSettings()
-    assert (security.librdkafka(plain), security.java(plain)) == ({}, {})
+    assert (security.librdkafka_security(plain), security.java(plain)) == ({}, {})
 
 
 def test_librdkafka_gets_the_kafka_security_settings(settings: KafkaSettings, tmp_path: Path) -> None:
-    assert security.librdkafka(settings) == {
+    assert security.librdkafka_security(settings) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.username": "monitor",
@@ -107,7 +107,7 @@ def test_librdkafka_and_java_get_the_oauth_settings(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "ca")
     more = {"scope": "kafka", "extensions": "logicalCluster=lkc-1,identityPoolId=p", "ca_file": authority}
     settings = KafkaSettings.model_validate(OAUTH | {f"sasl_oauthbearer_{name}": text for name, text in more.items()})
-    assert security.librdkafka(settings) == {
+    assert security.librdkafka_security(settings) == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.method": "oidc",
@@ -159,7 +159,7 @@ def aws_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("aws_credentials")
 def test_librdkafka_gets_signed_tokens_of_aws() -> None:
-    options = security.librdkafka(AWS_SETTINGS)
+    options = security.librdkafka_security(AWS_SETTINGS)
     token, expires_at = options.pop("oauth_cb")("")
     signed_url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     assert (signed_url.hostname, parse_qs(signed_url.query)["Action"]) == (
@@ -195,23 +195,23 @@ def test_missing_aws_credentials_are_reported_at_once(monkeypatch: pytest.Monkey
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     with pytest.raises(OutsideFailure, match="AWS_MSK_IAM: no AWS credentials"):
-        security.librdkafka(AWS_SETTINGS)
+        security.librdkafka_security(AWS_SETTINGS)
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     with pytest.raises(OutsideFailure, match=r"pip install 'kafka-rebalance-monitor\[aws\]'"):
-        security.librdkafka(AWS_SETTINGS)
+        security.librdkafka_security(AWS_SETTINGS)
 
 
 def test_kerberos_without_support_in_librdkafka_is_reported() -> None:
     with pytest.raises(OutsideFailure, match="this confluent-kafka, like its wheels, is built without Kerberos"):
-        security.librdkafka(KERBEROS)
+        security.librdkafka_security(KERBEROS)
 
 
 def test_each_client_gets_the_kerberos_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", dict)  # a build of librdkafka with libsasl2
-    assert security.librdkafka(KERBEROS) == {
+    assert security.librdkafka_security(KERBEROS) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.service.name": "kafka",

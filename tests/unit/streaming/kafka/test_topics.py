@@ -15,7 +15,7 @@ from streaming.kafka.topics import (
     describe_topics,
     ensure_ticks,
     ensure_topics,
-    longest_records,
+    max_record_bytes_by_topic,
 )
 from streaming.settings.config import Settings, TopicSettings
 from streaming.settings.connection import KafkaSettings
@@ -55,7 +55,7 @@ def test_only_missing_topics_are_created(kafka: MemoryKafka) -> None:
     states = {state.name: state for state in ensure_topics(SETTINGS)}
     assert (states["p.rebalance.diffs"].partitions, states["p.rebalance.diffs"].max_message_bytes) == (3, 500)
     assert kafka.requests.count("create_topics") == 3
-    assert longest_records(states.values()) == {
+    assert max_record_bytes_by_topic(states.values()) == {
         "p.rebalance.membership": 10 * 2**20,
         "p.rebalance.diffs": 500,
         "p.rebalance.assignments": 10 * 2**20,
@@ -67,7 +67,11 @@ def test_topic_limit_is_raised_to_the_producer_limit() -> None:
     wider_topic = MonitorTopic("s", "", "delete", partitions=1, max_message_bytes=20 * 2**20)
     wide_topic = MonitorTopic("t", "", "delete", partitions=1, max_message_bytes=2**30)
     unknown = MonitorTopic("u", "", "delete")
-    assert longest_records([wider_topic, wide_topic, unknown]) == {"s": 20 * 2**20, "t": 30 * 2**20, "u": 10 * 2**20}
+    assert max_record_bytes_by_topic([wider_topic, wide_topic, unknown]) == {
+        "s": 20 * 2**20,
+        "t": 30 * 2**20,
+        "u": 10 * 2**20,
+    }
 
 
 def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> None:

@@ -4,9 +4,9 @@ from msgspec import UNSET, UnsetType, structs
 
 from streaming.listener.membership import (
     HEARTBEAT_MS,
-    LOST,
-    RENEW_MS,
-    REPEAT_AFTER_MS,
+    LOST_REASON,
+    RENEW_JOIN_AFTER_MS,
+    REPEAT_REPORT_AFTER_MS,
     ClockReading,
     Membership,
     join_template,
@@ -110,7 +110,7 @@ def test_a_static_member_does_not_leave() -> None:
 
 def test_lost_partitions_give_a_fence_and_then_a_new_join() -> None:
     membership = holding()
-    fenced = events.MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST, acknowledges=True)
+    fenced = events.MemberFenced(group_id="g", timestamp=1005, member_id="m", reason=LOST_REASON, acknowledges=True)
     assert data(membership.lost(at(5))) == [fenced]
     assert membership.revoked([("t", 0)], 3, at(6)) == membership.lost(at(6)) == []
     assert data(membership.assigned([], "m", 5, at(9))) == [joined(timestamp=1009), ack(9, 5, {}, assigned={})]
@@ -122,15 +122,15 @@ def test_listener_repeats_its_state_and_sends_heartbeats() -> None:
         reports += data(membership.due(at(tick)))
     all_partitions = {"t": [0, 1]}
     assert reports == [
-        ack(REPEAT_AFTER_MS[0], 3, all_partitions, REPEAT_AFTER_MS[0]),
+        ack(REPEAT_REPORT_AFTER_MS[0], 3, all_partitions, REPEAT_REPORT_AFTER_MS[0]),
         *(beat(5000, 3), beat(8000, 3)),
-        ack(REPEAT_AFTER_MS[1], 3, all_partitions, REPEAT_AFTER_MS[1]),
+        ack(REPEAT_REPORT_AFTER_MS[1], 3, all_partitions, REPEAT_REPORT_AFTER_MS[1]),
         beat(13_000, 3),
     ]
 
 
 def test_listener_repeats_reports_at_the_times_the_stream_awaits() -> None:
-    assert REPEAT_AFTER_MS == (reported.SETTLING_MS, reported.LATE_MEMBER_WAIT_MS)
+    assert REPEAT_REPORT_AFTER_MS == (reported.REPORT_WAIT_MS, reported.LATE_MEMBER_WAIT_MS)
 
 
 def test_three_heartbeats_fit_into_a_short_session() -> None:
@@ -148,7 +148,7 @@ def test_only_heartbeats_are_sent_between_generations() -> None:
 def test_newest_state_is_sent_again() -> None:
     membership = holding()
     assert data(membership.renewed(at(50))) == [joined(timestamp=1050), ack(50, 3, {"t": [0, 1]})]
-    assert data(membership.due(at(50 + RENEW_MS))) == data(holding().renewed(at(50 + RENEW_MS)))
+    assert data(membership.due(at(50 + RENEW_JOIN_AFTER_MS))) == data(holding().renewed(at(50 + RENEW_JOIN_AFTER_MS)))
 
 
 def test_unchanged_generation_is_acknowledged_once() -> None:

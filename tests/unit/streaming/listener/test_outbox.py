@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streaming.listener.listener import MAX_WAITING_EVENTS, Outbox, Reporter
+from streaming.listener.listener import MAX_WAITING_EVENTS, EventOutbox, MembershipReporter
 from streaming.listener.membership import ClockReading, join_template
 from streaming.records.events import Event, MemberHeartbeat
 from streaming.settings.config import load
@@ -19,19 +19,19 @@ def heartbeat_events(count: int) -> Iterator[Event]:
 
 
 @pytest.fixture
-def outbox() -> Iterator[Outbox]:
-    outbox = Outbox(load(bootstrap_servers="127.0.0.1:1"))
+def outbox() -> Iterator[EventOutbox]:
+    outbox = EventOutbox(load(bootstrap_servers="127.0.0.1:1"))
     yield outbox
     outbox.close(0)
 
 
-def test_the_newest_events_are_kept_in_order(outbox: Outbox) -> None:
+def test_the_newest_events_are_kept_in_order(outbox: EventOutbox) -> None:
     outbox.put(heartbeat_events(MAX_WAITING_EVENTS + 5))
     assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, MAX_WAITING_EVENTS + 5)]
 
 
-def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox, join_template("g"), lambda: ("m", 1))
+def test_unreachable_cluster_delays_nothing_else(outbox: EventOutbox, caplog: pytest.LogCaptureFixture) -> None:
+    reporter = MembershipReporter(outbox, join_template("g"), lambda: ("m", 1))
     outbox.add(reporter)
     outbox.put(reporter.membership.assigned([("t", 0)], "m", 1, ClockReading(1, 1)))
     before = time.monotonic()
@@ -41,6 +41,6 @@ def test_unreachable_cluster_delays_nothing_else(outbox: Outbox, caplog: pytest.
     assert len(outbox._waiting) == MAX_WAITING_EVENTS
 
 
-def test_collected_consumer_is_forgotten(outbox: Outbox) -> None:
-    outbox.add(Reporter(outbox, join_template("g"), lambda: ("m", 1)))
+def test_collected_consumer_is_forgotten(outbox: EventOutbox) -> None:
+    outbox.add(MembershipReporter(outbox, join_template("g"), lambda: ("m", 1)))
     assert not outbox._consumers

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.listener.listener import Outbox, Reporter, reporter
+from streaming.listener.listener import EventOutbox, MembershipReporter, reporter
 from streaming.listener.membership import join_template
 from streaming.records.events import MemberJoined
 from streaming.settings.config import load
 
 
-def outbox() -> Outbox:
-    return Outbox(load(bootstrap_servers="127.0.0.1:1"))
+def outbox() -> EventOutbox:
+    return EventOutbox(load(bootstrap_servers="127.0.0.1:1"))
 
 
 def fail_to_read() -> tuple[str, int]:
@@ -20,7 +20,7 @@ def fail_to_read() -> tuple[str, int]:
 
 
 def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Reporter(outbox(), join_template("g"), fail_to_read, fail_to_read)
+    reporter = MembershipReporter(outbox(), join_template("g"), fail_to_read, fail_to_read)
     with caplog.at_level(logging.ERROR):
         reporter.assigned([SimpleNamespace(topic="t", partition=0)])
         reporter.revoked([])
@@ -31,14 +31,14 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 def test_poll_without_news_wakes_no_waiter() -> None:
     """A poll without changes must not wake the outbox's thread: that thread itself polls, so it would never sleep."""
     event_outbox = outbox()
-    reporter = Reporter(event_outbox, join_template("g"), fail_to_read, lambda: ("m", 1))
+    reporter = MembershipReporter(event_outbox, join_template("g"), fail_to_read, lambda: ("m", 1))
     reporter.report_unchanged()
     reporter.report_unchanged()
     waiting_events = list(event_outbox._waiting)
     assert waiting_events
-    event_outbox._wake.clear()
+    event_outbox._wake_event.clear()
     reporter.report_unchanged()
-    assert (list(event_outbox._waiting), event_outbox._wake.is_set()) == (waiting_events, False)
+    assert (list(event_outbox._waiting), event_outbox._wake_event.is_set()) == (waiting_events, False)
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:
@@ -50,5 +50,5 @@ def test_unreadable_configuration_gets_no_listener() -> None:
 
 
 def test_application_errors_pass_through_on_leave() -> None:
-    with pytest.raises(KeyError), Reporter(outbox(), join_template("g"), fail_to_read).leaving("closed"):
+    with pytest.raises(KeyError), MembershipReporter(outbox(), join_template("g"), fail_to_read).leaving("closed"):
         raise KeyError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.monitor.state import MAX_APPLIED, add_fingerprint
+from streaming.monitor.state import MAX_FINGERPRINTS, add_fingerprint
 from tests.support.histories import Log, play
 
 
@@ -30,10 +30,10 @@ def test_same_id_from_another_source_is_another_event() -> None:
 
 def test_only_the_newest_event_ids_are_remembered() -> None:
     memory = b""
-    for number in range(MAX_APPLIED + 10):
+    for number in range(MAX_FINGERPRINTS + 10):
         memory = add_fingerprint(memory, "s", str(number)) or b""
-    repeats = [add_fingerprint(memory, "s", str(number)) is None for number in range(MAX_APPLIED + 10)]
-    assert repeats == [False] * 10 + [True] * MAX_APPLIED
+    repeats = [add_fingerprint(memory, "s", str(number)) is None for number in range(MAX_FINGERPRINTS + 10)]
+    assert repeats == [False] * 10 + [True] * MAX_FINGERPRINTS
 
 
 def test_fingerprint_at_a_wrong_offset_is_no_match() -> None:

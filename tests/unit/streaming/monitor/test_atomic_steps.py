@@ -10,7 +10,7 @@ import pytest
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, GroupQuiet
 from tests.support.histories import Log
@@ -25,7 +25,7 @@ SINKS = Sinks(
 #: A generator that fails while it is closed can't raise an error.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 #: Functions that pass records to steps, and steps to the bucket: they contain no rule that could fail.
-_PASSING_FUNCTIONS = {"process", "_apply_run", "_Step.__init__"}
+_PASSING_FUNCTIONS = {"process", "_apply_run", "_BucketBatch.__init__"}
 
 
 class DefectError(Exception):
@@ -42,7 +42,7 @@ def before(*events: Event) -> bytes:
     return bucket.pack()
 
 
-def played(blob: bytes, records: list[Record], failing_call: int = 0) -> tuple[list[Write], bytes, int]:
+def played(blob: bytes, records: list[Record], failing_call: int = 0) -> tuple[list[OutputRecord], bytes, int]:
     """Process a batch; return writes, bucket and number of calls. Call number ``failing_call`` raises an error."""
     bucket, calls = Bucket(blob), 0
 

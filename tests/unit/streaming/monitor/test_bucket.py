@@ -11,9 +11,9 @@ import pytest
 from assignors.partitioner import partition_for_key
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_MS, SOURCE
-from streaming.monitor.outputs import Sinks, Write
-from streaming.monitor.state import MAX_APPLIED, MAX_APPLIED_BYTES
+from streaming.monitor.heartbeats import FORGET_AFTER_MS, LATE_FENCE_MS, SOURCE
+from streaming.monitor.outputs import OutputRecord, Sinks
+from streaming.monitor.state import MAX_APPLIED_BYTES, MAX_FINGERPRINTS
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.events import MAX_TIMESTAMP, RETIRED_TYPES, Event, MemberFenced
@@ -27,7 +27,7 @@ def record(event: Event, offset: int = 0, partition: int = 1) -> Record:
     return Record.of(partition, offset, key, value, headers)
 
 
-def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
+def run(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[OutputRecord]:
     return process(bucket, [record(event, offset) for offset, event in enumerate(events)], now_ms, sinks)
 
 
@@ -113,7 +113,7 @@ def test_unexpected_exception_gives_a_dead_letter(monkeypatch: pytest.MonkeyPatc
     assert dict(letter.headers)["dlt_exception"] == b"KeyError"
 
 
-def batches(events: Sequence[Event], size: int) -> list[Write]:
+def batches(events: Sequence[Event], size: int) -> list[OutputRecord]:
     blob, written = None, []
     for start in range(0, len(events), size):
         bucket = Bucket(blob)
@@ -136,7 +136,7 @@ def live_bucket(now_ms: int = 0) -> tuple[Log, Bucket]:
     return log, bucket
 
 
-def written_fences(writes: list[Write]) -> list[MemberFenced]:
+def written_fences(writes: list[OutputRecord]) -> list[MemberFenced]:
     return [msgspec.json.decode(write.value or b"", type=MemberFenced) for write in writes]
 
 
@@ -207,7 +207,7 @@ def test_late_fence_is_stale_after_a_newer_heartbeat() -> None:
 
 def test_late_timer_expires_no_session() -> None:
     _, bucket = live_bucket()
-    late = 10_000 + LATE_MS + 1
+    late = 10_000 + LATE_FENCE_MS + 1
     assert expire(bucket, late, SINKS) == []
     assert len(expire(bucket, late + 10_000, SINKS)) == 2
     _, second_bucket = live_bucket()
@@ -334,7 +334,7 @@ def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
     """After MAX_APPLIED events, the stored state of a group does not grow any more."""
     bucket = Bucket()
-    log = list(events(Log(), 2 * MAX_APPLIED))
+    log = list(events(Log(), 2 * MAX_FINGERPRINTS))
     sizes = []
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
         run(bucket, half)
@@ -363,7 +363,7 @@ def topic_renaming_events(log: Log, topics: int) -> Iterator[Event]:
 @pytest.mark.parametrize("events", [acknowledgement_events, topic_renaming_events])
 def test_repeated_events_do_not_grow_the_state(events: Callable[[Log, int], Iterator[Event]]) -> None:
     bucket, sizes = Bucket(), []
-    log = list(events(Log(), 4 * MAX_APPLIED))
+    log = list(events(Log(), 4 * MAX_FINGERPRINTS))
     for half in log[: len(log) // 2], log[len(log) // 2 :]:
         run(bucket, half)
         sizes.append(len(bucket.pack()))

@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from assignors.partitioner import partition_for_key
-from streaming.episodes.record import MOST_LISTED
+from streaming.episodes.record import MAX_LISTED_MEMBERS
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event, rfc3339
 from streaming.records.episodes import Episode, decode_episode
@@ -23,21 +23,21 @@ QUIET_MS = 5_000
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 5, "a": 3, "dlt": 2, "e": 7}, episodes="e", quiet_ms=QUIET_MS)
 
 
-def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[Write]:
+def apply_events(bucket: Bucket, events: Iterable[Event], now_ms: int = 0, sinks: Sinks = SINKS) -> list[OutputRecord]:
     rows = [Record.of(1, at, *codec.encode_event(event)) for at, event in enumerate(events)]
     return process(bucket, rows, now_ms, sinks)
 
 
-def apply_timers(bucket: Bucket, now_ms: int) -> list[Write]:
+def apply_timers(bucket: Bucket, now_ms: int) -> list[OutputRecord]:
     bucket.pack()  # pack() applies due timers
     return expire(bucket, now_ms, SINKS)
 
 
-def written_episodes(writes: Iterable[Write]) -> list[Episode]:
+def written_episodes(writes: Iterable[OutputRecord]) -> list[Episode]:
     return [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
 
 
-def event_of(write: Write) -> Event:
+def event_of(write: OutputRecord) -> Event:
     return decode_event(write.key, write.value, ce_attributes(write.headers))
 
 
@@ -167,7 +167,7 @@ def test_a_forgotten_group_has_no_episodes() -> None:
     assert bucket.get("g").episode is None
 
 
-@pytest.mark.parametrize("members", [MOST_LISTED])
+@pytest.mark.parametrize("members", [MAX_LISTED_MEMBERS])
 def test_too_long_episode_is_written_without_details(members: int) -> None:
     log, bucket = Log(), Bucket()
     names = [f"{number:0200}" for number in range(members)]

@@ -11,7 +11,7 @@ from assignors.partitioner import partition_for_key
 from streaming.episodes.incidents import Thresholds
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.episodes import Incident, decode_incident
@@ -28,7 +28,7 @@ class WatchedGroup:
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
         self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields
-        self.writes: list[Write] = []
+        self.writes: list[OutputRecord] = []
 
     def apply(self, *events: Event) -> list[Incident]:
         """Apply the events; return the incident records that were written, one per change."""
@@ -61,7 +61,7 @@ class _Log(Log):
         return 10_000 * self.count
 
 
-def incidents(writes: Iterable[Write]) -> list[Incident]:
+def incidents(writes: Iterable[OutputRecord]) -> list[Incident]:
     return [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from assignors.partitioner import partition_for_key
 from streaming.monitor import outputs
 from streaming.monitor.group import apply
-from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, Sinks, Write
+from streaming.monitor.outputs import AssignmentOutput, DiffOutput, Output, OutputRecord, Sinks
 from streaming.records import codec
 from streaming.records.codec import MalformedEvent, Record, RecordTooLarge, record_bytes
 from streaming.records.events import Event, MemberLeft
@@ -42,7 +42,7 @@ def test_diff_and_assignment_are_partitioned_by_murmur2(joined: tuple[Event, lis
             *(b"1.0", ce_type, outputs.output_id(event, part).encode(), b"rebalance-monitor/stream"),
             *(b"1970-01-01T00:00:02.000Z", b"application/json"),
         ]
-        assert outputs.write(event, output, SINKS) == Write(
+        assert outputs.write(event, output, SINKS) == OutputRecord(
             *(topic, b"group", codec.encode(value), list(zip(NAMES, headers, strict=True))),
             partition_for_key(b"group", count),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Write
+from streaming.monitor.outputs import OutputRecord
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.episodes import Cost, Episode, Incident, decode_episode, decode_incident
@@ -58,7 +58,7 @@ class Group:
         return self.apply(round_, stopped_event)[0][-1]
 
 
-def read(writes: list[Write]) -> tuple[list[Episode], list[Incident]]:
+def read(writes: list[OutputRecord]) -> tuple[list[Episode], list[Incident]]:
     episodes = [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
     return episodes, [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 

@@ -11,7 +11,7 @@ from streaming.episodes.incidents import Thresholds
 from streaming.episodes.status import GroupStatus, group_status
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Write
+from streaming.monitor.outputs import OutputRecord
 from streaming.records import codec
 from streaming.records.codec import Record, ce_attributes, decode_event
 from streaming.records.diffs import LatestAssignment
@@ -64,7 +64,7 @@ class Group:
         return [decode_event(write.key, write.value, ce_attributes(write.headers)) for write in writes]
 
 
-def read(writes: list[Write]) -> tuple[list[Episode], list[Incident]]:
+def read(writes: list[OutputRecord]) -> tuple[list[Episode], list[Incident]]:
     episodes = [decode_episode(write.value or b"") for write in writes if write.topic == "e"]
     return episodes, [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event
 from tests.support.histories import Log
@@ -23,7 +23,7 @@ def record(event: Event, offset: int) -> Record:
     return Record.of(0, offset, *encode_event(event))
 
 
-def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[Write]]:
+def trace(before: list[Event], event: Event) -> tuple[set[str], int, list[OutputRecord]]:
     """Return the modules that run for an event, the number of calls and returns between modules, and the writes."""
     bucket = Bucket()
     process(bucket, [record(event, offset) for offset, event in enumerate(before)], 0, SINKS)

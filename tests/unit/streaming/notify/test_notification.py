@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from assignors.errors import BadInput
-from streaming.notify.notification import Notification, OpenIncidents, episode_notification, text_of
+from streaming.notify.notification import Notification, OpenIncidents, episode_notification, notification_text
 from streaming.records.episodes import Acknowledged, Downtime
 from streaming.records.events import GroupPauses
 from streaming.settings.config import load
@@ -141,8 +141,10 @@ def test_closed_episode_above_the_downtime_limit_is_notified() -> None:
 
 def test_template_has_the_fields_of_the_notification() -> None:
     (opened,) = OpenIncidents(target()).notifications(incident("g", story="costs $5"))
-    assert text_of(target(), opened) == "critical: g storm: costs $5"
-    assert text_of(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"
+    assert notification_text(target(), opened) == "critical: g storm: costs $5"
+    assert (
+        notification_text(target(template="[$severity] $group $kind $unknown"), opened) == "[critical] g storm $unknown"
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from streaming.process.children import Child, ChildDied, Children
 from tests.support.wait import eventually
 
 CHILD_PROGRAM = """
-from streaming.process.children import follow_parent
+from streaming.process.children import end_with_parent
 from streaming.process.service import stop_on_signals
-follow_parent()
+end_with_parent()
 stop = stop_on_signals()
 print("ready", flush=True)
 stop.wait(60)
@@ -94,7 +94,7 @@ def test_a_child_that_does_not_drain_is_killed_with_its_session(
 
 
 def test_externally_ended_query_is_restarted(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.process.children.RESTARTABLE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("streaming.process.children.MIN_UPTIME_FOR_RESTART_SECONDS", 0.0)
     log, stop, names = tmp_path / "log", threading.Event(), []
 
     def before_restart(name: str) -> None:

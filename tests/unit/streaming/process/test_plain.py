@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.process.plain import LONGEST_MESSAGE, printable, say, warn
+from streaming.process.plain import MAX_MESSAGE_CHARACTERS, escape_unprintable, print_line, warn
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,12 @@ from streaming.process.plain import LONGEST_MESSAGE, printable, say, warn
     ],
 )
 def test_terminal_control_characters_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
-    assert printable(shown) == shown
+    assert escape_unprintable(text) == shown
+    assert escape_unprintable(shown) == shown
 
 
 def test_multiline_text_is_printed_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    say("a\nb\x1b[2J")
+    print_line("a\nb\x1b[2J")
     warn("c\nd\x1b[2J")
     assert capsys.readouterr() == ("a\\nb\\x1b[2J\n", "c\\nd\\x1b[2J\n")
 
@@ -31,6 +31,6 @@ def test_multiline_text_is_printed_on_one_line(capsys: pytest.CaptureFixture[str
 def test_a_message_that_quotes_megabytes_is_cut_in_the_middle(capsys: pytest.CaptureFixture[str]) -> None:
     warn("begin" + "x" * 10**6 + "end")
     errors = capsys.readouterr().err
-    assert len(errors) < LONGEST_MESSAGE + 10
+    assert len(errors) < MAX_MESSAGE_CHARACTERS + 10
     assert errors.startswith("beginxxx")
     assert errors.endswith("xxxend\n")

@@ -56,7 +56,7 @@ def test_eager_v1_protocol_refuses_a_sync_group() -> None:
     ],
 )
 def test_an_impossible_pair_is_refused_with_the_reason(protocol: str, assignor: str, reason: str) -> None:
-    with pytest.raises(vocabulary.ImpossiblePair, match=reason):
+    with pytest.raises(vocabulary.UnsupportedPair, match=reason):
         machine(protocol, vocabulary.Setup(assignor=assignor))
 
 

@@ -41,10 +41,10 @@ def test_heartbeats_are_counted_as_if_each_were_sent() -> None:
 
 def test_joint_reason_has_all_members_of_its_first_kind() -> None:
     joined, left = Reason("member.joined", ("a", "b~2")), Reason("member.left", ("c",))
-    assert vocabulary.joint_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
+    assert vocabulary.common_reason([joined, left, Reason("member.joined", ("a", "d"))], left) == Reason(
         "member.joined", ("a", "b", "d")
     )
-    assert vocabulary.joint_reason([], left) == left
+    assert vocabulary.common_reason([], left) == left
 
 
 def test_ghost_member_name_contains_its_process_name() -> None:

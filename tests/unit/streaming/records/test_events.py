@@ -18,7 +18,7 @@ from streaming.records.events import POLLING, Evidence, GroupObserved, Kind
 )
 def test_group_protocol_decides_epochs_and_tasks(kind: Kind, protocol: str, epochs: bool, tasks: bool) -> None:
     view = GroupObserved(group_id="g", timestamp=1, members=[], kind=kind, group_protocol=protocol)  # type: ignore[arg-type] # one of its literals
-    assert (view.counts_epochs, view.holds_tasks) == (epochs, tasks)
+    assert (view.has_epochs, view.holds_tasks) == (epochs, tasks)
 
 
 @pytest.mark.parametrize(("sources", "polled"), [([], False), (["a"], False), (["z"], False), (["a", POLLING], True)])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.records.diffs import MemberNames
-from streaming.records.names import display_names, names_text, shortened, with_display_names
+from streaming.records.names import display_names, names_text, shorten_random_id, with_display_names
 
 ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
 ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
@@ -69,7 +69,7 @@ def test_member_lists_are_shortened(member_ids: list[str], text: str) -> None:
 
 
 def test_uuid_is_shortened_wherever_it_occurs() -> None:
-    assert shortened(f"{ID_A} left") == "orders-1-3f2a… left"
+    assert shorten_random_id(f"{ID_A} left") == "orders-1-3f2a… left"
 
 
 def test_member_ids_in_texts_become_display_names() -> None:

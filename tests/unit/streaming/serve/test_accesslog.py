@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from streaming.process.service import JsonFormatter, TextFormatter
 from streaming.serve import security
 from streaming.serve.history import History
-from streaming.serve.security import Access, Proxies
+from streaming.serve.security import Access, TrustedProxies
 from tests.support.asgi import ask
 from tests.support.feed import service
 
@@ -19,7 +19,7 @@ TOKEN = "0123456789abcdef"  # noqa: S105 - a made-up token
 
 @pytest.fixture
 def app(history: History) -> ASGIApp:
-    proxies = Proxies.of("X-User", ["10.0.0.1"])
+    proxies = TrustedProxies.of("X-User", ["10.0.0.1"])
     return service(history, access=Access(lambda: [TOKEN], proxies), loopback_only=False, access_log=True)
 
 

@@ -218,7 +218,7 @@ def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
 
 def test_page_with_diffs_has_fewer_items_than_with_summaries(app: ASGIApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "MAX_DIFFS", 3)
-    monkeypatch.setattr(api, "MAX_PAGE", 4)
+    monkeypatch.setattr(api, "MAX_PAGE_ITEMS", 4)
     for target, most in (
         ("/api/v1/rounds?limit=9", 3),
         ("/api/v1/rounds?limit=2", 2),

@@ -8,7 +8,7 @@ import pytest
 from streaming.freshness import ComponentState
 from streaming.records.codec import encode, raw_json
 from streaming.serve import board as board_module
-from streaming.serve.board import Board, FeedEvent, FeedFilter, FeedStatus, Stale
+from streaming.serve.board import Board, FeedFilter, FeedFrame, FeedStatus, Stale
 from streaming.serve.history import History, HistoryUpdate
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, records
@@ -51,8 +51,8 @@ def test_indented_json_is_sent_in_one_data_line() -> None:
     ],
 )
 def test_filters_on_rounds_drop_no_group_event(wanted: FeedFilter, is_accepted: bool) -> None:
-    assert wanted.accepts(FeedEvent(b"", "g", 1, "member.left", 3)) is is_accepted
-    assert wanted.accepts(FeedEvent(b"", "g")) is (wanted.group != "h")
+    assert wanted.accepts(FeedFrame(b"", "g", 1, "member.left", 3)) is is_accepted
+    assert wanted.accepts(FeedFrame(b"", "g")) is (wanted.group != "h")
 
 
 def test_a_snapshot_is_encoded_once_until_something_changes(history: History) -> None:

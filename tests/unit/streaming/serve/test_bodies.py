@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from streaming.serve import connections
 from streaming.serve.board import Board
 from streaming.serve.clusters import ServeOptions
-from streaming.serve.connections import PIECE_BYTES, BodyLimitReached, BoundedBodies
+from streaming.serve.connections import SEND_CHUNK_BYTES, BodyLimitReached, BoundedBodies
 from tests.support.feed import records
 from tests.support.feed_server import open_request, running
 from tests.support.histories import Group
@@ -66,7 +66,7 @@ def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
         assert (len(client.messages), app.waiting_bytes) == (1, len(body))
         client.sent_pieces.release()
         await settle()
-        assert [len(message.get("body", b"")) for message in client.messages] == [0, PIECE_BYTES]
+        assert [len(message.get("body", b"")) for message in client.messages] == [0, SEND_CHUNK_BYTES]
         assert await client.finish() == body
         assert app.waiting_bytes == 0
 
@@ -74,25 +74,25 @@ def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
 
 
 def test_total_bytes_of_waiting_bodies_are_limited() -> None:
-    shared_body, numbers = bytes(2 * PIECE_BYTES), iter([1, 1, 2, 2, 3, 3])
+    shared_body, numbers = bytes(2 * SEND_CHUNK_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = shared_body if (body_number := next(numbers)) == 1 else bytes(body_number * PIECE_BYTES)
+        body = shared_body if (body_number := next(numbers)) == 1 else bytes(body_number * SEND_CHUNK_BYTES)
         await Response(body)(scope, receive, send)
 
     async def run() -> None:
-        bounded_bodies = BoundedBodies(app, most_bytes=4 * PIECE_BYTES)
+        bounded_bodies = BoundedBodies(app, most_bytes=4 * SEND_CHUNK_BYTES)
         waiting = [Client(bounded_bodies) for _ in range(3)]
         await settle()
-        assert bounded_bodies.waiting_bytes == 4 * PIECE_BYTES
+        assert bounded_bodies.waiting_bytes == 4 * SEND_CHUNK_BYTES
         refused = Client(bounded_bodies)
         body = await refused.finish()
         headers = dict(refused.messages[0]["headers"])
         assert (refused.status, headers[b"retry-after"]) == (503, b"10")
         assert b"slow clients" in body
-        assert [len(await client.finish()) // PIECE_BYTES for client in waiting] == [2, 2, 2]
+        assert [len(await client.finish()) // SEND_CHUNK_BYTES for client in waiting] == [2, 2, 2]
         last = Client(bounded_bodies)
-        assert (len(await last.finish()), last.status) == (3 * PIECE_BYTES, 200)
+        assert (len(await last.finish()), last.status) == (3 * SEND_CHUNK_BYTES, 200)
         assert bounded_bodies.waiting_bytes == 0
 
     asyncio.run(run())
@@ -102,22 +102,22 @@ def test_response_ends_when_too_many_bytes_wait() -> None:
     async def app(_: Scope, __: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
-        await send({"type": "http.response.body", "body": bytes(9 * PIECE_BYTES), "more_body": True})
+        await send({"type": "http.response.body", "body": bytes(9 * SEND_CHUNK_BYTES), "more_body": True})
 
     async def run() -> None:
         with pytest.raises(BodyLimitReached):
-            await Client(BoundedBodies(app, most_bytes=PIECE_BYTES)).finish()
+            await Client(BoundedBodies(app, most_bytes=SEND_CHUNK_BYTES)).finish()
 
     asyncio.run(run())
 
 
 def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_GRACE_SECONDS", 0)
-    monkeypatch.setattr(connections, "_MIN_BYTES_PER_SECOND", 10 * PIECE_BYTES)
+    monkeypatch.setattr(connections, "_SLOW_CLIENT_SECONDS", 0)
+    monkeypatch.setattr(connections, "_MIN_BYTES_PER_SECOND", 10 * SEND_CHUNK_BYTES)
     is_aborted = asyncio.Event()
 
     async def run() -> None:
-        app = BoundedBodies(Response(bytes(2 * PIECE_BYTES)))
+        app = BoundedBodies(Response(bytes(2 * SEND_CHUNK_BYTES)))
         monkeypatch.setitem(SCOPE, "state", {"abort": is_aborted.set})
         client = Client(app)
         client.sent_pieces.release()

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from assignors.errors import BadInput
 from streaming.serve import security
 from streaming.serve.history import History
-from streaming.serve.security import Access, Proxies, TokenFile, read_tokens
+from streaming.serve.security import Access, TokenFile, TrustedProxies, read_tokens
 from tests.support.asgi import ask
 from tests.support.feed import service
 
@@ -89,13 +89,15 @@ def test_unusable_token_file_keeps_the_old_tokens(
 )
 def test_invalid_proxy_is_refused(header: str, addresses: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Proxies.of(header, addresses)
+        TrustedProxies.of(header, addresses)
 
 
 @pytest.fixture
 def app_behind_proxy(history: History) -> Iterator[ASGIApp]:
     """Return an application that accepts only callers from the two networks of a proxy."""
-    return service(history, access=Access(None, Proxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False)
+    return service(
+        history, access=Access(None, TrustedProxies.of("X-User", ["10.0.0.0/24", "::1"])), loopback_only=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_two_user_headers_are_rejected(app_behind_proxy: ASGIApp) -> None:
 
 def test_token_gives_access_without_the_proxy(tmp_path: Path, history: History) -> None:
     tokens = TokenFile(token_file(tmp_path, FIRST_TOKEN))
-    app = service(history, access=Access(tokens, Proxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
+    app = service(history, access=Access(tokens, TrustedProxies.of("X-User", ["10.0.0.1"])), loopback_only=False)
     assert ask(app, "/metrics", bearer_header(FIRST_TOKEN), peer="10.9.9.9").status == 200
     assert ask(app, "/metrics", {"x-user": "alice"}, peer="10.9.9.9").status == 401
 

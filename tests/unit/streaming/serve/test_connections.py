@@ -21,7 +21,7 @@ from tests.support.wait import eventually
 
 @pytest.fixture
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(connections, "IDLE_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(connections, "UNREAD_TIMEOUT_SECONDS", 1)
 
 
@@ -32,7 +32,7 @@ def connected(feed: RunningServer) -> socket.socket:
 
 
 def test_client_that_stops_reading_is_disconnected(options: ServeOptions) -> None:
-    options = replace(options, times=FeedTimes(stuck=1.0, keep_alive=1.0))
+    options = replace(options, times=FeedTimes(stuck=1.0, keep_alive_seconds=1.0))
     with (
         running(options) as feed,
         open_request(feed.port, "/api/v1/stream", buffer=4096) as unread_response,

@@ -59,7 +59,7 @@ class FeedUnderTest:
         self.group = Group("g", {"t": 6}, 1)
         self.offset = 0
         self.board = Board(history.extent, history.groups)
-        times = FeedTimes(keep_alive=0.05, gather=0)
+        times = FeedTimes(keep_alive_seconds=0.05, gather_seconds=0)
         self.feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), times)
 
     def store(self, count: int, *, publish: bool = True) -> None:

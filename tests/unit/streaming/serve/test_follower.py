@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from assignors.errors import MonitorError, OutsideFailure
-from streaming.freshness import ComponentState, Freshness, Late
+from streaming.freshness import ComponentState, Freshness, Lateness
 from streaming.serve import follower, server
 from streaming.serve.board import Stale
 from streaming.serve.clusters import ServeOptions
@@ -83,7 +83,7 @@ def test_failure_of_the_source_ends_serve_with_its_message(options: ServeOptions
 def test_failed_write_or_retention_ends_the_process(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch, statement: str, message: str
 ) -> None:
-    monkeypatch.setattr(follower, "_TRIM_SECONDS", 0.2)
+    monkeypatch.setattr(follower, "_TRIM_INTERVAL_SECONDS", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
         eventually(lambda: readiness(feed, 0))
         history_of(feed)._connection.execute(statement)
@@ -118,7 +118,7 @@ def test_full_disk_during_retention_is_reported_and_awaited(
     from streaming.serve.historyfile import HistoryBlocked
 
     monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(follower, "_TRIM_SECONDS", 0.05)
+    monkeypatch.setattr(follower, "_TRIM_INTERVAL_SECONDS", 0.05)
     full = threading.Event()
     full.set()
 
@@ -171,7 +171,7 @@ class BlockingSource(MemorySource):
 
 
 def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(follower, "STALLED_AFTER_SECONDS", 0.3)
     source = BlockingSource()
     source.release_event.set()
     with running(options, source) as feed:
@@ -186,8 +186,8 @@ def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest
 def test_progress_is_reported_until_the_follower_is_lost(
     options: ServeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_WATCH_SECONDS", 0.02)
-    monkeypatch.setattr(server, "_LOST_SECONDS", 0.5)
+    monkeypatch.setattr(server, "_WATCH_INTERVAL_SECONDS", 0.02)
+    monkeypatch.setattr(server, "_LOST_CONNECTION_SECONDS", 0.5)
     source, heartbeat_times = BlockingSource(), []
     source.release_event.set()
     with running(options, source, beat=lambda: heartbeat_times.append(0)) as feed:
@@ -234,7 +234,9 @@ def test_component_states_are_in_every_api_answer(options: ServeOptions) -> None
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready") == {"ready": False, "lag": 0, "seq": 5, "parts": parts()}
         silent_component = msgspec.structs.replace(part, state="silent")
-        freshness[0] = Freshness(parts=(silent_component,), late=Late("collector-silent", "No heartbeat from c", 1000))
+        freshness[0] = Freshness(
+            parts=(silent_component,), late=Lateness("collector-silent", "No heartbeat from c", 1000)
+        )
         stale = {"kind": "collector-silent", "reason": "No heartbeat from c", "since": 1000}
         status = {"lag": None, "seq": 5, "stale": stale, "parts": parts(state="silent")}
         eventually(lambda: feed.get("/ready") == {"ready": False, **status})

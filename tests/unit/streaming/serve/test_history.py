@@ -13,7 +13,7 @@ from assignors.errors import BadInput
 from streaming.records.codec import encode
 from streaming.serve import historyfile
 from streaming.serve.archive import Archive, PageQuery
-from streaming.serve.history import History, Retention, used_bytes
+from streaming.serve.history import History, Retention, count_used_bytes
 from streaming.serve.records import TopicRecord
 from tests.support.feed import ASSIGNMENTS, DIFFS, records, story
 from tests.support.histories import Group
@@ -267,7 +267,7 @@ def test_retention_by_size_drops_the_oldest(history: History) -> None:
     history.append(diff_records(2000))
     history.trim(Retention(2**60, 900_000), 0)
     with closing(historyfile.connect(history.path)) as connection:
-        assert used_bytes(connection) <= 900_000
+        assert count_used_bytes(connection) <= 900_000
     assert 0 < history.extent.trimmed < history.extent.last == 2000
 
 

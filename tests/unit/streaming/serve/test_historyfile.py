@@ -162,7 +162,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(historyfile, "_BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(historyfile, "_LOCK_WAIT_SECONDS", 0.1)
     epoch = write_history(path)
     with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)

@@ -197,7 +197,7 @@ def test_scrapes_share_one_text_and_leave_the_event_loop_free(
         return b"x 1\n" * 1000
 
     monkeypatch.setattr(metrics, "generate_latest", slow)
-    monkeypatch.setattr(metrics, "FRESH_SECONDS", 3600)
+    monkeypatch.setattr(metrics, "CACHE_SECONDS", 3600)
     with running(options) as feed, ThreadPoolExecutor(8) as scrapers:
         scrapes = [scrapers.submit(feed.ask, "/metrics") for _ in range(8)]
         eventually(lambda: threads)

@@ -10,9 +10,9 @@ from openapi_spec_validator import validate
 from starlette.routing import Route
 
 from streaming.records.codec import encode
-from streaming.serve.api import Api, document
+from streaming.serve.api import GroupApi, document
 from streaming.serve.history import History
-from streaming.serve.problems import KINDS
+from streaming.serve.problems import PROBLEM_KINDS
 from streaming.serve.records import TopicRecord
 from tests.support.asgi import ask
 from tests.support.compacted import checkout_group, latest
@@ -33,7 +33,7 @@ def test_the_document_is_valid() -> None:
 def test_openapi_document_lists_every_api_route() -> None:
     served = {
         re.sub(r":\w+", "", route.path)
-        for route in Api.routes(Api.__new__(Api))
+        for route in GroupApi.routes(GroupApi.__new__(GroupApi))
         if isinstance(route, Route) and route.path != "/api/v1/openapi.json"
     }
     assert served == set(plain()["paths"])
@@ -85,12 +85,12 @@ def test_problems_are_as_described_and_their_type_is_served(history: History) ->
 
 def test_every_operation_lists_the_answers_of_every_problem() -> None:
     described = plain()
-    statuses = {str(status.value) for status, _ in KINDS.values()}
+    statuses = {str(status.value) for status, _ in PROBLEM_KINDS.values()}
     assert {tuple(sorted(path["get"]["responses"])) for path in described["paths"].values() if "get" in path} == {
         tuple(sorted(statuses | {"200"}))
     }
     texts = " ".join(response["description"] for response in described["components"]["responses"].values())
-    assert all(f"`{name}`" in texts for name in KINDS)
+    assert all(f"`{name}`" in texts for name in PROBLEM_KINDS)
 
 
 def test_parameters_have_one_naming_and_are_in_the_docs() -> None:
@@ -101,4 +101,4 @@ def test_parameters_have_one_naming_and_are_in_the_docs() -> None:
             if parameter["in"] == "query":
                 assert re.fullmatch(r"[a-z]+(_[a-z]+)*", parameter["name"])
                 assert f"`{parameter['name']}`" in docs
-    assert all(f"`{name}`" in docs for name in KINDS)
+    assert all(f"`{name}`" in docs for name in PROBLEM_KINDS)

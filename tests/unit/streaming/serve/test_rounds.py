@@ -187,7 +187,7 @@ def test_backward_clock_adds_no_negative_time() -> None:
 
 def test_time_before_the_first_stored_round_is_not_counted() -> None:
     """The first round is no longer stored; only the assignment shows that the round existed."""
-    assigned = records.with_assignment(None, LATEST_ASSIGNMENT)
+    assigned = records.apply_assignment(None, LATEST_ASSIGNMENT)
     first = records.advance(assigned, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)
     assert (first.rebalance_ms, first.unavailable_ms) == (0, 0)
@@ -199,7 +199,7 @@ LATEST_ASSIGNMENT = build_struct(
 
 
 def test_latest_assignment_alone_gives_a_group_summary() -> None:
-    assert records.with_assignment(None, LATEST_ASSIGNMENT) == GroupSummary(
+    assert records.apply_assignment(None, LATEST_ASSIGNMENT) == GroupSummary(
         group_id="g",
         state="Stable",
         protocol="consumer",
@@ -216,9 +216,9 @@ def test_latest_assignment_alone_gives_a_group_summary() -> None:
         timestamp=5,
     )
     assignment_without_members = msgspec.structs.replace(LATEST_ASSIGNMENT, members={})
-    assert records.with_assignment(None, assignment_without_members).state == "Empty"
+    assert records.apply_assignment(None, assignment_without_members).state == "Empty"
     assert (
-        records.with_assignment(records.with_assignment(None, LATEST_ASSIGNMENT), assignment_without_members).members
+        records.apply_assignment(records.apply_assignment(None, LATEST_ASSIGNMENT), assignment_without_members).members
         == 0
     )
 
@@ -226,10 +226,12 @@ def test_latest_assignment_alone_gives_a_group_summary() -> None:
 def test_assignment_counts_members_but_not_of_a_dead_group() -> None:
     group = after(diff(timestamp=1000))
     same = msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1000)
-    assert records.with_assignment(group, same) == msgspec.structs.replace(group, members=2)
-    assert records.with_assignment(group, LATEST_ASSIGNMENT) == group  # the assignment is older than the round
+    assert records.apply_assignment(group, same) == msgspec.structs.replace(group, members=2)
+    assert records.apply_assignment(group, LATEST_ASSIGNMENT) == group  # the assignment is older than the round
     dead_group = after(diff(timestamp=1000), diff("group.deleted", "", timestamp=1100, members={}, unassigned={}))
-    assert records.with_assignment(dead_group, msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1200)) == dead_group
+    assert (
+        records.apply_assignment(dead_group, msgspec.structs.replace(LATEST_ASSIGNMENT, timestamp=1200)) == dead_group
+    )
 
 
 def test_shared_partition_counts_once_and_has_another_owner() -> None:
@@ -249,7 +251,7 @@ def test_shared_partition_counts_once_and_has_another_owner() -> None:
 
 def test_missing_kind_means_consumer() -> None:
     assert records.summarise("id", sample()).kind == "consumer"
-    assert records.with_assignment(None, LATEST_ASSIGNMENT).kind == "consumer"
+    assert records.apply_assignment(None, LATEST_ASSIGNMENT).kind == "consumer"
     connect = msgspec.structs.replace(LATEST_ASSIGNMENT, kind="connect")
-    assert records.with_assignment(None, connect).kind == "connect"
+    assert records.apply_assignment(None, connect).kind == "connect"
     assert records.advance(None, 1, records.summarise("id", sample(kind="connect"))).kind == "connect"

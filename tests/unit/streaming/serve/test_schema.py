@@ -85,7 +85,7 @@ def test_read_only_connections_create_no_file(tmp_path: Path) -> None:
     path = tmp_path / "a file?mode=rwc#%"
     with pytest.raises(sqlite3.OperationalError, match="unable to open"), closing(connect(path)):
         pass
-    historyfile._build(path, "c-1")
+    historyfile._create_file(path, "c-1")
     with closing(connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)  # incremental: retention frees disk space

@@ -14,7 +14,7 @@ import pytest
 from assignors.errors import OutsideFailure
 from streaming.serve import security, server
 from streaming.serve.clusters import ServeOptions
-from streaming.serve.server import FeedServer, address, listen
+from streaming.serve.server import FeedServer, address, open_socket
 from tests.support.feed import DIFFS, MemorySource, records
 from tests.support.feed_server import open_request, running, served_cluster
 from tests.support.histories import Group
@@ -46,7 +46,7 @@ def test_a_feed_ends_with_the_token_that_opened_it(
     options: ServeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
-    monkeypatch.setattr(server, "_WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(server, "_WATCH_INTERVAL_SECONDS", 0.05)
     old, new, file = "an-old-token-of-16", "a-new-token-of-16", tmp_path / "tokens"
     file.touch(0o600)
     file.write_text(f"{old}\n{new}\n")
@@ -89,7 +89,7 @@ def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
 def test_server_address_is_a_url(host: str, shown: str) -> None:
     if ":" in host and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    with listen(host, 0) as listening:
+    with open_socket(host, 0) as listening:
         assert address(listening) == f"http://{shown}:{listening.getsockname()[1]}"
 
 
@@ -99,14 +99,14 @@ def test_server_address_is_a_url(host: str, shown: str) -> None:
 )
 def test_unusable_address_is_reported_in_one_line(host: str, port: int, message: str) -> None:
     with pytest.raises(OutsideFailure) as refused:
-        listen(host, port)
+        open_socket(host, port)
     assert str(refused.value).startswith(f"--host {host} --port {port}: ")
     assert message in str(refused.value)
     assert str(refused.value).endswith("; --port 0 takes a free one")
 
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:
-    with listen("127.0.0.1", 0) as used_socket:
+    with open_socket("127.0.0.1", 0) as used_socket:
         used_port = replace(options, port=used_socket.getsockname()[1])
         with pytest.raises(OutsideFailure):
             FeedServer([served_cluster(MemorySource(), used_port)], used_port)

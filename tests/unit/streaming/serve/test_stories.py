@@ -20,7 +20,7 @@ from streaming.serve.board import Board
 from streaming.serve.history import History, Retention
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import Metrics
-from streaming.serve.records import TopicRecord, with_assignment
+from streaming.serve.records import TopicRecord, apply_assignment
 from streaming.serve.stories import DowntimeTotals
 from tests.support.compacted import RESTARTED_MS, checkout_group, episode_records, latest
 from tests.support.feed import ASSIGNMENTS, EPISODES, stories, story
@@ -241,7 +241,7 @@ def test_downtime_totals_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_downtime_metrics_exclude_unknown_bounds(history: History) -> None:
-    groups = {name: with_assignment(None, latest(checkout_group(name))) for name in ("g", GROUP, "connect-x")}
+    groups = {name: apply_assignment(None, latest(checkout_group(name))) for name in ("g", GROUP, "connect-x")}
     groups["connect-x"] = msgspec.structs.replace(groups["connect-x"], kind="connect")
     history.append(episodes_with_downtime(Downtime(lower_ms=500, upper_ms=None, bounded_ms=2000, unbounded=2), None))
     text = generate_latest(Metrics(Board(history.extent, groups, history.current_stories))).decode()

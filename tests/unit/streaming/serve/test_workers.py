@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from assignors.errors import BadInput
-from streaming.serve.forecasts import Workers
+from streaming.serve.forecasts import WorkerPool
 from streaming.serve.problems import Problem
 
 
@@ -58,7 +58,7 @@ class Client:
         return Request({"type": "http"}, self.receive)
 
 
-async def problem(workers: Workers, function: object, *arguments: object) -> tuple[str, str]:
+async def problem(workers: WorkerPool, function: object, *arguments: object) -> tuple[str, str]:
     """Return kind and detail of the :class:`Problem` that ``workers.run`` raises for this function."""
     with pytest.raises(Problem) as refused:
         await workers.run(Client().request, function, *arguments)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ async def problem(workers: Workers, function: object, *arguments: object) -> tup
 
 def test_failure_in_a_worker_is_reported() -> None:
     async def run() -> None:
-        workers = Workers()
+        workers = WorkerPool()
         assert await problem(workers, refuse) == ("forecast", "a and b")
         kind, detail = await problem(workers, exhaust_memory)
         assert (kind, "GiB of memory" in detail) == ("forecast", True)
@@ -77,14 +77,14 @@ def test_failure_in_a_worker_is_reported() -> None:
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    kind, detail = asyncio.run(problem(Workers(seconds=1), work, str(tmp_path), 3600))
+    kind, detail = asyncio.run(problem(WorkerPool(seconds=1), work, str(tmp_path), 3600))
     assert (kind, detail) == ("forecast", "takes more than 1 s, the limit here; the commands of these names have none")
     pid = tmp_path / "work.pid"
     if pid.exists():  # without this file, the process was killed before it began
         assert not Path(f"/proc/{pid.read_text()}").exists()
 
 
-class Waiting(Workers):
+class Waiting(WorkerPool):
     """Worker processes that never finish a computation, and count the cancelled ones."""
 
     cancelled = 0

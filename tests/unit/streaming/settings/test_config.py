@@ -7,7 +7,7 @@ import pytest
 
 from streaming.settings.config import ClusterSettings, CollectSettings, ServiceLevel, Settings, as_toml, load
 from streaming.settings.notify import NotifyTarget
-from streaming.settings.section import InvalidSettings, validated
+from streaming.settings.section import InvalidSettings, validate
 from tests.support.pem import certificate
 
 
@@ -203,7 +203,7 @@ def test_further_clusters_differ_in_connection_and_prefix(tmp_path: Path, monkey
 
 def test_all_invalid_settings_are_reported_together() -> None:
     with pytest.raises(InvalidSettings) as refused:
-        validated(Settings, {"kafka": {"sasl_pasword": "s3cret"}, "topics": {"prefx": "x"}})
+        validate(Settings, {"kafka": {"sasl_pasword": "s3cret"}, "topics": {"prefx": "x"}})
     assert str(refused.value) == (
         "setting kafka.sasl_pasword: unknown; did you mean kafka.sasl_password?; "
         "setting topics.prefx: unknown; did you mean topics.prefix?"

@@ -10,7 +10,7 @@ from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import CoordinatorFails, MachineEvent, RequestCount, Scheduled, Setup, Timing
 from streaming.simulation import event_loop
-from streaming.simulation.event_loop import run_scenario, seeded_lag, timing_of
+from streaming.simulation.event_loop import make_timing, run_scenario, seeded_lag
 from streaming.simulation.parse import load_scenario
 from tests.support.machines import scenario
 
@@ -89,7 +89,7 @@ def test_timeouts_cover_three_heartbeats(session_ms: int, rebalance_ms: int, hea
         scheduled_rebalance_delay_ms=7,
         metadata_max_age_ms=9,
     )
-    assert timing_of(load_scenario(text)) == Timing(
+    assert make_timing(load_scenario(text)) == Timing(
         heartbeat_ms=heartbeats_ms[0],
         consumer_heartbeat_ms=heartbeats_ms[1],
         session_timeout_ms=session_ms,

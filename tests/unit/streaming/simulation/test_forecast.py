@@ -100,7 +100,7 @@ def test_forecast_sentence_names_cost_and_cheapest_protocol() -> None:
 
     assert sentence == (
         f"This deploy costs 30 s of downtime, all partitions together; "
-        f"{forecast.format_seconds(least.total_ms)} {forecast.WAY_PHRASES[least.way.name]}."
+        f"{forecast.format_seconds(least.total_ms)} {forecast.PROTOCOL_PHRASES[least.way.name]}."
     )
     assert forecast.cost_sentence(costs, least.way.name, "It").endswith("; no other way costs less.")
 

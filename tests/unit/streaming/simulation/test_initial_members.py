@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streaming.protocols.vocabulary import ImpossiblePair
+from streaming.protocols.vocabulary import UnsupportedPair
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario, parse_scenario
 from streaming.simulation.results import simulation_document as as_json
@@ -96,7 +96,7 @@ def test_initial_member_cannot_join_again() -> None:
 
 @pytest.mark.parametrize("protocol", ["zookeeper", "connect"])
 def test_zookeeper_and_connect_refuse_initial_members(protocol: str) -> None:
-    with pytest.raises(ImpossiblePair, match=f"members: {protocol} can't start"):
+    with pytest.raises(UnsupportedPair, match=f"members: {protocol} can't start"):
         played("topics: {t0: 2}\nmembers: {a: }\nevents: []\n", protocol)
 
 

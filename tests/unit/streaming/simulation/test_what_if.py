@@ -23,7 +23,7 @@ from streaming.simulation.what_if import GroupChange, ProtocolAssignor, apply_ch
 EAGER, COOPERATIVE, UNIFORM = (
     ProtocolAssignor("eager", "range"),
     ProtocolAssignor("cooperative", "cooperative-sticky"),
-    what_if.PAIRS[4],
+    what_if.PROTOCOL_ASSIGNORS[4],
 )
 
 
@@ -58,7 +58,7 @@ def shares_by_name(group: LiveGroup, outlook: what_if.Outlook) -> dict[str, dict
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
     outlook_by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
-    assert list(outlook_by_way) == list(what_if.PAIRS)
+    assert list(outlook_by_way) == list(what_if.PROTOCOL_ASSIGNORS)
     assert [item.way for item in outlook_by_way.values() if item.own] == [EAGER]
     own = outlook_by_way[EAGER]
     assert (own.moved, own.newly_assigned, own.unowned) == (0, 0, 0)
@@ -189,7 +189,7 @@ def test_leave_in_a_what_if_equals_the_simulated_protocol(seed: int) -> None:
     names = [f"m{number:02}" for number in random.sample(range(100), random.randint(2, 6))]
     topics = {"t": Topic("t", random.randint(1, 12)), "u": Topic("u", random.randint(1, 5))}
     gone = random.choice(names)
-    for way in what_if.PAIRS[:4]:
+    for way in what_if.PROTOCOL_ASSIGNORS[:4]:
         start = registry.find("classic", way.assignor).assign(topics, [Member(name, tuple(topics)) for name in names])
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]

@@ -18,7 +18,7 @@ from streaming.spark.checkpoint import (
     LocalCheckpoint,
     Metadata,
     OnDataLoss,
-    TopicGone,
+    TopicDeleted,
     rename_with_timestamp,
 )
 
@@ -63,7 +63,7 @@ def test_checkpoint_of_another_release_is_refused(tmp_path: Path, changes: dict[
 
 def test_recreated_input_topic_stops_with_the_options(tmp_path: Path) -> None:
     claim(str(tmp_path), METADATA, "stop")
-    with pytest.raises(TopicGone, match=r"restart sets the checkpoint aside.*continue keeps"):
+    with pytest.raises(TopicDeleted, match=r"restart sets the checkpoint aside.*continue keeps"):
         claim(str(tmp_path), structs.replace(METADATA, topic_id="id-2"), "stop")
 
 

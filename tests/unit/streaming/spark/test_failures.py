@@ -7,12 +7,12 @@ import errno
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.spark.failures import UNAVAILABLE, of_checkpoint, reason, refused, unusable
+from streaming.spark.failures import UNAVAILABLE_ERROR, checkpoint_failure, reason, refused, unusable
 
 
 def test_only_unreachable_brokers_are_awaited() -> None:
-    assert UNAVAILABLE.search("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out")
-    assert not UNAVAILABLE.search("org.apache.kafka.common.errors.TopicAuthorizationException: no")
+    assert UNAVAILABLE_ERROR.search("Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out")
+    assert not UNAVAILABLE_ERROR.search("org.apache.kafka.common.errors.TopicAuthorizationException: no")
 
 
 def test_failure_message_is_the_last_cause() -> None:
@@ -70,7 +70,7 @@ def test_system_errors_come_with_advice() -> None:
     ],
 )
 def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, message: str) -> None:
-    error = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    error = str(checkpoint_failure(RuntimeError(text), "c", "/c"))
     assert error.startswith("--checkpoint c: ")
     assert message in error
     assert "\n" not in error
@@ -91,15 +91,15 @@ def test_errors_about_the_checkpoint_name_file_and_remedy(text: str, message: st
     ],
 )
 def test_errors_of_sparks_readers_come_with_advice(text: str) -> None:
-    message = str(of_checkpoint(RuntimeError(text), "c", "/c"))
+    message = str(checkpoint_failure(RuntimeError(text), "c", "/c"))
     assert message.startswith("--checkpoint c: its files are not as Spark left them (")
     assert "move it away and start again" in message
 
 
 def test_two_jobs_on_one_checkpoint_are_reported() -> None:
     text = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7."
-    assert isinstance(of_checkpoint(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
-    folder_error = of_checkpoint(RuntimeError(text), "c", "/c")  # the folder is locked
+    assert isinstance(checkpoint_failure(RuntimeError(text), "s3a://b/c", "s3a://b/c"), OutsideFailure)
+    folder_error = checkpoint_failure(RuntimeError(text), "c", "/c")  # the folder is locked
     assert str(folder_error).startswith("--checkpoint c: its offsets and commits are of different batches. Restore")
 
 
@@ -113,4 +113,4 @@ def test_two_jobs_on_one_checkpoint_are_reported() -> None:
     ],
 )
 def test_unrelated_errors_are_not_translated(text: str) -> None:
-    assert of_checkpoint(RuntimeError(text), "c", "/c") is None
+    assert checkpoint_failure(RuntimeError(text), "c", "/c") is None

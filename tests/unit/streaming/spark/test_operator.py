@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from pyspark import TaskContext
 
-from streaming.monitor.outputs import Sinks, Write
+from streaming.monitor.outputs import OutputRecord, Sinks
 from streaming.records import codec
-from streaming.spark.operator import INPUT, OUTPUT, bucket_batch, read
+from streaming.spark.operator import INPUT_COLUMNS, OUTPUT, apply_bucket_batch, read
 from streaming.spark.operator import row as as_row
 from streaming.spark.progress import BucketReport
 from tests.support.histories import Log
@@ -64,7 +64,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def input_frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
     """Return an input frame as PySpark passes it: bucket number and record columns."""
-    columns = dict(zip(INPUT, zip(*rows, strict=True), strict=True))
+    columns = dict(zip(INPUT_COLUMNS, zip(*rows, strict=True), strict=True))
     numbers = {"partition": "int32", "offset": "int64"}
     return pd.DataFrame(
         {"bucket": pd.Series([7] * len(rows), dtype="int32")}
@@ -73,7 +73,7 @@ def input_frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def run(rows: list[tuple[Any, ...]], state: State, reports: Reports | None = None) -> list[SimpleNamespace]:
-    frames = list(bucket_batch(SINKS, reports or Reports(), (7,), iter([input_frame(rows)]), state))
+    frames = list(apply_bucket_batch(SINKS, reports or Reports(), (7,), iter([input_frame(rows)]), state))
     assert all(list(part.columns) == list(OUTPUT) for part in frames)
     return [
         SimpleNamespace(**dict(zip(OUTPUT, values, strict=True)))
@@ -134,7 +134,7 @@ def test_bucket_report_has_the_soonest_timer_of_its_groups() -> None:
 def test_output_of_a_bucket_is_one_frame() -> None:
     log, state = Log(), State()
     rows = [row(event, 0, offset) for offset, event in enumerate([log.topics(t=2), log.join("a"), log.join("b")])]
-    (frame,) = bucket_batch(SINKS, Reports(), (7,), iter([input_frame(rows[:1]), input_frame(rows[1:])]), state)
+    (frame,) = apply_bucket_batch(SINKS, Reports(), (7,), iter([input_frame(rows[:1]), input_frame(rows[1:])]), state)
     assert len(frame) == 3
     assert frame["partition"].map(type).tolist() == [int, int, int]
 
@@ -176,10 +176,10 @@ def test_last_header_of_a_repeated_name_is_used() -> None:
 
 def test_cloud_event_headers_are_columns_others_stay_headers() -> None:
     cloud_event_headers = [(name, name.encode()) for name in codec.HEADER_NAMES]
-    assert as_row(Write("d", b"k", b"v", cloud_event_headers, 3)) == (
+    assert as_row(OutputRecord("d", b"k", b"v", cloud_event_headers, 3)) == (
         *("d", b"k", b"v"),
         *(b"ce_type", b"ce_id", b"ce_source", b"ce_time"),
         *(None, 3),
     )
     headers = [("x", None), ("ce_id", b"1")]
-    assert as_row(Write("dlt", None, None, headers, None)) == ("dlt", None, None, *[None] * 4, headers, None)
+    assert as_row(OutputRecord("dlt", None, None, headers, None)) == ("dlt", None, None, *[None] * 4, headers, None)

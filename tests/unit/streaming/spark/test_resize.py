@@ -24,9 +24,9 @@ from streaming.spark.checkpoint import (
     LocalCheckpoint,
     Metadata,
     rename_with_timestamp,
+    replace_checkpoint,
     settle,
-    staged,
-    switch,
+    staging_folder,
 )
 from streaming.spark.failures import RESTORE
 from streaming.spark.resize import Layout, Resized, layout, resize, resize_advice
@@ -122,7 +122,7 @@ def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch
     synced_files: list[tuple[bool, bool, Metadata | None]] = []
 
     def sync() -> None:
-        there = staged(folder)
+        there = staging_folder(folder)
         synced_files.append((there.is_dir(), (there / METADATA_FILE).exists(), read(folder)))
 
     monkeypatch.setattr(os, "sync", sync)
@@ -144,15 +144,15 @@ def test_disk_error_during_a_resize_is_one_line(tmp_path: Path, monkeypatch: pyt
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
     monkeypatch.setattr(LocalCheckpoint, "write", full)
-    with pytest.raises(OutsideFailure, match=f"{staged(folder)}: No space left on device; make room"):
+    with pytest.raises(OutsideFailure, match=f"{staging_folder(folder)}: No space left on device; make room"):
         resize(str(folder), 4, None, dry_run=False)
     assert read(folder) == METADATA
 
 
 def test_leftovers_of_an_interrupted_resize_are_not_carried_over(tmp_path: Path) -> None:
     folder = begun(tmp_path / "checkpoint", 2)
-    staged(folder).mkdir()
-    (staged(folder) / "state").write_text("of the one before")
+    staging_folder(folder).mkdir()
+    (staging_folder(folder) / "state").write_text("of the one before")
     resize(str(folder), 256, None, dry_run=False)
     assert [path.name for path in folder.iterdir()] == [METADATA_FILE]
 
@@ -166,8 +166,8 @@ def test_resizing_to_current_numbers_changes_nothing(tmp_path: Path) -> None:
 def made(folder: Path) -> Path:
     """Return a checkpoint beside which an incomplete staged checkpoint exists."""
     begun(folder, 2)
-    staged(folder).mkdir()
-    (staged(folder) / "part").touch()
+    staging_folder(folder).mkdir()
+    (staging_folder(folder) / "part").touch()
     return folder
 
 
@@ -175,13 +175,13 @@ def test_an_incomplete_staged_checkpoint_is_not_used(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     settle(folder)
     assert read(folder) == METADATA
-    assert staged(folder).exists()
+    assert staging_folder(folder).exists()
 
 
 def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
     new = Metadata("cluster", "membership", "id-1", 4, partitions=4)
-    write(staged(folder), new)
+    write(staging_folder(folder), new)
     rename_with_timestamp(folder)
     with LocalCheckpoint(str(folder)) as place:
         assert place.read() == new
@@ -189,8 +189,8 @@ def test_an_interrupted_switch_is_finished_by_the_next_start(tmp_path: Path) -> 
 
 def test_resize_keeps_the_old_checkpoint(tmp_path: Path) -> None:
     folder = made(tmp_path / "checkpoint")
-    write(staged(folder), Metadata("cluster", "membership", "id-1", 4))
-    old_folder = switch(folder)
+    write(staging_folder(folder), Metadata("cluster", "membership", "id-1", 4))
+    old_folder = replace_checkpoint(folder)
     metadata = read(folder)
     assert metadata is not None
     assert (metadata.buckets, read(old_folder)) == (4, METADATA)
@@ -262,7 +262,7 @@ def test_resize_session_has_one_partition_for_each_bucket(
     monkeypatch.setattr(resize_module, "_write_state", write_state)
     resized = resize(str(folder), buckets, 3, dry_run=dry_run)
     assert requested_sessions == [SessionOptions(connector=False, shuffle_partitions=3)]
-    sizes = sorted(map(len, resize_module.regroup(old.values(), buckets).values()))
+    sizes = sorted(map(len, resize_module.regroup_buckets(old.values(), buckets).values()))
     assert (resized.before, resized.after, resized.groups) == (Layout(16, 1), Layout(buckets, 3), 4)
     assert resized.largest_bytes == {"before": len(old[0]), "after": sizes[-1]}
     assert (sizes[0] < sizes[-1]) is (buckets == 4)
@@ -293,7 +293,7 @@ def test_resized_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     (new / "metadata").write_text('{"id":"another"}')
     for checksums in (".metadata.crc", "offsets/.0.crc", "offsets/.1.crc"):
         (new / checksums).touch()
-    resize_module._carry_over(old, new, 1, Layout(64, 8))
+    resize_module._copy_state(old, new, 1, Layout(64, 8))
     # Otherwise Hadoop would reject the files for their old checksums.
     assert [path.name for path in new.rglob(".*.crc")] == [".1.crc"]
     version, metadata, *rest = (new / "offsets" / "0").read_text().splitlines()
@@ -302,7 +302,7 @@ def test_resized_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     assert (new / "metadata").read_text() == '{"id":"query"}'
     assert [path.name for path in (new / "sources").rglob("*")] == ["0", "0"]
     shutil.rmtree(old / "sources")  # Spark has not recorded any source yet
-    resize_module._carry_over(old, new, 0, Layout(64, 8))
+    resize_module._copy_state(old, new, 0, Layout(64, 8))
     assert not (new / "sources").exists()
 
 

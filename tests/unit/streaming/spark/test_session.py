@@ -17,7 +17,13 @@ from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed
 from streaming.settings.config import load
 from streaming.spark import job, session
-from streaming.spark.session import SessionOptions, StartStopped, configuration, kafka_connector, open_until_gone
+from streaming.spark.session import (
+    SessionOptions,
+    StartStopped,
+    configuration,
+    kafka_connector,
+    keep_open_until_context_ends,
+)
 from streaming.spark.start import StreamOptions
 
 LOG = Path("spark.log")
@@ -43,9 +49,9 @@ class FakeSparkContext:
 
 def test_a_context_is_always_stopped() -> None:
     context = FakeSparkContext()
-    with open_until_gone(context, LOG):  # type: ignore[arg-type] # only what the function uses
+    with keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # only what the function uses
         assert context.stopped == 0
-    with pytest.raises(KeyError), open_until_gone(context, LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(KeyError), keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # same
         raise KeyError
     assert context.stopped == 2
 
@@ -56,7 +62,7 @@ def test_a_context_is_always_stopped() -> None:
 @pytest.mark.parametrize("failing_phase", ["meanwhile", "at its end"])
 def test_dead_jvm_is_reported_with_its_log(error: Exception, failing_phase: str) -> None:
     context = FakeSparkContext(error if failing_phase == "at its end" else None)
-    with pytest.raises(OutsideFailure) as raised, open_until_gone(context, LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(OutsideFailure) as raised, keep_open_until_context_ends(context, LOG):  # type: ignore[arg-type] # same
         if failing_phase == "meanwhile":
             raise error
     assert str(raised.value) == (
@@ -68,7 +74,7 @@ def test_dead_jvm_is_reported_with_its_log(error: Exception, failing_phase: str)
 
 def test_error_of_a_running_jvm_is_raised_unchanged() -> None:
     raised = Py4JError("Method x does not exist")
-    with pytest.raises(Py4JError) as error, open_until_gone(FakeSparkContext(responds=True), LOG):  # type: ignore[arg-type] # same
+    with pytest.raises(Py4JError) as error, keep_open_until_context_ends(FakeSparkContext(responds=True), LOG):  # type: ignore[arg-type] # same
         raise raised
     assert error.value is raised
 
@@ -163,7 +169,7 @@ def test_an_older_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_wheel_requires_the_oldest_supported_pyspark() -> None:
     root = Path(__file__).parents[4]
     project = tomllib.loads((root / "pyproject.toml").read_text())
-    assert f"pyspark>={'.'.join(map(str, session.OLDEST))},<4.4" in project["project"]["dependencies"]
+    assert f"pyspark>={'.'.join(map(str, session.OLDEST_RELEASE))},<4.4" in project["project"]["dependencies"]
     assert project["tool"]["uv"]["constraint-dependencies"] == [f"pyspark=={session.LOCKED}"]
 
 

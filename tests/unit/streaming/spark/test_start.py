@@ -11,7 +11,14 @@ from streaming.freshness import ComponentHeartbeat
 from streaming.settings.config import Settings
 from streaming.spark import start
 from streaming.spark.failures import RECORDS_LOST
-from streaming.spark.start import Span, StreamOptions, lost_message, missing_spans, repeated_records, spans
+from streaming.spark.start import (
+    OffsetSpan,
+    StreamOptions,
+    count_repeated_records,
+    lost_records_text,
+    missing_ranges,
+    spans,
+)
 
 
 def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
@@ -28,20 +35,20 @@ def batch(folder: Path, number: int, *sources: str, done: bool) -> None:
 def test_start_continues_after_the_last_finished_batch(tmp_path: Path) -> None:
     assert spans(str(tmp_path), "m") == {}
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', '{"ticks":{"0":2}}', done=True)
-    assert spans(str(tmp_path), "m") == {0: Span(4, 4), 1: Span(7, 7)}
+    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 4), 1: OffsetSpan(7, 7)}
     assert spans(str(tmp_path), "another") == {}
 
 
 def test_unfinished_batch_is_repeated_with_the_same_end(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":6,"1":7,"2":3}}', '{"ticks":{"0":2}}', done=False)
-    assert spans(str(tmp_path), "m") == {0: Span(4, 6), 1: Span(7, 7)}
+    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 6), 1: OffsetSpan(7, 7)}
 
 
 def test_batch_ending_before_its_begin_has_an_empty_span(tmp_path: Path) -> None:
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":0}}', "-", done=False)
-    assert spans(str(tmp_path), "m") == {0: Span(4, 4)}
+    assert spans(str(tmp_path), "m") == {0: OffsetSpan(4, 4)}
 
 
 def test_uncommitted_first_batch_counts_as_unread(tmp_path: Path) -> None:
@@ -67,7 +74,7 @@ def test_records_beyond_an_older_checkpoint_are_counted(
     monkeypatch.setattr(start, "last_heartbeat", lambda *_: (last, 0.0))
     batch(tmp_path, 9, '{"m":{"0":4,"1":7}}', "-", done=True)
     batch(tmp_path, 10, '{"m":{"0":6,"1":7}}', "-", done=False)
-    assert repeated_records(Settings(), str(tmp_path), "m") == repeated
+    assert count_repeated_records(Settings(), str(tmp_path), "m") == repeated
 
 
 def test_unreadable_heartbeats_give_no_repeated_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +83,7 @@ def test_unreadable_heartbeats_give_no_repeated_records(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(start, "last_heartbeat", refuse)
     batch(tmp_path, 9, '{"m":{"0":4}}', "-", done=True)
-    assert repeated_records(Settings(), str(tmp_path), "m") == 0
+    assert count_repeated_records(Settings(), str(tmp_path), "m") == 0
 
 
 @pytest.mark.parametrize("source", ['{"m":4}', '{"m":{"x":4}}', '{"m":{"0":"4"}}', "4"])
@@ -87,14 +94,14 @@ def test_invalid_checkpoint_offsets_are_reported_as_damage(tmp_path: Path, sourc
 
 
 def test_lost_records_are_reported_by_partition() -> None:
-    wanted = {1: Span(4, 6), 0: Span(3, 3), 2: Span(5, 8), 3: Span(5, 8)}
+    wanted = {1: OffsetSpan(4, 6), 0: OffsetSpan(3, 3), 2: OffsetSpan(5, 8), 3: OffsetSpan(5, 8)}
     there = {0: (4, 9), 1: (4, 6), 2: (0, 7), 3: (6, 6)}
-    assert [*missing_spans(wanted, there)] == [
+    assert [*missing_ranges(wanted, there)] == [
         "partition 0 begins at 4, and is read from 3 on",
         "partition 2 ends at 7, and was read to 8",
         "partition 3 begins at 6, and is read from 5 on",
     ]
-    assert "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss" in lost_message(
+    assert "lost records, by its retention or with a broker's disk: why. Choose: --on-data-loss" in lost_records_text(
         "m", "why"
     )
 

@@ -9,13 +9,13 @@ import pytest
 
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, LastHeartbeat
-from streaming.spark.state import InspectedGroup, groups, inspect
+from streaming.spark.state import InspectedGroup, groups, inspect_groups
 from tests.support.histories import Log, play
 
 
 def test_error_names_the_checkpoint_without_state(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"--checkpoint {tmp_path}: has no state yet"):
-        list(inspect(str(tmp_path)))
+        list(inspect_groups(str(tmp_path)))
 
 
 def test_inspected_state_has_named_json_fields() -> None:

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from streaming.monitor.bucket_state import Bucket, LastHeartbeat
-from streaming.spark.state import bucket_numbers, murmur3, regroup
+from streaming.spark.state import bucket_numbers, murmur3, regroup_buckets
 from tests.support.histories import Log, play
 
 
@@ -57,7 +57,7 @@ def bucket_of(*groups: str) -> bytes:
 @pytest.mark.parametrize("buckets", [1, 3, 8, 256, 300])
 def test_regrouped_state_is_in_the_bucket_of_each_group_id(buckets: int) -> None:
     groups = [*(f"group-{number}" for number in range(20)), "ü"]
-    blobs = regroup([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
+    blobs = regroup_buckets([bucket_of(*groups[:7]), bucket_of(*groups[7:]), Bucket().pack()], buckets)
     numbers = bucket_numbers(buckets)
     bucket_by_group = {group: number for number, blob in blobs.items() for group in Bucket(blob)}
     assert bucket_by_group == {group: numbers[crc32(group.encode()) % buckets] for group in groups}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.spark.supervisor import SETTLE_SECONDS, PartitionGrowth
+from streaming.spark.supervisor import GROWTH_CONFIRM_SECONDS, PartitionGrowth
 
 
 def batch(**offsets: int) -> dict[str, object]:
@@ -27,9 +27,9 @@ def test_only_a_larger_partition_count_starts_growth() -> None:
 def test_growth_waits_until_producers_know_the_new_partitions() -> None:
     growth = grown()
     growth.add_progress(batch(p0=50, p1=50), 100.0)
-    growth.set_ends({0: 50, 1: 50}, 99.0 + SETTLE_SECONDS)
+    growth.set_ends({0: 50, 1: 50}, 99.0 + GROWTH_CONFIRM_SECONDS)
     assert not growth.is_ready()
-    growth.set_ends({0: 50, 1: 50}, 100.0 + SETTLE_SECONDS)
+    growth.set_ends({0: 50, 1: 50}, 100.0 + GROWTH_CONFIRM_SECONDS)
     assert growth.is_ready()
 
 
@@ -67,10 +67,10 @@ def test_second_growth_of_a_topic_needs_new_end_offsets() -> None:
     growth.set_ends({0: 60}, 140.0)
     assert growth.set_count(8, 600.0)
     assert (growth.target, growth.is_ready()) == (8, False)
-    growth.set_ends({0: 60}, 599.0 + SETTLE_SECONDS)  # this is too early
+    growth.set_ends({0: 60}, 599.0 + GROWTH_CONFIRM_SECONDS)  # this is too early
     growth.add_progress(batch(p0=60), 636.0)
     assert not growth.is_ready()
-    growth.set_ends({0: 60}, 600.0 + SETTLE_SECONDS)
+    growth.set_ends({0: 60}, 600.0 + GROWTH_CONFIRM_SECONDS)
     assert growth.is_ready()
     growth.finish()
     assert growth.set_count(16, 1000.0)

@@ -134,13 +134,13 @@ def test_fence_has_the_later_reason_and_leave_the_earlier_one() -> None:
 
 
 def test_oldest_generations_lose_their_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(group_reasons, "_MAX_REMEMBERED_PHASES", 2)
     log = read(*epochs("a", "b", "c"))
     assert [bool(log.evidence(group, 5)) for group in ("a", "b", "c")] == [False, True, True]
 
 
 def test_only_the_newest_pending_lines_become_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_reasons, "_MAX_PENDING", 2)
+    monkeypatch.setattr(group_reasons, "_MAX_PENDING_EVIDENCE", 2)
     lines = [f"[GroupId g] Member m{number} left the consumer group." for number in range(4)]
     items = read(*lines, "[GroupId g] Bumped group epoch to 5.").evidence("g", 5)
     assert [(item.kind, item.member_ids) for item in items] == [("member.left", ["m2"]), ("member.left", ["m3"])]

@@ -100,7 +100,7 @@ def test_followed_line_is_returned_with_any_content() -> None:
 
 
 def test_partial_first_line_is_skipped() -> None:
-    scanner = LineScanner(within_line=True)
+    scanner = LineScanner(begins_within_line=True)
     assert scan_lines(scanner, b"end of a group") == []
     assert scan_lines(scanner, b"'s line\nnext group\n") == ["next group"]
     assert scanner.read == 2
@@ -110,7 +110,7 @@ def test_endless_line_is_not_buffered() -> None:
     scanner = LineScanner()
     for _ in range(20):
         assert scan_lines(scanner, b"group " * 50_000) == []
-        assert len(scanner._rest) <= MAX_LINE_BYTES
+        assert len(scanner._incomplete_line) <= MAX_LINE_BYTES
     assert scan_lines(scanner, b"\ngroup\n") == ["group"]
     assert scan_lines(scanner, b"a group" + b"x" * MAX_LINE_BYTES + b"\nanother group\n") == ["another group"]
 

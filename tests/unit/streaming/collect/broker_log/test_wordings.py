@@ -158,7 +158,7 @@ def test_client_text_naming_another_group_is_ignored() -> None:
     reason = "Stabilized group victim generation 7 (__consumer_offsets-7) with 1 members"
     log = read(*scala_log_lines(left("evil", f"[GroupId victim] Member x left the consumer group. {reason}")))
     assert log.evidence("victim", 7) == []
-    assert not log._evidence
+    assert not log._evidence_by_round
 
 
 def test_old_coordinator_load_voids_the_rebalance_under_way() -> None:

@@ -10,10 +10,10 @@ import pytest
 from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import (
     CurrentMemberAssignment,
-    GroupPart,
-    Held,
+    EpochGroup,
+    GroupRecordPart,
     MemberMetadata,
-    ModernGroup,
+    OwnedPartitionsByTopic,
     StreamsEpoch,
     Topology,
 )
@@ -24,8 +24,8 @@ from streaming.records.events import GroupObserved, ObservedMember
 from tests.support.offsets_topic import string
 
 
-def part(name: str, value: object, key: str | None = None) -> GroupPart:
-    return GroupPart("g", "consumer", name, value, key)
+def part(name: str, value: object, key: str | None = None) -> GroupRecordPart:
+    return GroupRecordPart("g", "consumer", name, value, key)
 
 
 def identity(host: str, *topics: str, **fields: Any) -> ObservedMember:
@@ -40,11 +40,11 @@ def current(epoch: int, state: str) -> CurrentMemberAssignment:
     return CurrentMemberAssignment(member_epoch=epoch, previous_member_epoch=2, state=state, active={"id": (0,)})
 
 
-def after(*parts: GroupPart, group: ModernGroup | None = None) -> ModernGroup | None:
-    state = CoordinatedGroup(modern=group)
+def after(*parts: GroupRecordPart, group: EpochGroup | None = None) -> EpochGroup | None:
+    state = CoordinatedGroup(epoch_group=group)
     for part in parts:
         state.apply(part)
-    return state.modern
+    return state.epoch_group
 
 
 def test_coordinator_records_of_a_group_are_combined() -> None:
@@ -57,7 +57,7 @@ def test_coordinator_records_of_a_group_are_combined() -> None:
         part("currents", now, "m"),
     ]
 
-    assert after(*parts) == ModernGroup("consumer", 2, 2, {"m": subscription("t")}, {"m": target}, {"m": now})
+    assert after(*parts) == EpochGroup("consumer", 2, 2, {"m": subscription("t")}, {"m": target}, {"m": now})
 
 
 def test_part_is_replaced_in_place_and_removed() -> None:
@@ -101,14 +101,14 @@ def test_regex_subscription_gives_the_resolved_topics() -> None:
 
 
 def test_consumer_group_state_follows_from_its_records() -> None:
-    def state(*parts: GroupPart) -> str | None:
+    def state(*parts: GroupRecordPart) -> str | None:
         group = after(part("epoch", 3), *parts)
         observed = None if group is None else group.snapshot("g", 1, str)
         return None if observed is None else observed.state
 
     member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
 
-    def at(epoch: int, now: str) -> GroupPart:
+    def at(epoch: int, now: str) -> GroupRecordPart:
         return part("currents", current(epoch, now), "m")
 
     assert state() == "Empty"
@@ -121,7 +121,7 @@ def test_consumer_group_state_follows_from_its_records() -> None:
 
 
 def test_assignor_is_the_one_that_most_members_name() -> None:
-    group = ModernGroup(
+    group = EpochGroup(
         "consumer", subscriptions={"a": subscription(assignor="range"), "b": subscription(assignor="uniform")}
     )
     group.put("subscriptions", "c", subscription(assignor="uniform"))
@@ -136,7 +136,7 @@ def test_assignor_is_the_one_that_most_members_name() -> None:
 GENERATION = GroupObserved(group_id="", timestamp=0, members=[], generation=3, protocol="range")
 
 
-def group_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:
+def group_after(*records: ClassicGroup | GroupRecordPart) -> CoordinatedGroup:
     group = CoordinatedGroup()
     for record in records:
         group.apply(record)
@@ -144,19 +144,19 @@ def group_after(*records: ClassicGroup | GroupPart) -> CoordinatedGroup:
 
 
 def test_classic_group_with_consumer_records_has_both_states() -> None:
-    epoch = GroupPart("g", "consumer", "epoch", 4)
+    epoch = GroupRecordPart("g", "consumer", "epoch", 4)
     both = group_after(ClassicGroup("g", GENERATION), epoch)
-    assert both == CoordinatedGroup(GENERATION, ModernGroup("consumer", epoch=4))
+    assert both == CoordinatedGroup(GENERATION, EpochGroup("consumer", epoch=4))
     both.apply(ClassicGroup("g", None))
-    assert both == CoordinatedGroup(modern=ModernGroup("consumer", epoch=4))
-    both.apply(GroupPart("g", "consumer", "epoch", None))
+    assert both == CoordinatedGroup(epoch_group=EpochGroup("consumer", epoch=4))
+    both.apply(GroupRecordPart("g", "consumer", "epoch", None))
     assert both.is_gone
 
 
 def test_a_tombstone_of_another_kind_changes_nothing() -> None:
-    group = group_after(GroupPart("g", "share", "epoch", 4), GroupPart("g", "consumer", "epoch", None))
-    assert group.modern is not None
-    assert group.modern.epoch == 4
+    group = group_after(GroupRecordPart("g", "share", "epoch", 4), GroupRecordPart("g", "consumer", "epoch", None))
+    assert group.epoch_group is not None
+    assert group.epoch_group.epoch == 4
 
 
 def test_snapshot_has_the_number_of_its_protocol_or_is_none() -> None:
@@ -165,8 +165,8 @@ def test_snapshot_has_the_number_of_its_protocol_or_is_none() -> None:
         return None if snapshot is None else (snapshot.generation, snapshot.group_epoch)
 
     assert number(CoordinatedGroup(classic=GENERATION)) == (3, None)
-    assert number(CoordinatedGroup(modern=ModernGroup("consumer", epoch=4))) == (None, 4)
-    assert number(CoordinatedGroup(modern=ModernGroup("consumer"))) is None
+    assert number(CoordinatedGroup(epoch_group=EpochGroup("consumer", epoch=4))) == (None, 4)
+    assert number(CoordinatedGroup(epoch_group=EpochGroup("consumer"))) is None
     assert number(CoordinatedGroup()) is None
 
 
@@ -179,7 +179,11 @@ def instance(host: str, timeout_ms: int, **more: Any) -> MemberMetadata:
 
 
 def tasks(
-    epoch: int, state: str, active: Held, standby: Held | None = None, pending: Held | None = None
+    epoch: int,
+    state: str,
+    active: OwnedPartitionsByTopic,
+    standby: OwnedPartitionsByTopic | None = None,
+    pending: OwnedPartitionsByTopic | None = None,
 ) -> CurrentMemberAssignment:
     return CurrentMemberAssignment(
         member_epoch=epoch,
@@ -199,7 +203,7 @@ def test_share_group_snapshot_has_a_partition_with_two_members() -> None:
     metadata = MemberMetadata(identity("/h", "t"))
     current = CurrentMemberAssignment(member_epoch=3, previous_member_epoch=2, state="STABLE", active={TOPIC: (0,)})
     members = {"a": metadata, "b": metadata}
-    group = ModernGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, current))
+    group = EpochGroup("share", 3, 3, members, {"a": {TOPIC: (0,)}}, dict.fromkeys(members, current))
 
     def observed(name: str, target: dict[str, list[int]] | None) -> ObservedMember:
         return ObservedMember(
@@ -224,10 +228,10 @@ def test_share_group_snapshot_has_a_partition_with_two_members() -> None:
         state="Stable",
         kind="share",
     )
-    empty = ModernGroup("share", 4, 3).snapshot("g", 9, str)
+    empty = EpochGroup("share", 4, 3).snapshot("g", 9, str)
     assert empty is not None
     assert empty.state == "Empty"
-    assert ModernGroup("share").snapshot("g", 9, str) is None
+    assert EpochGroup("share").snapshot("g", 9, str) is None
 
 
 def test_streams_tasks_are_sorted_by_subtopology() -> None:
@@ -235,7 +239,7 @@ def test_streams_tasks_are_sorted_by_subtopology() -> None:
     value = bytes.fromhex(f"0000 00000004 00000004 00 03 {first} {second} 01 01 01 01 01 00")
     part = decode(key(22, "m"), value)
 
-    assert isinstance(part, GroupPart)
+    assert isinstance(part, GroupRecordPart)
     assert isinstance(part.value, CurrentMemberAssignment)
     assert part.value.active == {"0": (0, 2), "1": (1,)}
 
@@ -246,7 +250,7 @@ def test_streams_topology_record_gives_its_topics() -> None:
     subtopology = b"\x020" + b"\x03\x02b\x02a" + b"\x01" + b"\x01" + b"\x01" + b"\x02" + info + b"\x02" + indexes
     value = pack(">hi", 0, 3) + b"\x02" + subtopology + b"\x00" + b"\x00"
 
-    assert decode(key(23), value) == GroupPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
+    assert decode(key(23), value) == GroupRecordPart("g", "streams", "topology", Topology(3, ("a", "b", "rp")))
     for end in range(len(value) - 1):  # the tagged fields at the end are not read
         with pytest.raises(MalformedRecord):
             decode(key(23), value[:end])
@@ -257,8 +261,8 @@ INSTANCE = instance("/h", 300_000, rack_id="r", endpoint="h:1")
 
 def group(
     epoch: StreamsEpoch | None, target: int | None, now: CurrentMemberAssignment | None = None, topology: bool = True
-) -> ModernGroup:
-    streams_group = ModernGroup("streams", epoch, target, {"m": INSTANCE}, {"m": {"0": (1, 2)}})
+) -> EpochGroup:
+    streams_group = EpochGroup("streams", epoch, target, {"m": INSTANCE}, {"m": {"0": (1, 2)}})
     streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
     streams_group.put("currents", "m", now)
     return streams_group
@@ -309,10 +313,10 @@ def test_streams_group_records_give_a_snapshot() -> None:
         (group(StreamsEpoch(5, 0), 5, CURRENT_TASKS), "Reconciling"),
         (group(StreamsEpoch(4, -1), 4, CURRENT_TASKS), "NotReady"),
         (group(StreamsEpoch(4, 0), 4, CURRENT_TASKS, topology=False), "NotReady"),
-        (ModernGroup("streams", StreamsEpoch(4, -1), 4), "Empty"),
+        (EpochGroup("streams", StreamsEpoch(4, -1), 4), "Empty"),
     ],
 )
-def test_streams_group_state_follows_from_its_epochs(streams_group: ModernGroup, state: str) -> None:
+def test_streams_group_state_follows_from_its_epochs(streams_group: EpochGroup, state: str) -> None:
     observed = streams_group.snapshot("g", 9, str)
     assert observed is not None
     assert observed.state == state
@@ -320,9 +324,9 @@ def test_streams_group_state_follows_from_its_epochs(streams_group: ModernGroup,
 
 def test_group_before_its_first_epoch_has_no_snapshot() -> None:
     state = CoordinatedGroup()
-    state.apply(GroupPart("g", "streams", "topology", Topology(0, ())))
-    assert state.modern == ModernGroup("streams", topology=Topology(0, ()))
+    state.apply(GroupRecordPart("g", "streams", "topology", Topology(0, ())))
+    assert state.epoch_group == EpochGroup("streams", topology=Topology(0, ()))
     assert state.snapshot("g", 1, str) is None
-    state.apply(GroupPart("g", "streams", "epoch", None))
-    state.apply(GroupPart("g", "streams", "topology", None))
+    state.apply(GroupRecordPart("g", "streams", "epoch", None))
+    state.apply(GroupRecordPart("g", "streams", "topology", None))
     assert state.is_gone

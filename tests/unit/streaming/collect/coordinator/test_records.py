@@ -6,7 +6,7 @@ from struct import pack
 import pytest
 
 from streaming.collect.coordinator.classic import ClassicGroup
-from streaming.collect.coordinator.modern import GroupPart
+from streaming.collect.coordinator.modern import GroupRecordPart
 from streaming.collect.coordinator.records import OffsetCommit, decode
 from streaming.collect.coordinator.schema import MalformedRecord, NewerRecord
 from streaming.records.events import GroupObserved, ObservedMember
@@ -27,7 +27,9 @@ A, TOPIC = "ptNGWqzqSXiZvjcZ48JIUQ", "5a0scAsoRdS8Ki4XL0hedw"
 def test_every_captured_record_is_read() -> None:
     records = [decode(row.key, row.value) for rows in captured_records().values() for row in rows]
 
-    assert Counter(record.part if isinstance(record, GroupPart) else type(record).__name__ for record in records) == {
+    assert Counter(
+        record.part if isinstance(record, GroupRecordPart) else type(record).__name__ for record in records
+    ) == {
         "OffsetCommit": 30,
         "currents": 27,
         "targets": 16,
@@ -66,8 +68,10 @@ def test_offset_commit_record_of_each_version_is_decoded(version: int) -> None:
 def test_tombstone_decodes_to_an_empty_record() -> None:
     assert decode(group_key("g"), None) == ClassicGroup("g", None)
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
-    assert decode(pack(">h", 3) + string("g"), None) == GroupPart("g", "consumer", "epoch", None)
-    assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupPart("g", "consumer", "currents", None, "m")
+    assert decode(pack(">h", 3) + string("g"), None) == GroupRecordPart("g", "consumer", "epoch", None)
+    assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupRecordPart(
+        "g", "consumer", "currents", None, "m"
+    )
 
 
 def test_member_metadata_of_non_consumer_groups_is_not_decoded() -> None:

@@ -76,7 +76,7 @@ def test_flexible_lengths_are_varints_plus_one() -> None:
     assert reader.string("a") == "hi"
     assert reader.nullable_string("b") is None
     assert reader.array("c", lambda: reader.int8("c")) == [1, 2]
-    assert reader.tagged() == {0: b"ab"}
+    assert reader.tagged_fields() == {0: b"ab"}
 
 
 def test_uuid_is_read_in_kafkas_base64_form() -> None:
@@ -136,7 +136,7 @@ def test_negative_partition_number_is_malformed() -> None:
 
 def test_only_flexible_versions_have_tagged_fields() -> None:
     data = b"\x02" + b"\x00\x01a" + b"\x05\x00"
-    assert Reader(data, flexible=True).tagged() == {0: b"a", 5: b""}
-    assert Reader(data).tagged() == {}
+    assert Reader(data, flexible=True).tagged_fields() == {0: b"a", 5: b""}
+    assert Reader(data).tagged_fields() == {}
     with pytest.raises(MalformedRecord, match="tagged field 7: the length is 3 bytes, but 1 follow"):
-        Reader(b"\x01\x07\x03a", flexible=True).tagged()
+        Reader(b"\x01\x07\x03a", flexible=True).tagged_fields()

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 from msgspec import UNSET
 
-from streaming.collect.coordinator.classic import ClassicGroup, with_last_kind
+from streaming.collect.coordinator.classic import ClassicGroup, keep_last_kind
 from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
@@ -88,7 +88,7 @@ def test_last_leave_of_a_streams_group_gives_empty_snapshot() -> None:
     assert (now.value.kind, now.value.group_protocol) == ("streams", "classic")
     assert (member.assigned, member.standby, member.next_rebalance_ms) == ({"in": [0]}, {"0": [3]}, 5)
     assert member.process_id == STREAMS_PROCESS_ID
-    empty = with_last_kind(now.value, left.value)
+    empty = keep_last_kind(now.value, left.value)
     assert empty is not None
     assert (empty.kind, empty.members) == ("streams", [])
 

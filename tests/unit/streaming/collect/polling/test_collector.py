@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from streaming.collect import lifecycle
 from streaming.collect.polling import collector
-from streaming.collect.polling.schedule import Schedule
+from streaming.collect.polling.schedule import RequestSchedule
 from streaming.kafka.access import NotAllowed
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
@@ -145,13 +145,13 @@ def test_unanswered_group_is_due_when_the_cluster_is_back(
 ) -> None:
     caplog.set_level("INFO")
     request_times: list[float] = []
-    retry = Schedule.retry
+    retry = RequestSchedule.retry
 
-    def counted(schedule: Schedule, now: float) -> None:
+    def counted(schedule: RequestSchedule, now: float) -> None:
         request_times.append(now)
         retry(schedule, now)
 
-    monkeypatch.setattr(Schedule, "retry", counted)
+    monkeypatch.setattr(RequestSchedule, "retry", counted)
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread():
         eventually(lambda: published(kafka) == FIRST_EVENTS)

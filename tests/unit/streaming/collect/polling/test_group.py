@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from streaming.collect.polling.group import (
-    LIMITS,
+    UNAVAILABLE_EVIDENCE,
     UNKNOWN,
     Flux,
     PolledGroup,
@@ -87,7 +87,7 @@ def test_first_snapshot_marks_unknown_fields() -> None:
         generation=1,
         protocol="range",
         state="Stable",
-        evidence=[Evidence(source="polling", reason=LIMITS)],
+        evidence=[Evidence(source="polling", reason=UNAVAILABLE_EVIDENCE)],
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition, admin
 
 from streaming.collect.polling import requests
-from streaming.collect.polling.requests import GroupListing, GroupRequests, Listed, Unanswered, answer, listing
+from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, Unanswered, answer, listing
 from streaming.records.events import GroupObserved, ObservedMember
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka, group
@@ -85,7 +85,7 @@ def test_group_list_gives_states_and_request_costs() -> None:
         [NO_COORDINATOR_ERROR],  # the client's actual value, not the documented one
     )
     assert listing(listed) == GroupListing(
-        (Listed("a", "Stable", 2), Listed("b", "Assigning or Reconciling", 1), Listed("c", None, 2)),
+        (ListedState("a", "Stable", 2), ListedState("b", "Assigning or Reconciling", 1), ListedState("c", None, 2)),
         (NO_COORDINATOR_ERROR,),
     )
 
@@ -100,7 +100,7 @@ def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     assert group_requests.is_pending(None)
     group_requests.describe(["a", "b"])
     assert list(group_requests.replies(1)) == [
-        GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))),
+        GroupListing((ListedState("a", "Stable", 2), ListedState("b", "Stable", 2))),
         stable_snapshot("a"),
         Unanswered("b", NO_COORDINATOR_ERROR),
     ]
@@ -175,7 +175,7 @@ def test_replacement_client_repeats_open_requests(kafka: MemoryKafka, clock: Clo
     assert list(group_requests.replies(0)) == []
     clock.now = 2.5
     assert list(group_requests.replies(0)) == [Unanswered("a", KafkaError(KafkaError._TIMED_OUT))]
-    replies = [GroupListing((Listed("a", "Stable", 2), Listed("b", "Stable", 2))), stable_snapshot("b")]
+    replies = [GroupListing((ListedState("a", "Stable", 2), ListedState("b", "Stable", 2))), stable_snapshot("b")]
     assert list(group_requests.replies(1)) == replies
     assert not group_requests.is_pending(None)
     group_requests.describe(["a"])
@@ -235,4 +235,4 @@ def test_a_broker_that_refuses_has_answered(kafka: MemoryKafka) -> None:
 
 
 def test_every_state_of_the_client_library_has_a_name() -> None:
-    assert {state.name for state in ConsumerGroupState} <= requests._STATES.keys() | {"UNKNOWN"}
+    assert {state.name for state in ConsumerGroupState} <= requests._STATE_NAMES.keys() | {"UNKNOWN"}

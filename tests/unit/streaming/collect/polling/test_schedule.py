@@ -4,9 +4,9 @@ from math import inf
 
 import pytest
 
-from streaming.collect.polling.schedule import Pace, Schedule
+from streaming.collect.polling.schedule import RequestLimits, RequestSchedule
 
-POLL_PACE = Pace(quick=0.5, slow=10.0, requests=100)
+POLL_PACE = RequestLimits(min_interval_s=0.5, max_interval_s=10.0, requests=100)
 
 
 @pytest.mark.parametrize(("count", "seconds"), [(0, 0.5), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (999, 10)])
@@ -23,11 +23,11 @@ def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float
     ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
 )
 def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: float) -> None:
-    assert Schedule(POLL_PACE, 0.0).pause(0.0, until_due) == seconds
+    assert RequestSchedule(POLL_PACE, 0.0).pause(0.0, until_due) == seconds
 
 
 def test_budget_refills_evenly_and_is_not_saved() -> None:
-    schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=10), 0.0)
+    schedule = RequestSchedule(RequestLimits(min_interval_s=0.5, max_interval_s=10.0, requests=10), 0.0)
     for number in range(100):
         schedule.add(f"g{number}", 1, 0.0)
     assert [len(schedule.take(now)) for now in (0.0, 0.0, 0.5, 60.0)] == [10, 0, 5, 10]
@@ -35,7 +35,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
     assert (schedule.pause(60.0, inf), len(schedule.take(60.5)), schedule.pause(60.5, inf)) == (0.2, 0, 0.05)
 
 
-def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> list[float]:
+def times(schedule: RequestSchedule, group_id: str, shown: list[str], until: float) -> list[float]:
     """Return the times at which the group is requested; ``shown``: the answers in order, the last one repeatedly."""
     times, now = [], 0.0
     while now < until:
@@ -48,13 +48,13 @@ def times(schedule: Schedule, group_id: str, shown: list[str], until: float) -> 
 
 
 def test_rebalancing_group_is_polled_more_often_than_stable() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["flux", "flux", "rest"], 40) == [0, 0.5, 1, 2, 4, 8, 16, 26, 36]
 
 
 def test_unanswered_group_is_polled_less_and_less() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert schedule.take(0.0) == ["g"]
     schedule.record_answer("g", "nothing", 10.0)
@@ -69,7 +69,7 @@ def test_unanswered_group_is_polled_less_and_less() -> None:
 
 
 def test_returning_cluster_makes_unanswered_groups_due() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     for group_id in ("asked", "failed", "rests"):
         schedule.add(group_id, 1, 0.0)
     schedule.take(0.0)
@@ -83,7 +83,7 @@ def test_returning_cluster_makes_unanswered_groups_due() -> None:
 
 
 def test_change_makes_a_group_due_at_once() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     schedule.add("g", 1, 0.0)
     assert times(schedule, "g", ["rest"], 8) == [0, 2, 6]
     schedule.make_due("g", 9.0)
@@ -96,7 +96,7 @@ def test_change_makes_a_group_due_at_once() -> None:
 
 
 def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     schedule.add("a", 1, 0.0)
     schedule.add("b", 1, 0.0)
     assert schedule.take(0.0) == ["a", "b"]
@@ -108,7 +108,7 @@ def test_removed_group_is_not_polled_and_its_answer_is_late() -> None:
 
 
 def test_request_budget_polls_the_longest_overdue_groups_first() -> None:
-    schedule = Schedule(Pace(quick=0.5, slow=10.0, requests=4), 0.0)
+    schedule = RequestSchedule(RequestLimits(min_interval_s=0.5, max_interval_s=10.0, requests=4), 0.0)
     for name in "abcdef":
         schedule.add(name, 2, 0.0)
     assert schedule.cost == 12
@@ -125,7 +125,7 @@ def test_request_budget_polls_the_longest_overdue_groups_first() -> None:
 
 
 def test_rebalancing_and_stable_groups_share_a_short_budget() -> None:
-    schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=2), 0.0)
+    schedule = RequestSchedule(RequestLimits(min_interval_s=0.5, max_interval_s=1.0, requests=2), 0.0)
     groups = ["r1", "r2", "r3", "f1", "f2", "f3"]
     for name in groups:
         schedule.add(name, 1, 0.0)
@@ -138,7 +138,7 @@ def test_rebalancing_and_stable_groups_share_a_short_budget() -> None:
 
 
 def test_groups_never_polled_come_first() -> None:
-    schedule = Schedule(Pace(quick=0.5, slow=1.0, requests=1), 0.0)
+    schedule = RequestSchedule(RequestLimits(min_interval_s=0.5, max_interval_s=1.0, requests=1), 0.0)
     for name in "abcd":
         schedule.add(name, 1, 0.0)
     names = []
@@ -150,6 +150,6 @@ def test_groups_never_polled_come_first() -> None:
 
 
 def test_no_request_is_due_without_groups() -> None:
-    schedule = Schedule(POLL_PACE, 0.0)
+    schedule = RequestSchedule(POLL_PACE, 0.0)
     assert (schedule.take(5.0), schedule.overdue(5.0), schedule.pause(5.0, inf)) == ([], 0, 0.2)
     assert len(schedule) == 0
