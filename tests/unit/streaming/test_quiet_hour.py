@@ -121,7 +121,7 @@ class MonitorUnderTest:
             freshness=self.tracker.freshness,
         )
         loop.close()
-        self.follower._on_loop = lambda work: work()  # type: ignore[method-assign]
+        self.follower._run_on_loop = lambda work: work()  # type: ignore[method-assign]
         feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
         self.app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=10)
         self._tracker_position = 0
@@ -131,7 +131,7 @@ class MonitorUnderTest:
         for part in self.parts.values():
             part.write()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
-        self.tracker._add(left[self._tracker_position :], behind=False)
+        self.tracker._add_heartbeats(left[self._tracker_position :], behind=False)
         self._tracker_position = len(left)
         self.tracker._update_contact(
             cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))

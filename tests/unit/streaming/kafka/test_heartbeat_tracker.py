@@ -220,8 +220,8 @@ def test_unreachable_cluster_is_the_reported_reason(
 
 def test_no_status_before_the_topic_is_read(kafka: MemoryKafka) -> None:
     tracker = HeartbeatTracker(SETTINGS)
-    assert not tracker.freshness(tracker._began + 15).is_known
-    assert tracker.freshness(tracker._began + 16) == Freshness()
+    assert not tracker.freshness(tracker._start_time + 15).is_known
+    assert tracker.freshness(tracker._start_time + 16) == Freshness()
 
 
 def test_background_reader_restarts_after_a_failure(

@@ -113,7 +113,7 @@ def test_deleted_topic_is_created_again_after_a_while(kafka: MemoryKafka) -> Non
     for _ in range(3):
         now(writer)
     assert TOPIC not in kafka.topics  # half a minute has not passed
-    writer._tried -= 30
+    writer._last_check_at -= 30
     for _ in range(3):
         now(writer)
     assert left(kafka)
