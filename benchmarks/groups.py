@@ -52,17 +52,17 @@ class StateCost(NamedTuple):
 
     Attributes:
         heap: heap size of the JVM in GB.
-        load: seconds for the groups' first generations.
+        load_seconds: seconds for the groups' first generations.
         start: seconds from a start with the loaded checkpoint to the end of the first batch.
         batches: ms of each batch with changes.
-        live: bytes of the JVM's heap that are in use after a full collection of garbage.
-        resident: maximum resident memory of the JVM in bytes.
-        loaded: bytes of the checkpoint before the changes.
-        kept: minimum and maximum bytes of the checkpoint during the changes.
+        groups_in_memory: bytes of the JVM's heap that are in use after a full collection of garbage.
+        resident_bytes: maximum resident memory of the JVM in bytes.
+        loaded_bytes: bytes of the checkpoint before the changes.
+        checkpoint_range: minimum and maximum bytes of the checkpoint during the changes.
     """
 
     heap: int
-    measure_load: float
+    load_seconds: float
     start: float
     batches: list[int]
     groups_in_memory: int
@@ -288,7 +288,7 @@ def report_table(cost: StateCost, sizes: argparse.Namespace) -> str:
         " / ".join(f"{ms:,.0f}" for ms in times),
         _megabytes(cost.loaded_bytes),
         f"{low / 1e6:,.0f} to {_megabytes(high)}",
-        f"{cost.load:.0f} s",
+        f"{cost.load_seconds:.0f} s",
         f"{cost.start:.1f} s",
     ]
     description = (

@@ -236,8 +236,8 @@ class _Quotas:
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
         """Return the member that gets each of the ``count`` free partitions.
 
-        Round-robin over ``under``: a member that reaches the floor moves to the end of ``exact``. Then each member of
-        ``exact`` gets one partition. Returns fewer than ``count`` if no member has room.
+        Round-robin over ``self.under``: a member that reaches the floor moves to the end of ``self.exact``. Then each
+        member of ``self.exact`` gets one partition. Returns fewer than ``count`` if no member has room.
         """
         order: list[int] = []
         below = self.under

@@ -58,7 +58,7 @@ class _Ownership:
         consumed: the time until which the last commit with progress proves consumption.
         stopped: a round moved or first assigned the partition, and no commit has proved since that it is consumed.
         number: the number of the round that stopped the partition.
-        stopped_after, at_stop: ``consumed`` and ``offset`` at the time when the partition was stopped.
+        stopped_after, offset_at_stop: ``consumed`` and ``offset`` at the time when the partition was stopped.
         base: ``offset_at_stop``, or a lower offset committed since: a higher one proves consumption.
         is_new: no commit has proved yet that the group consumes the partition.
     """

@@ -36,7 +36,7 @@ def _partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> Partitions:
 class Report:
     """Tracks the consumer's partitions, and writes one line per callback.
 
-    ``whole``: True if an assignment contains all of the consumer's partitions (eager), not only new ones.
+    ``replaces_all``: True if an assignment contains all of the consumer's partitions (eager), not only new ones.
     """
 
     def __init__(self, name: str, stop: threading.Event, *, replaces_all: bool) -> None:

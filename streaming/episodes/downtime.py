@@ -39,14 +39,14 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
         first: the round that began the outage.
         rounds: how many rounds took the partition away in this outage; 0: a starting group only assigned it.
         is_owned: a member owns the partition again.
-        holder_stayed: the previous owner stayed in the group in the round that took the partition away.
+        is_owner_present: the previous owner stayed in the group in the round that took the partition away.
         started_at: start of the group, ms, until something proves that it has consumed the partition; then None.
         past: sums of the outages before this one.
         longest_part_ms, parts_ms: longest and total proven downtime of this outage's earlier rounds.
         stopped_by: earliest moment of this outage at which provably no member consumed the partition, ms.
         stopped_after, stopped_before, resumed_after, resumed_before: ms, by brokers' clocks.
         committed: the committed offset when the partition stopped.
-        longest_part: ``stopped_before`` and ``resumed_after`` of the longest of this outage's earlier rounds.
+        longest_interval: ``stopped_before`` and ``resumed_after`` of the longest of this outage's earlier rounds.
         reported_stop, reported_start: when members reported that they gave the partition up and got it, ms, by the
                 members' clocks.
     """

@@ -87,7 +87,7 @@ class MemberChanges(NamedTuple):
     """The members that returned, joined or departed in an episode.
 
     ``returned``: departed and returned, or were replaced by other members. ``joined``: new members. ``departed``:
-    members that were present when the episode began, and departed. ``passed``: joined and departed within the episode.
+    members that were present when the episode began, and departed. ``temporary_members``: joined and then departed.
     """
 
     returned: tuple[MemberHistory, ...]

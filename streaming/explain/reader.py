@@ -45,7 +45,7 @@ class LineCounts:
     Attributes:
         understood: number of lines that reported an event of a group.
         not_understood: number of lines about rebalances without a known message; ``examples`` has the first of them.
-        nameless: number of understood lines that are left out, because the log does not name their group.
+        without_group: number of understood lines that are left out, because the log does not name their group.
         newest: the newest timestamp, ms; -1 if there are no timestamps.
     """
 

@@ -54,7 +54,7 @@ class TestedMonitor(Monitor):
         ports: component → port of the component's metrics.
         past: events in membership topics that were deleted.
         written: diff ids in diff topics that were deleted.
-        confirmed: group and generation of each assignment that the coordinator has confirmed.
+        confirmed_writes: group and generation of each assignment that the coordinator has confirmed.
         ended: groups whose last member's leave the coordinator has confirmed.
         hosts: the simulated host of each component, if the host library could be compiled.
     """

@@ -155,7 +155,7 @@ class _Group:
     Attributes:
         pending: evidence for the next generation.
         logged: the number of ``pending`` when the coordinator last prepared a rebalance.
-        prepared: the generation that ended when the rebalance was prepared; None if no rebalance is in progress.
+        prepared_at: the generation that ended when the rebalance was prepared; None if no rebalance is in progress.
         last: the group's newest generation or epoch.
         has_moved: another broker has become coordinator since the last generation.
         moved_at: when the coordinator moved, according to the log.

@@ -17,10 +17,10 @@ _MAX_INCOMPLETE_BYTES: Final = 2000
 
 
 class LineScanner:
-    """Splits chunks of a log into lines; yields lines that contain a needle and match ``interesting`` (None: any line).
+    """Splits chunks of a log into lines; yields lines with one of the substrings that match ``line_pattern`` (if not None).
 
-    Lines of more than ``longest`` bytes are skipped. ``within_line``: the first chunk may begin in the middle of a
-    line, which is skipped. If the caller sets ``follow`` while it handles a line, the next line is always yielded.
+    Lines of more than ``max_line_bytes`` are skipped. ``begins_within_line``: the first chunk may begin in the middle
+    of a line, which is skipped. If the caller sets ``follow`` while it handles a line, the next line is always yielded.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ def best_cost(
         commits: the partition's commits.
     """
     fewest = shortest = 0
-    for stopped, resumed in (outage.longest_part or (None, None), (outage.stopped_before, outage.resumed_after)):
+    for stopped, resumed in (outage.longest_interval or (None, None), (outage.stopped_before, outage.resumed_after)):
         if stopped is not None and resumed is not None and stopped < resumed:
             first, last = bisect_left(sent, stopped), bisect_left(sent, resumed)
             fewest += last - first

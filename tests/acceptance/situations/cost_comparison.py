@@ -54,7 +54,7 @@ class ComparedCost:
 
     Attributes:
         delayed, worst_delay, catch_up: the figures of the whole group.
-        late_ms: how long after the last delayed record was consumed the group had caught up, according to the report;
+        consumption_delay_ms: time from the consumption of the last delayed record to the reported end of catching up;
             None: unknown.
         partitions: delayed records and worst delay of each partition.
         best_delayed, best_worst_delay: the closest bounds that the commits allow, whatever is sampled.

@@ -24,7 +24,7 @@ class TrueCost:
         worst_ms: the longest time from sending to first consumption of a delayed record.
         resumed_at: when a member last got the partition.
         done_at: when the last delayed record was consumed; 0 if no record was delayed.
-        unconsumed: number of delayed records that nobody has consumed.
+        unconsumed_records: number of delayed records that nobody has consumed.
     """
 
     delayed: int = 0

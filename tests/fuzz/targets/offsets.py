@@ -96,7 +96,7 @@ def _log(case: Case) -> None:
     for line in case:
         for event in log.read((line or b"") + b"\n"):
             reasons.add(event)
-    for group, number in list(reasons._evidence)[-20:]:
+    for group, number in list(reasons._evidence_by_round)[-20:]:
         evidence = reasons.evidence(group, number)
         data = GroupObserved(
             group_id="g",

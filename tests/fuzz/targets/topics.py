@@ -176,7 +176,7 @@ def _diffs(case: Case) -> None:
         text = codec.ce_attributes([("ce_id", ce_id)]).get("id")
         message = _message(key, value, [("ce_id", ce_id)])
         try:
-            shown = DiffReader._record(reader, message)
+            shown = DiffReader._parse_record(reader, message)
         except MalformedDiff:
             shown = None
         for line in [] if shown is None else diff_lines(shown.diff):

@@ -87,7 +87,7 @@ class Log:
 
     def complete(self) -> None:
         """Complete the newest target assignment: its records may come before or after the record of the epoch."""
-        group = self._group.modern
+        group = self._group.epoch_group
         if self.seen is not None and group is not None and group.target_epoch:
             self._epochs.add(group.target_epoch)
             self.generations[group.target_epoch] = {

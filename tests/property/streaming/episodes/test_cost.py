@@ -17,7 +17,7 @@ class Partition:
     """A simulated partition, whose consumer keeps up, stops, and resumes at its committed offset.
 
     Attributes:
-        consumed: time at which each message was consumed first, ms.
+        consumption_times: time at which each message was consumed first, ms.
         delayed: messages that were not consumed when the consumer stopped, and that were produced before it resumed.
     """
 

@@ -94,7 +94,7 @@ def test_single_broker_gets_every_replica() -> None:
             "replication_factor: 6 is larger than the number of brokers, 5",
         ),
         ((BROKERS_WITHOUT_RACKS, 10**9, 3), replicas.InvalidPlacement, "over the limit"),
-        (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), replicas.InvalidPlacement, "brokers: 1, 2 without a rack"),
+        (([Broker(0, "a"), Broker(1), Broker(2)], 1, 1), replicas.InvalidPlacement, "brokers: 1, 2 have no rack"),
     ],
 )
 def test_impossible_placement_is_refused(arguments: Any, error: type[Exception], message: str) -> None:

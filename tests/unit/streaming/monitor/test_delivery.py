@@ -25,7 +25,7 @@ class Consumers:
         undelivered: generations that some member did not receive, although they changed its partitions and it is
             in the next generation as well.
         failed: the previous generation, if no member received it.
-        missed: members whose partitions the failed generation changed.
+        missed_members: members whose partitions the failed generation changed.
     """
 
     def __init__(self, seed: int, protocol: str) -> None:
