@@ -17,7 +17,7 @@ _MAX_INCOMPLETE_BYTES: Final = 2000
 
 
 class LineScanner:
-    """Splits chunks of a log into lines; yields lines with one of the substrings that match ``line_pattern`` (if not None).
+    """Splits chunks of a log into lines; yields those with a substring of interest that match ``line_pattern``.
 
     Lines of more than ``max_line_bytes`` are skipped. ``begins_within_line``: the first chunk may begin in the middle
     of a line, which is skipped. If the caller sets ``follow`` while it handles a line, the next line is always yielded.
