@@ -97,7 +97,7 @@ def test_simulated_connect_rounds_equal_those_of_java(
         scenario = document(rng)
         plan = parse_scenario(scenario)
         calls = RecordedAssignor()
-        monkeypatch.setattr(incremental, "assign_new", calls)
+        monkeypatch.setattr(incremental, "assign", calls)
         rounds = [record for record in run_scenario(plan, "connect").result.rounds if record.after]
         monkeypatch.undo()
         java_rounds = [
