@@ -149,7 +149,7 @@ class ClientRounds(GroupRounds):
     def _joined(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None) -> Iterator[LogRound]:
         is_unnumbered = message.kind is ClientKind.JOINED and message.number is None
         number = self._round_number(event, client) if is_unnumbered else message.number or client.number
-        is_anew = number < client.number and not client.is_shared  # the group was deleted and begins at 1 again
+        is_new_group = number < client.number and not client.is_shared  # the group was deleted and begins at 1 again
         if message.kind is ClientKind.JOINED and member is not None:
             if (client.member_id, client.number) == (member, number):
                 return  # This is the answer to one of many heartbeats.
@@ -159,7 +159,7 @@ class ClientRounds(GroupRounds):
                     self._gone_members[client.member_id or ""] = None
             client.member_id, client.number = member, number
         if number > 0:
-            if is_anew or number > (self.number or 0):
+            if is_new_group or number > (self.number or 0):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
                 self._done = self._by_clients(message, client, number, began, event.at)
