@@ -1,4 +1,4 @@
-"""Archives the classes that Spark loads (AppCDS) in the cache folder: a start then takes a quarter less processor time.
+"""Archives the classes that Spark loads (AppCDS) in the cache folder: a start then takes a third less processor time.
 
 ``make demo`` and the tests run this script. spark-submit runs it again, with the argument ``load``, in the JVM whose
 classes are archived.
@@ -10,25 +10,26 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from streaming.kafka.jars import create_if_missing
-from streaming.monitor.outputs import Sinks
-from streaming.settings.config import Settings
 from streaming.spark.archives import SILENT_ARCHIVE_OPTIONS, class_archive, spark_home
+from streaming.spark.session import kafka_connector
 
 #: The number of archives that are kept, for environments that are used alternately.
 _KEPT_ARCHIVES = 3
 _LOAD_ARGUMENT = "load"
 
 
-def make_archive(archive: Path) -> None:
+def make_archive(archive: Path, connector: list[Path]) -> None:
     """Write the archive of the classes that two batches load, and delete the oldest archives."""
     print("preparing Spark (once, half a minute)", file=sys.stderr, flush=True)
     part = archive.with_name(f".{archive.name}.part")
     options = f"-XX:ArchiveClassesAtExit={part} {SILENT_ARCHIVE_OPTIONS} -XX:+UseSerialGC"
+    jvm = ["--driver-java-options", options, "--driver-class-path", ":".join(map(str, connector))]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYSPARK_PYTHON": sys.executable}
-    command = [spark_home() / "bin/spark-submit", "--driver-java-options", options, __file__, _LOAD_ARGUMENT]
+    command = [spark_home() / "bin/spark-submit", *jvm, __file__, _LOAD_ARGUMENT]
     result = subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=600
     )
@@ -42,26 +43,31 @@ def make_archive(archive: Path) -> None:
 
 
 def load() -> None:
-    """Run two batches of the job's query on made-up records."""
-    from streaming.spark import query as queries
-    from streaming.spark.operator import BucketReports
-    from streaming.spark.session import SessionOptions, session
+    """Run the job on an embedded broker: its first batch, and one more with the same query."""
+    from confluent_kafka import Producer
 
-    names = Settings().topics.names
-    sinks = Sinks(*names, dict.fromkeys(names, 1))
-    with tempfile.TemporaryDirectory() as folder, session(SessionOptions(connector=False)) as spark:
-        rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").load()
-        headers = "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers"
-        records = rate.selectExpr("X'67' AS key", "X'7B7D' AS value", "0 AS partition", "value AS offset", headers)
-        ticks = rate.selectExpr("value AS offset")
-        rows = queries.writes(records, ticks, 4, sinks, BucketReports(spark).accumulator)
-        for _ in range(2):
-            query = rows.writeStream.format("noop").option("checkpointLocation", folder).trigger(once=True).start()
-            query.awaitTermination(120)
+    from streaming.kafka.broker import EmbeddedBroker
+    from streaming.kafka.clients import confluent_config
+    from streaming.kafka.topics import ensure_topics
+    from streaming.settings.config import Settings
+    from streaming.settings.connection import KafkaSettings
+    from streaming.spark.job import run
+    from streaming.spark.start import StreamOptions
+
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker() as broker:
+        settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
+        ensure_topics(settings)
+        producer = Producer(confluent_config(settings.kafka))
+        for _ in range(2):  # two batches of one event
+            producer.produce(settings.topics.membership, b"{}", b"group")
+        producer.flush(30)
+        options = StreamOptions(f"{folder}/checkpoint", available_now=True, max_offsets_per_trigger=1, buckets=4)
+        run(settings, options, threading.Event())
 
 
 if __name__ == "__main__":
     if _LOAD_ARGUMENT in sys.argv:
         load()
     else:
-        create_if_missing(class_archive(), lambda: make_archive(class_archive()))
+        jars = kafka_connector()
+        create_if_missing(class_archive(jars), lambda: make_archive(class_archive(jars), jars))

@@ -4,7 +4,7 @@ import hashlib
 import os
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -82,18 +82,18 @@ def _python_files() -> Iterator[tuple[str, Path]]:
                 yield str(file), Path(str(installed_version.locate_file(file)))
 
 
-def class_archive() -> Path:
-    """Return the path of the AppCDS archive for this Java and PySpark, which ``make classes`` writes."""
+def class_archive(connector: Iterable[Path]) -> Path:
+    """Return the path of the AppCDS archive for this Java, PySpark and connector, which ``make classes`` writes."""
     path, major = java()
-    files = [*sorted((spark_home() / "jars").glob("*.jar")), path.resolve()]
+    files = [*connector, *sorted((spark_home() / "jars").glob("*.jar")), path.resolve()]
     file_stamps = "\n".join(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
     return cache_dir("classes") / f"spark-java{major}-{hashlib.sha256(file_stamps.encode()).hexdigest()[:12]}.jsa"
 
 
-def java_options() -> str:
+def java_options(connector: Iterable[Path]) -> str:
     """Return the JVM options with which Spark uses the class archive; an empty string if there is no archive."""
     with suppress(CacheUnusable):  # in a read-only image, for example
-        archive = class_archive()
+        archive = class_archive(connector)
         if archive.is_file() and " " not in str(archive):  # Spark splits the JVM options at spaces
             return f"-XX:SharedArchiveFile={archive} {SILENT_ARCHIVE_OPTIONS}"
     return ""

@@ -118,9 +118,12 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     # VFORK: Hadoop forks a `chmod` for some files, which takes 1.0 ms this way and 1.6 by the JDK's helper.
     java_options = (
         f"-Dlog4j.configurationFile={log4j} -XX:+UseSerialGC -Xshare:auto "
-        f"-Djdk.lang.Process.launchMechanism=VFORK {archives.java_options()} {options.java_options}"
+        f"-Djdk.lang.Process.launchMechanism=VFORK {archives.java_options(jars)} {options.java_options}"
     )
-    optional = {}
+    # The class archive can only have classes of the class path, which is fixed when spark-submit has started the JVM.
+    is_fixed = not local or "PYSPARK_GATEWAY_PORT" in os.environ
+    name, separator = ("spark.jars", ",") if is_fixed else ("spark.driver.extraClassPath", ":")
+    optional = {name: separator.join(map(str, jars))} if jars else {}
     if options.archive is not None:
         optional["spark.archives"] = f"{options.archive.absolute()}#{archives.UNPACKED_FOLDER}"
         optional["spark.executorEnv.PYTHONPATH"] = archives.UNPACKED_FOLDER
@@ -131,7 +134,6 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
     return optional | {
         "spark.master": options.master,
         "spark.app.name": "kafka-rebalance-monitor",
-        "spark.jars": ",".join(map(str, jars)),
         # Spark prints options when it explains a plan; options with secrets are printed as "(redacted)".
         "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|keystore|ssl[.]key",
         # The stack trace of Spark's errors contains the cause, such as the file that can't be read.

@@ -118,20 +118,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_java_and_pyspark_has_its_own_class_archive(home: Path) -> None:
-    first = archives.class_archive()
-    assert first == archives.class_archive()
+def test_java_pyspark_and_connector_decide_the_class_archive(home: Path) -> None:
+    connector = [home / "java"]
+    first = archives.class_archive(connector)
+    assert first == archives.class_archive(connector)
     (home / "jars" / "spark.jar").write_text("another")
-    assert archives.class_archive() != first
+    assert len({first, archives.class_archive(connector), archives.class_archive([])}) == 3
 
 
 def test_existing_class_archive_is_in_the_java_options(home: Path) -> None:
-    assert archives.java_options() == ""
-    archives.class_archive().touch()
-    assert archives.java_options().startswith(f"-XX:SharedArchiveFile={archives.class_archive()} ")
+    assert archives.java_options([]) == ""
+    archives.class_archive([]).touch()
+    assert archives.java_options([]).startswith(f"-XX:SharedArchiveFile={archives.class_archive([])} ")
 
 
 def test_without_a_cache_there_is_no_class_archive(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "file").touch()
     monkeypatch.setenv("REBALANCE_MONITOR_CACHE", str(home / "file"))
-    assert archives.java_options() == ""
+    assert archives.java_options([]) == ""

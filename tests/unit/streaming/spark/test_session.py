@@ -152,6 +152,20 @@ def test_checkpoint_url_keeps_the_file_managers_of_spark() -> None:
     assert not raw & properties(SessionOptions(local_checkpoint=False)).keys()
 
 
+def test_connector_is_on_the_class_path_of_a_local_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jar = tmp_path / "connector.jar"
+    jar.touch()
+
+    def jar_properties(master: str) -> set[tuple[str, str]]:
+        settings = configuration(SessionOptions(master=master), [jar, jar], Path("log4j2.properties"))
+        return {item for item in settings.items() if jar.name in item[1]}
+
+    assert jar_properties("local[2]") == {("spark.driver.extraClassPath", f"{jar}:{jar}")}
+    assert jar_properties("spark://m:7077") == {("spark.jars", f"{jar},{jar}")}
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert jar_properties("local[2]") == {("spark.jars", f"{jar},{jar}")}
+
+
 def test_only_a_cluster_driver_listens_beyond_loopback() -> None:
     assert properties(SessionOptions())["spark.driver.bindAddress"] == "127.0.0.1"
     assert "spark.driver.bindAddress" not in properties(SessionOptions(master="spark://m:7077"))
