@@ -1,4 +1,4 @@
-"""Lazy imports: a package whose public names import their modules on first use (PEP 562)."""
+"""Lazy imports (PEP 562): the public names of a package import their modules on first use."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from assignors.registry import names
 
 @dataclass(frozen=True, slots=True)
 class GroupShape:
-    """A group to measure; ``ratio``: partitions per member; ``buckets``: sets of members with equal subscriptions."""
+    """A group to measure; ``ratio``: partitions per member; ``buckets``: number of different subscriptions."""
 
     assignor: str
     members: int
@@ -76,7 +76,7 @@ def group_shapes(protocol: str, *, quick: bool) -> Iterator[GroupShape]:
 
 
 def _old_consumer_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[GroupShape]:
-    """Yield shapes for ZooKeeper-based groups, whose assignors use neither racks nor owned partitions."""
+    """Yield the ZooKeeper-based groups to measure; their assignors use neither racks nor owned partitions."""
     for (members, ratio, topics), assignor in product(sizes, names("zookeeper")):
         for buckets, join in product((1, 5), (False, True)):
             yield GroupShape(assignor, members, ratio, topics, buckets, join, protocol="zookeeper")
@@ -90,7 +90,7 @@ def _coordinator_shapes(sizes: Iterable[tuple[int, int, int]]) -> Iterator[Group
 
 
 def doubled_group_shapes() -> Iterator[GroupShape]:
-    """Return the shapes for the growth measurement, each twice as large as the previous shape."""
+    """Yield the groups for the growth measurement; each group has twice as many members as the previous one."""
     for assignor in ("range", "roundrobin", "cooperative-sticky"):
         for buckets in (1, 5):
             for step in range(5):

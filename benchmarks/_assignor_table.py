@@ -70,7 +70,7 @@ def method_text(seed: int, protocol: str, *, processor: bool) -> str:
 
 
 def markdown_heading(protocol: str) -> str:
-    """Return the header of the printed table."""
+    """Return the heading of a protocol's Markdown table: the line of column names and the line below it."""
     columns = [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]]
     return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"
 
@@ -102,7 +102,7 @@ GROWTH_COLUMNS = ["assignor", "subscriptions", "members × ratio", "ours, ms", "
 
 
 def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
-    """Return by which factors time, and partitions × log members, grow at each doubling of the members."""
+    """Return a table of the growth at each doubling of members: of the time, and of partitions × log members."""
     cells = []
     previous: tuple[GroupShape, float] | None = None
     for shape in doubled_group_shapes():

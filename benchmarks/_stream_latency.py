@@ -72,7 +72,7 @@ def membership_changes(bench: StreamBench, topic: str) -> AbstractContextManager
 
 
 def latency(bench: StreamBench, spark: Any, seconds: float) -> dict[str, LatencyRuns]:
-    """Run every variant in turn, each for ``seconds`` s, at 10 events a second."""
+    """Measure the latency of each streaming query in turn, each for ``seconds`` s at 10 events a second."""
     latencies: dict[str, LatencyRuns] = {}
     for run_number in range(LATENCY_RUNS):
         for name in ("(a) passthrough", "(b) ours", "(d) JVM aggregation"):

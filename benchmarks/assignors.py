@@ -297,7 +297,7 @@ def main() -> None:
 
 
 def chosen_shapes(shapes: Iterable[GroupShape], substring: str) -> list[GroupShape]:
-    """Return the groups to measure whose names contain one shapes the comma-separated texts."""
+    """Return the groups to measure whose names contain one of the comma-separated texts in ``substring``."""
     return [shape for shape in shapes if any(text in str(shape) for text in substring.split(","))]
 
 
@@ -314,7 +314,7 @@ def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) 
 
 
 def write_growth(how: str, rows: list[list[str]], *, has_stored_rows: bool) -> None:
-    """Print how assignors' times grow with the group; with ``has_stored_rows``, also write it to a page and a file."""
+    """Print a table of the growth of assignors' time; ``has_stored_rows``: also write it to a page and a CSV file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"
     text = f"{title}\n\n{growth_table(rows)}\n\n{how} [All rows]({path.name})."
@@ -325,7 +325,7 @@ def write_growth(how: str, rows: list[list[str]], *, has_stored_rows: bool) -> N
 
 
 def keep_freed_memory() -> None:
-    """Keep freed memory in the process, as the JVM's heap does; otherwise each run allocates its pages again.
+    """Let the process keep freed memory, as the JVM does; otherwise each measured run requests its memory again.
 
     Whether glibc returns memory depends on what is at the end of the heap; without this setting, times of equal rows
     differ by half.

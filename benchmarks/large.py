@@ -3,8 +3,8 @@
 The benchmark writes records of KIP-848 groups as a coordinator does, to ``__consumer_offsets`` of an embedded broker.
 `collect`, `stream` and `serve` run as users start them.
 
-* ``group``: one group of many members, in which one member restarts; then the API and the page with it.
-* ``rolling``: many groups of 20 members; in each group one member restarts at the same time, with a crowd on the feed.
+* ``group``: one group of many members, in which one member restarts; then the API and the page with it. * ``rolling``:
+many groups of 20 members; in each group one member restarts at the same time, with many clients of the feed.
 """
 
 from __future__ import annotations

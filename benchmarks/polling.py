@@ -56,7 +56,7 @@ def read_metric(port: int, name: str) -> float:
 
 
 def measure(groups: int, seconds: float) -> tuple[str, ...]:
-    """Return one row for polling: groups, share of a core, descriptions a second, maximum delay."""
+    """Measure a polling collector; return a table row: groups, CPU share, descriptions a second, maximum delay."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES) as broker:
         servers = broker.bootstrap_servers

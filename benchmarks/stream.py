@@ -115,7 +115,7 @@ class StreamBench:
         return queries.source(spark, spark_options(self.kafka, {"fetch.max.wait.ms": "5"}) | options)
 
     def measured_queries(self, spark: Any, topic: str, output_topic: str) -> dict[str, tuple[Callable[[], Any], str]]:
-        """Return the rows and the output mode of each query, by name."""
+        """Return each measured query by name, as a function that makes its rows, and its output mode."""
         ticks = f"ticks-{uuid.uuid4().hex[:6]}"
 
         def ours(*, with_episodes: bool = False) -> Any:
@@ -149,7 +149,7 @@ class StreamBench:
     def ours(
         self, spark: Any, topic: str, ticks: str, output_topic: str, buckets: int, *, with_episodes: bool = False
     ) -> Any:
-        """Return the job's rows; ``with_episodes`` also writes episodes and incidents to the topic of the diffs."""
+        """Return the output rows of the Spark job; ``with_episodes``: also rows of episodes and incidents."""
         rows = self.source(spark, topic), self.source(spark, ticks)
         sinks = self.output_sinks(output_topic)
         if with_episodes:
@@ -188,7 +188,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def throughput(bench: StreamBench, spark: Any, jvm: int, runs: int) -> dict[str, StreamRun]:
-    """Run every Spark variant over the whole topic; return the medians of the runs after the warm-up."""
+    """Run every measured Spark query over the whole topic; return the median of each query's runs after the warm-up."""
     measured: dict[str, list[StreamRun]] = {}
     for attempt in range(WARM_UP_RUNS + runs):
         output_topic = bench.topic(f"out-{uuid.uuid4().hex[:6]}")
@@ -205,7 +205,7 @@ def throughput(bench: StreamBench, spark: Any, jvm: int, runs: int) -> dict[str,
 
 
 def plain_loop(bench: StreamBench) -> tuple[StreamRun, float]:
-    """Run variant (c): consume, decide, produce in one Python process; also return the bytes of state per group."""
+    """Measure the stream's computation in a Python process without Spark; also return the bytes of state per group."""
     topics = bench.settings.topics
     consumer = Consumer(
         {"bootstrap.servers": bench.kafka.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}

@@ -124,7 +124,7 @@ def _table_lines() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page, or with ``--check`` exit 1 if it does not match the code."""
+    """Write the generated parts of docs/design/architecture.md, or with ``--check`` exit 1 if they are outdated."""
     text = PAGE.read_text()
     for name, part in (("picture", import_diagram()), ("walk", module_table())):
         marker = f"<!-- {name}: scripts/architecture.py -->"

@@ -76,7 +76,7 @@ class Finding(NamedTuple):
 
 
 def is_poor(name: str) -> bool:
-    """Return true if the vocabulary has a better word for this name or for a part of it."""
+    """Return true if a name is vague, or contains a word for which this project has a better one."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
     vague_name = POOR_NAME.fullmatch(name.strip("_").lower())
     return vague_name is not None or any(POOR_WORD.fullmatch(word.lower()) for word in words)
@@ -207,7 +207,7 @@ def has_words(text: str) -> bool:
 
 
 def page_texts(script: str) -> Iterator[str]:
-    """Yield the strings of a script of the page that read as text; each quoted value is a name in angle brackets."""
+    """Yield the texts for people in a script of the page, with a name in angle brackets for each inserted value."""
     for text in PAGE_TEXT.findall(script):
         yield re.sub(r"\$\{(?:[^}]*?)(\w*)\W*(?:\}|$)", lambda value: f"<{value[1] or 'value'}>", text)
 
@@ -266,7 +266,7 @@ def read(paths: list[str], suffix: str = ".py") -> dict[Path, str]:
 
 
 def main() -> None:
-    """Check the paths, count violations by package, or draw a sample."""
+    """Print violations of the language rules, their counts by package, or a random sample of names and docstrings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", maxsplit=1)[0])
     parser.add_argument("paths", nargs="*", default=DEFAULT_PATHS, metavar="PATH", help="files or folders")
     parser.add_argument("--check", action="store_true", help="apply only the rules that `make check` enforces")

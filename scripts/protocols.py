@@ -34,7 +34,7 @@ _EVENT_DELAY_MS = 60_000
 
 
 def diagram(table: Table, first: StrEnum) -> str:
-    """Return a protocol's table as a Mermaid state diagram: an arrow, labelled with its events, per state change."""
+    """Return a transition table as a Mermaid state diagram: an arrow, labelled with its events, per change of phase."""
     labels_by_transition: dict[tuple[str, str], dict[str, None]] = {}
     for (phase, event), row in table.items():
         for next_phase in row.to:

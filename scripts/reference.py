@@ -144,7 +144,7 @@ def broker_log() -> str:
 
 
 def main() -> None:
-    """Write the pages, or with ``--check`` exit 1 and name the page that is outdated."""
+    """Write the generated pages of docs/reference, or with ``--check`` exit 1 and name the outdated pages."""
     pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
     outdated_pages = []
     for name, text in pages.items():

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Another cluster under test (``KAFKA_UNDER_TEST``) concerns only the tests that use the cluster."""
+    """If ``KAFKA_UNDER_TEST`` selects another cluster, run only the tests that use the cluster."""
     if os.environ.get("KAFKA_UNDER_TEST", "embedded") == "embedded":
         return
     config.hook.pytest_deselected(items=[item for item in items if "broker" not in _fixtures(item)])

@@ -76,7 +76,7 @@ class _Rebalancer:
         return signed(sum((2 * place - last) * load for place, load in enumerate(active_loads)))
 
     def _run_passes(self, partitions: Mapping[str, Sequence[int]]) -> bool:
-        """Pass over the partitions until a pass moves no partition; return True if any partition was moved.
+        """Move partitions in passes until a pass moves none; return True if any partition was moved.
 
         Reverse moves can make Kafka's passes repeat forever (its consumer then hangs in ``poll``). Here they end when a
         pass results in the same assignment as an earlier one.

@@ -88,7 +88,7 @@ def _keep_quotas(ids: Sequence[str], owned: Holdings, quotas: "_Quotas", ranks: 
 
 
 def _surplus(share: TopicPartitions, kept_count: int, ranks: dict[str, int]) -> dict[str, set[int]]:
-    """Return the partitions of a share without its first ``kept_count`` ones in the order of (partition, topic)."""
+    """Return the partitions of a share after its first ``kept_count`` ones, in the order of (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
     keys = [p * topics + rank for name, partitions in share.items() for rank in (ranks[name],) for p in partitions]
@@ -224,7 +224,7 @@ class _Quotas:
         return self.floor
 
     def count_ceiling(self) -> None:
-        """Count a member that reached the ceiling; after ``extra`` such members, all other members end at the floor."""
+        """Count a member that has ceil(partitions / members) partitions; at most ``extra`` members have as many."""
         self.large += 1
         if self.large == self.extra:
             self.exact.clear()
@@ -257,7 +257,7 @@ class _Quotas:
 def _add(
     shares: Sequence[dict[str, Sequence[int]]], name: str, pairs: Iterable[tuple[int, int]], withheld: Holdings | None
 ) -> None:
-    """Add partitions to members' shares; ``withheld``: omit what another member must revoke, or claimed twice."""
+    """Add partitions to members' shares, except those that another member must revoke or that are claimed twice."""
     lost: Mapping[int, int] = {} if withheld is None else withheld.lost.get(name, {})
     doubly_claimed: Collection[int] = () if withheld is None else withheld.doubly_claimed.get(name, ())
     by_place: dict[int, list[int]] = {}

@@ -240,7 +240,7 @@ class _WorkBalance(Generic[_WorkItem]):
         return self.sort_items({item for items in self.revoked.values() for item in items})
 
     def work_to_remember(self) -> tuple[_WorkItem, ...]:
-        """Return the items that run after this round or are still lost; the next round counts both as running."""
+        """Return the connectors and tasks that the leader counts as running in the next round, lost ones included."""
         running_items = {item for load in self.loads.values() for item in (*load.held, *load.added)}
         running_items.difference_update(*self.revoked.values())
         return self.sort_items(running_items.union(self.lost))
@@ -275,7 +275,7 @@ def _handle_lost_work(
 
 
 def _may_revoke(memory: LeaderMemory, now_ms: int, max_delay_ms: int, *, has_surplus: bool) -> bool:
-    """Return True if this round may revoke work for balance; only call this while no delay runs."""
+    """Return True if this round may revoke work to balance the load; call it only while no scheduled delay runs."""
     if not has_surplus:
         if memory.revoked_in_previous:
             memory.revoked_in_previous = False
@@ -327,7 +327,7 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
 
 
 def apply_work_change(owned: Work, change: WorkChange) -> Work:
-    """Return a worker's connectors and tasks after ``change``: first the newly assigned ones, then those it kept."""
+    """Return a worker's connectors and tasks after a change: the newly assigned ones, then those that it keeps."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
     received = serialized_work(change.assigned)
     return Work(

@@ -81,7 +81,7 @@ class Replay(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Result of a rule. ``settings``: options of Kafka's Java consumer. ``unsure``: claims that are not proven."""
+    """A problem that a rule found. ``settings``: options of Kafka's Java consumer. ``unsure``: claims without proof."""
 
     severity: Severity
     evidence: Sequence[AdviceEvidence]

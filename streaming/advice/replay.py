@@ -49,7 +49,7 @@ class Replayer:
     _costs: dict[tuple[int, str | None, str | None, int], ChangeCost | None] = field(default_factory=dict)
 
     def saving(self, replay: Replay) -> Saving | None:
-        """Return the saving of a change; None if no episode can be replayed."""
+        """Return the saving that a change would have brought in past episodes; None if no episode can be replayed."""
         costs = ((each, self._cost(each, Replay(())), self._cost(each, replay)) for each in replay.episodes)
         complete = ((each, before, after) for each, before, after in costs if before is not None and after is not None)
         comparisons = list(islice(complete, MOST_REPLAYED))

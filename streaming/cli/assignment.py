@@ -30,7 +30,7 @@ _ThreadCount = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
 
 
 class TooLarge(BadInput):
-    """The group is larger than the limit."""
+    """A group has more members or partitions than the limit."""
 
 
 class _InputStruct(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -139,7 +139,7 @@ COMPARED_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 def compute_assignment(query: GroupQuery, assignor: str) -> Assignment:
-    """Return the assignment that an assignor of the query's protocol computes."""
+    """Return the assignment that this assignor computes for a group of the input."""
     # Only the ZooKeeper consumer changed its rules between Kafka versions.
     takes_kafka_version = query.protocol == "zookeeper" and query.kafka_version is not None
     version = {"kafka_version": query.kafka_version} if takes_kafka_version else {}

@@ -80,12 +80,12 @@ class DemoView:
         self._clock, self._start = clock, clock()
 
     def stage(self, text: str) -> None:
-        """Print a stage of the demo's start or end, with the time since the start."""
+        """Print a line about the demo's progress at its start or end, with the time since the start."""
         self._print(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
 
     def step(self, text: str) -> None:
-        """Print a step of the demo, above the diffs that this step causes."""
+        """Print the demo's next action, above the diffs that this action causes."""
         self._print(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))
 
@@ -98,7 +98,7 @@ class DemoView:
             self._print(line)
 
     def summary(self, summary: "DemoSummary", *, keep_running: bool = False) -> None:
-        """Print counts, the next step, and each assignment that differs from what the consumer's callbacks reported."""
+        """Print the demo's summary, and a warning for each assignment that a consumer's callbacks contradict."""
         if self._write is None:
             for line in summary_lines(summary, keep_running=keep_running):
                 self._print(line)

@@ -175,7 +175,7 @@ def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
 
 
 def _evidence_members(item: Evidence, diff: Diff, names: Mapping[str, str]) -> str:
-    """Return the members that a comparison of generations names, unless the diff's cause names the same ones."""
+    """Return the members named by a comparison of generations; empty if the diff's cause names the same members."""
     if item.source != COMPARISON or not item.member_ids or item.member_ids == diff.cause.member_ids:
         return ""
     return f"{', '.join(names.get(member_id, member_id) for member_id in item.member_ids)}: "

@@ -96,7 +96,7 @@ def example(*lines: str) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """The common options of a long-running command."""
+    """The options that all long-running commands have."""
 
     bootstrap_servers: str | None
     config: Path | None

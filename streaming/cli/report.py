@@ -128,6 +128,6 @@ def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:
 
 
 def _as_report_table(shown: Table) -> ReportTable:
-    """Return the table that a command prints in a terminal."""
+    """Return a table that is shown in terminals as a table of the report."""
     cells = ([str(cell) for cell in column.cells] for column in shown.columns)
     return ReportTable([str(column.header) for column in shown.columns], list(zip(*cells, strict=True)))

@@ -153,7 +153,7 @@ def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.
 
 @contextmanager
 def report_batches(*, every_batch: bool) -> "Iterator[Callable[[BatchReport], None]]":
-    """Yield a function that reports a batch: a log line, a status line in a terminal, or nothing."""
+    """Yield a function that reports a finished batch: in a log line, in a status line of a terminal, or not at all."""
     from streaming.process.terminal import SafeText, console
     from streaming.spark.progress import log_batch
 

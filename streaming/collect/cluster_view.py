@@ -112,7 +112,7 @@ class ClusterView:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
 
     def _completed_moves(self, at_ms: int) -> Iterator[ClusterChange]:
-        """Yield the moves of coordinators whose old broker has not stopped soon afterwards."""
+        """Yield the moves of coordinators away from brokers that have not stopped soon afterwards."""
         for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
             since, groups = self._moves.pop((old, new))
             yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(groups))

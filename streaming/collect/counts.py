@@ -44,7 +44,7 @@ def is_outdated(data: events.GroupObserved, published: Mapping[str, events.Topic
 def partitions_changed(
     source: str, group_id: str, timestamp: int, topics: Mapping[str, events.TopicMetadata]
 ) -> events.Event:
-    """Return the event with the partition counts of a group's topics."""
+    """Return the ``topic.partitions_changed`` event with the partition counts of a group's topics."""
     data = events.PartitionsChanged(group_id=group_id, timestamp=timestamp, topics=dict(topics))
     names = ",".join(f"{name}={topic.topic_id}/{topic.partitions}" for name, topic in sorted(topics.items()))
     return events.Event(source, f"{group_id}@{timestamp}:{names}", data)
@@ -128,7 +128,7 @@ class CountsPublisher:
         *,
         away: bool,
     ) -> list[Outcome | events.Event]:
-        """Return ``outcomes`` with each group's changed partition counts before its snapshot, and others at intervals.
+        """Add changed partition counts to ``outcomes``: before a group's snapshot, and at intervals for all groups.
 
         ``groups`` returns the last snapshot of each group; None: some groups are still unknown. ``away``: the cluster
         does not answer, so no request is sent: waiting for an answer would delay the handling of signals.

@@ -28,7 +28,7 @@ COALESCE_MS: Final = 1000
 
 @dataclass(slots=True)
 class CoordinatedGroup:
-    """A group's state at its coordinator: ``classic``, or ``epoch_group`` for one with epochs; both None: no group."""
+    """A group's state at its coordinator: ``classic`` or ``epoch_group``, by protocol; both None without a group."""
 
     classic: GroupObserved | None = None
     epoch_group: EpochGroup | None = None

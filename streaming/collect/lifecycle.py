@@ -119,7 +119,7 @@ class BaseCollector(ABC):
         self._collect()
 
     def _count(self, published: PublishedState) -> None:
-        """Create the publisher of partition counts and cluster changes, with the last published ones as its state."""
+        """Create the publisher of partition counts and cluster changes; it continues from the last published state."""
         view = ClusterView(f"kafka://{self._cluster}/cluster", published.brokers)
         interval_s = self._settings.collect.metadata_interval_ms / 1000
         self._counts_publisher = CountsPublisher(self._topics, self._counts_source, published.counts, view, interval_s)

@@ -78,7 +78,7 @@ class SampleSchedule:
         self._last_batch = float("-inf")
 
     def touch(self, group_ids: Iterable[str], now: float, *, changed: bool) -> None:
-        """Sample these groups often from ``now`` on, because they rebalance; at once if they just ``changed``."""
+        """Sample the offsets of rebalancing groups often from ``now`` on; ``changed``: take the next sample at once."""
         for group_id in group_ids:
             pace = self._active.setdefault(group_id, _Pace(now))
             if changed or pace.pause > _EVERY_SECONDS:
@@ -126,13 +126,13 @@ class SampleSchedule:
             pace.due = now + pace.pause
 
     def _rest_until_next_sample(self, group_id: str, ends: Offsets, now: float) -> None:
-        """Schedule a group at rest, together with groups that consume the same topic, whose ends are requested once."""
+        """Schedule the next sample of a group at rest for the time at which other groups with its topic are sampled."""
         if self._rest:
             topic = min(ends)[0] if ends else group_id
             self._resting[group_id] = now + self._rest - (now - self._offset(topic)) % self._rest
 
     def _offset(self, name: str) -> float:
-        """Return a delay (s) below the sampling interval, which depends only on the name."""
+        """Return a delay (s) that is shorter than the sampling interval and always the same for the same name."""
         return crc32(name.encode()) % 1000 / 1000 * self._rest
 
 

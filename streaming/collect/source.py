@@ -37,7 +37,7 @@ _PAUSED = "held"
 
 
 class ResumePoint(NamedTuple):
-    """Next offset by partition, for the consumer ``group``; ``held``: partitions with unpublished snapshots."""
+    """Offsets from which the consumer ``group`` resumes, by partition; ``held``: partitions with waiting snapshots."""
 
     offsets: Mapping[int, int]
     group: Any

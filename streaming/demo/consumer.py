@@ -44,7 +44,7 @@ class Report:
         self._owned: set[tuple[str, int]] = set()
 
     def write(self, event: str, partitions: Iterable[Any], member_id: str, generation: int) -> None:
-        """Apply a rebalance callback to the tracked partitions, and write its line."""
+        """Update the tracked partitions after a rebalance callback, and write the callback's line."""
         changed = {(partition.topic, partition.partition) for partition in partitions}
         if event != "assigned":
             self._owned -= changed

@@ -128,7 +128,7 @@ def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> li
 
 
 def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
-    """Return the samples to keep after an episode: the last ones, and those that date the uncommitted messages."""
+    """Return the samples needed after an episode: the last ones, and those that show since when the group lags."""
     if progress is None:
         return None
     samples = {

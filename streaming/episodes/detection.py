@@ -40,7 +40,7 @@ def detect_in_note(
     storm_turns: int,
     begins_episode: bool,
 ) -> IncidentState:
-    """Return the group's incidents after a note; ``state`` itself if no incident changes.
+    """Return the group's incidents after a note of its episode; the same object as ``state`` if no incident changes.
 
     ``episode``: the episode after the note. ``begins_episode``: the note closed an episode and opened the next.
     """

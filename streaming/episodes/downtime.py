@@ -145,7 +145,7 @@ def outages_after_end(outages: Outages | None) -> Outages | None:
 
 
 def outages_for_next(outages: Outages | None) -> Outages | None:
-    """Return the outages with which the next episode begins if it follows at once: partitions not consumed yet."""
+    """Return the outages with which an episode begins right after another one: of partitions not consumed again yet."""
     if outages is None or (next_outages := outages_after_end(outages)) is None:
         return None
     for topic, partition, outage in outages.tracked():
@@ -251,7 +251,7 @@ def find_outage(outages: Outages, topic: str, partition: int) -> Outage | None:
 def _stop(
     outages: Outages, topic: str, partition: int, number: int, *, is_owner_present: bool, consumed_at: int | None = None
 ) -> None:
-    """Record that a round took a partition away; ``consumed_at``: when the partition was still consumed, ms."""
+    """Record that a round took a partition from its owner; ``consumed_at``: a time (ms) of consumption until then."""
     before = find_outage(outages, topic, partition)
     if before is None:
         if outages.followed >= MOST_PARTITIONS:
@@ -314,7 +314,7 @@ def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChan
 
 
 def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
-    """Record that no member consumed the partitions without an owner at ``at`` (ms); skip those in ``pending``."""
+    """Record that no member consumed the partitions without an owner at ``at`` (ms), except those in ``pending``."""
     changed = False
     for topic, partition, outage in outages.tracked():
         if outage.is_owned or partition in pending.get(topic, ()):

@@ -147,7 +147,7 @@ def _apply_release(outages: Outages, topic: str, partition: int, at: int) -> boo
 
 
 def _apply_gain(outages: Outages, topic: str, partition: int, report: events.AssignmentAcknowledged) -> bool:
-    """Apply a member's report that it was assigned a partition in the last or a later rebalance round."""
+    """Record in the outages that a member was assigned a partition; return whether a bound of an outage changes."""
     at, number = report.timestamp, report.generation
     outage = downtime.find_outage(outages, topic, partition)
     is_assigned = outage is not None and outage.is_owned and outage.number == number

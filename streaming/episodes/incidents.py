@@ -100,7 +100,7 @@ def incident_key(kind: str, subject: str = "") -> str:
 def open_incident(
     state: IncidentState, detected: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
-    """Open or update the incident of a detected condition; return ``state`` itself if no incident changes.
+    """Return the incidents after a condition was detected; the same object as ``state`` if no incident changes.
 
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
@@ -135,7 +135,7 @@ def open_incident(
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
-    """Close the open incidents with these keys; return ``state`` itself if none of them is open."""
+    """Return the incidents after those with these keys are closed; the same object as ``state`` if none is open."""
     opened = {key: state.by_key[key] for key in keys if state.is_open(key)}
     ended = {k: structs.replace(i, closed_at=at, updated_at=max(at, i.updated_at)) for k, i in opened.items()}
     return structs.replace(state, by_key={**state.by_key, **ended}) if ended else state

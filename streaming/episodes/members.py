@@ -71,7 +71,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def is_new_process(self) -> bool:
-        """True if the returned member is a new process: the old process was closed, or host or client id differ."""
+        """True if the member's leave, instance id, host or client id shows that it returned as a new process."""
         first, latest = self.first_identity, self.identity
         has_new_host = bool(first.client_host and latest.client_host) and first.client_host != latest.client_host
         return self.closed or self.by == identity.BY_INSTANCE or has_new_host or first.client_id != latest.client_id
@@ -280,7 +280,7 @@ def _keys_by_kind(history: MemberHistory) -> dict[str, str]:
 def _pairs_with_equal_keys(
     departed: list[MemberHistory], joined: list[MemberHistory], by: str
 ) -> Iterator[tuple[MemberHistory, MemberHistory]]:
-    """Yield pairs of a departed and a joined member with equal keys; joins before the departure need more evidence."""
+    """Yield pairs of a departed and a joined member with equal keys; an earlier join needs more evidence."""
     is_whole_set = len(departed) == len(joined) and by in identity.SHARED_KEY_KINDS
     free = sorted(joined, key=lambda member: member.joined_at)
     for gone in sorted(departed, key=lambda member: member.times[-1]):

@@ -59,7 +59,7 @@ def wait_note(note_id: str, data: GroupObserved) -> WaitNote:
 
 
 def apply_wait_note(state: EpisodeState, note: WaitNote) -> bool:
-    """Set the waits of the open episode, in place; return False if no wait has changed.
+    """Set the members that the open episode waits for, in place; return False if these waits have not changed.
 
     A wait that continues keeps the time at which it was first seen.
     """

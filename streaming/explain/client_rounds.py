@@ -174,7 +174,7 @@ class ClientRounds(GroupRounds):
             client.reason = ""
 
     def _released(self, event: LogEvent, message: ClientEvent, client: _Client, number: int) -> Iterator[LogRound]:
-        """Process the end of a sarama session, whose generation began at an unknown time after the previous session."""
+        """Process the log message of a sarama client (Go) about the end of a session, whose begin is unknown."""
         if client.stopped is not None and number > max(client.number, self.number or 0):
             yield from self.flush()
             self._done = self._by_clients(message, client, number, client.stopped, None)

@@ -223,7 +223,7 @@ def _event(  # noqa: PLR0917 - all arguments belong to one message
 
 
 def parse_partitions(text: str) -> dict[str, Holding]:
-    """Return the partitions of each member: ``{m=Assignment(partitions=[t-0, t-1]), …}`` or ``{m=[t-0, t-1],…}``."""
+    """Return each member's partitions in a text such as ``{m=Assignment(partitions=[t-0])}`` or ``{m=[t-0, t-1]}``."""
     shares: dict[str, Holding] = {}
     for member, listed in re.findall(r"(?:^\{|, ?)([^={}]+)=(?:Assignment\(partitions=)?\[([^\]]*)\]", text):
         share = shares.setdefault(member, {})

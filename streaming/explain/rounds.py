@@ -66,19 +66,19 @@ class LogRound:
 
     @property
     def is_unfinished(self) -> bool:
-        """True if the logs end before the round. A client that ended its session of the generation had finished it."""
+        """True if the logs end before the round; a numbered round that only clients log counts as ended."""
         return self.ended is None and (self.number is None or not self.is_from_clients)
 
     @property
     def cause(self) -> Cause:
-        """The cause of the round, as a diff would have it."""
+        """The cause of the round, in the form that diffs have."""
         members = [MemberState(member, []) for member in self.present]
         unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
         return find_cause(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
 
 
 def merged(names: MemberNames | None, older_names: MemberNames | None) -> MemberNames:
-    """Return a member's names; a name that ``names`` lacks is taken from ``older_names``."""
+    """Return the names of a member (client id, host, …), each from ``names`` or, if missing, from ``older_names``."""
     both = zip(astuple(names or MemberNames()), astuple(older_names or MemberNames()), strict=True)
     return MemberNames(*(new or old for new, old in both))
 

@@ -42,7 +42,7 @@ class MemberTable:
         return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()
 
     def row(self, line: str) -> LogEvent | None:
-        """Return the member in a row; None if the table has ended, or if the row's partition is without a consumer."""
+        """Return the event of a member in a table row; None after the table, or for a partition without a consumer."""
         cells = self._split_cells(line)
         if len(cells) < [*self.columns].index("CLIENT-ID") + 1 or "CONSUMER-ID" in cells:
             self.columns = {}

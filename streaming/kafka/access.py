@@ -167,7 +167,7 @@ def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
 
 
 def _principal_and_user(settings: KafkaSettings) -> tuple[str, str]:
-    """Return the user as messages name it, and as a Kafka principal."""
+    """Return the user of the settings, first as text for messages, then as the principal in Kafka's ACLs."""
     if settings.uses_oauth:
         return f"client {settings.sasl_oauthbearer_client_id!r}", "<sub of its token>"
     if settings.sasl_mechanism == "AWS_MSK_IAM":

@@ -115,7 +115,7 @@ class BufferedTopicReader(BackgroundReader):
 
     @property
     def is_complete(self) -> bool:
-        """True if every record of the topic was read and :meth:`take` has returned all of them."""
+        """True if the reader has read the topic to its end, and :meth:`take` has returned all records."""
         return self._is_at_end and self._batches.empty()
 
     def mark_unreadable(self) -> None:

@@ -28,7 +28,7 @@ class MalformedLatest(BadInput):
 
 
 class ReadOptions(TypedDict, total=False):
-    """The options of all functions that read compacted topics."""
+    """The options that all functions for reading compacted topics have."""
 
     #: Read only this group's records; None: of all groups.
     group: str | None
@@ -243,7 +243,7 @@ class EpisodeReader(Closeable):
 
     @property
     def is_behind(self) -> bool:
-        """True if records that existed at the start are unread but can be read now."""
+        """True if unread records can be read: the topic exists, has leaders and is not read to its end."""
         reader = self._reader
         return not (reader.at_end or reader.missing or reader.leaderless) and reader.silent_since is None
 

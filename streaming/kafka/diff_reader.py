@@ -72,7 +72,7 @@ class DiffReader(Closeable):
 
     @property
     def positions(self) -> dict[int, int]:
-        """``{partition: next offset}``, from which a later reader continues."""
+        """The next offset of each partition (``{partition: offset}``), from which a later reader can continue."""
         return {number: offset for (_, number), offset in self._reader.positions.items()}
 
     @property

@@ -87,7 +87,7 @@ class HeartbeatWriter:
         self._producer.send(self._topic, self._on_delivery, key=key, value=value, headers=headers)
 
     def _topic_exists(self, now: float) -> bool:
-        """True if the topic exists, by the cluster's last answer; create a missing topic. Waits for no answer."""
+        """True if the topic exists, by the cluster's last answer; create a missing topic, without waiting for it."""
         topics = self._watch.poll(now)
         if topics is None:
             return self._has_topic

@@ -86,7 +86,7 @@ class LagReader(BackgroundReader):
                 self.log_trouble(None)
 
     def mark_unreadable(self) -> None:
-        """Do nothing: the samples have times, so readers of the lag see how old these are."""
+        """Do nothing, because the times of the samples show how old the samples are."""
 
 
 def read_lags(settings: Settings, now_ms: int) -> dict[str, int | None]:

@@ -36,7 +36,7 @@ class ContactState:
         self._away = False
 
     def news(self, trouble: str | None) -> str | None:
-        """Return a log line if the cluster stopped or resumed answering, else None; ``trouble``: the error."""
+        """Return a log line if the cluster has stopped or resumed answering, else None; ``trouble``: the error."""
         if self._away == (trouble is not None):
             return None
         self._away = trouble is not None
@@ -62,7 +62,7 @@ class IdentityWatch:
         self._admin = kafka_admin.AdminClient(confluent_config(settings))  # a deleted client receives no answers
 
     def poll(self, now: float) -> Mapping[str, Identity | None] | None:
-        """Return an answer that arrived since the last call, or None; send the next request when it is due.
+        """Return the topics' identities if an answer arrived since the last call, else None; send due requests.
 
         A topic that does not exist maps to None. A topic that this user may not describe is left out.
         """
@@ -173,7 +173,7 @@ class OffsetRequest:
 
     @property
     def is_pending(self) -> bool:
-        """True if the answer to the last request is outstanding or was not read yet."""
+        """True if a request is in progress, or its answer has not been read yet."""
         return bool(self._pending)
 
     def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST_OFFSETS) -> None:
@@ -188,7 +188,7 @@ class OffsetRequest:
         )
 
     def wait(self, places: Collection[Place], spec: OffsetSpec = _LATEST_OFFSETS) -> dict[Place, int]:
-        """Send a request, and wait for its answer; partitions whose leader does not answer are left out."""
+        """Request offsets of these partitions and wait for them; leave out partitions whose leader does not answer."""
         if not places:
             return {}
         if self._admin is None:

@@ -216,7 +216,7 @@ class CredentialRenewal:
         self._next = float("-inf")
 
     def renewed(self, now: float) -> bool:
-        """Return True once for each change of the credential files that clients can use.
+        """Return True once after the credential files have changed, if clients can use their new content.
 
         A change that can't be used is logged once: a certificate may be replaced a moment before its key.
         """

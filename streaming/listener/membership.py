@@ -83,7 +83,7 @@ class Membership:
             return [self._event(events.SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
 
     def assigned(self, partitions: Iterable[Place], member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of an assignment; ``partitions``: all partitions, or if incremental the added ones."""
+        """Return events that report an assignment of these partitions (incremental assignors: of the new ones only)."""
         with self._lock:
             state, assigned = self._state, frozenset(partitions)
             owned = state.owned | assigned if state is not None and self._is_incremental else assigned

@@ -30,7 +30,7 @@ _TEXT_BY_KIND: Final[Mapping[ClusterKind, str]] = {
 
 
 def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentState:
-    """Return the cluster's incidents after an event; ``state`` itself if no incident changes."""
+    """Return the incidents of the cluster after an event; the same object as ``state`` if no incident changes."""
     present = {incident_key(_BROKER_RESTART, f"broker {broker}") for broker in data.brokers}
     state = close_incidents(state, sorted(present & state.by_key.keys()), data.timestamp)
     for change in data.changes:

@@ -58,7 +58,7 @@ def consumer_assignor(members: Sequence[MemberState]) -> str:
 
 
 def is_cooperative(member: MemberState) -> bool:
-    """Return whether this member's client keeps its partitions through a rebalance."""
+    """Return whether a member's client is cooperative: it keeps its partitions during a rebalance."""
     return vote.cooperative(tuple(member.assignors or _DEFAULT_CLASSIC))
 
 
@@ -108,7 +108,7 @@ def _joining_members(
 
 
 def topics_of(state: GroupState, *, ids: bool = False) -> dict[str, Topic]:
-    """Return the cluster metadata for the assignor. If ``ids``, a topic without an id gets an id made from its name."""
+    """Return a group's topics as input of an assignor; ``ids``: a topic without an id gets one made from its name."""
     return {
         name: Topic(
             name,

@@ -98,7 +98,7 @@ class _EpisodeUpdate:
             self.group.quiet_at = _quiet_time_end(state, self._now_ms, self._sinks)
 
     def apply_outputs(self, before: GroupState | None, outputs: Sequence[Output]) -> None:
-        """Apply the rounds and the topic changes of an event; delete the episode of a deleted group."""
+        """Apply an event's rounds, topic changes or group deletion to the group's episode and incidents."""
         group, event = self.group, self.event
         self._apply_notes(before, outputs)
         if group.state is not before:

@@ -65,7 +65,7 @@ def update_deadlines(group: TrackedGroup, event: Event, now_ms: int, forget_afte
 
 
 def due_fences(group_id: str, group: TrackedGroup, now_ms: int, forget_after_ms: int = FORGET_AFTER_MS) -> list[Event]:
-    """Return a ``member.fenced`` event for each expired session of a group, and move these deadlines.
+    """Return a ``member.fenced`` event for each expired session of a group, and set the session's next deadline.
 
     An event that is lost before it reaches the log is written again one session timeout later, with the same id.
     """

@@ -46,7 +46,7 @@ class MissingGeneration(BadInput):
 
 
 class ObservedGeneration(NamedTuple):
-    """A group after an observed generation, and the round of that generation (None: nothing changed).
+    """The result of an observed generation: the group's state, and the round, or None if nothing changed.
 
     ``latest``: True if the assignment changed without a round, as when a static member rejoins under a new id.
     """
@@ -200,7 +200,7 @@ def _rejoined_members(state: GroupState, members: tuple[MemberState, ...]) -> di
 
 
 def _member_state(member: events.ObservedMember, state: MemberState | None) -> MemberState:
-    """Return the state of an observed member; ``state`` itself if the member has not changed."""
+    """Return the state of an observed member; the same object as ``state`` if the member has not changed."""
     seen = MemberState(
         member_id=member.member_id,
         topics=member.topics,
@@ -215,7 +215,7 @@ def _member_state(member: events.ObservedMember, state: MemberState | None) -> M
 
 
 def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
-    """Return the assigned partitions, sorted and each once; equal lists of ``current`` are reused."""
+    """Return the assigned partitions, sorted and without duplicates; a list equal to one in ``current`` is reused."""
     if assigned == current:
         return current
     return {
@@ -226,7 +226,7 @@ def _sorted_partitions(assigned: Holding, current: Holding) -> Holding:
 
 
 def _is_follow_up(state: GroupState, seen: MemberDifferences, data: GroupObserved, number: int, *, again: bool) -> bool:
-    """Return whether a round continues the previous round's rebalance; ``again``: the previous one was undelivered."""
+    """Return whether a round belongs to the previous round's rebalance; ``again``: that round was never delivered."""
     cause = state.cause
     if cause is None or data.group_protocol != state.protocol:
         return False

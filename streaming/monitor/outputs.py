@@ -130,7 +130,7 @@ class EpisodeOutput(NamedTuple):
 
 
 class IncidentOutput(NamedTuple):
-    """An incident changed by an event; only its last change in a batch is encoded."""
+    """An incident that an event changed; of several changes in a batch, only the last one is encoded."""
 
     event: Event
     incident: StoredIncident

@@ -53,7 +53,7 @@ REPORTED_ONLY_REASON = "as its members report it themselves; members that do not
 
 
 class ReadyRound(NamedTuple):
-    """A generation that all members reported: the group after it, its round or None, and the event behind the round."""
+    """A generation that all members reported: the resulting state, the round (None: no change), and its event."""
 
     state: GroupState
     round: Round | None
@@ -71,7 +71,7 @@ def switch_to_observed(state: GroupState, data: GroupObserved) -> GroupState:
 
 
 def add_report(state: GroupState, event: Event) -> GroupState:
-    """Return the group's state with this event's report; :func:`next_ready_round` turns reports into rounds."""
+    """Return the state with a member's report from this event; :func:`next_ready_round` makes rounds of the reports."""
     state = state if state.reports is not None else structs.replace(state, reports=Reports())
     match event.data:
         case events.MemberJoined() as data:
@@ -95,7 +95,7 @@ def _replace_reports(state: GroupState, **changes: object) -> GroupState:
 
 
 def _set_member(state: GroupState, present: MemberState | None, member: MemberState) -> GroupState:
-    """Return the group with ``member`` in place of its former state ``present``; None: the member is new."""
+    """Return the state with ``member`` added, or in place of its earlier state ``present`` if that is not None."""
     kept = tuple(member if item is present else item for item in _reports_of(state).members)
     return _replace_reports(state, members=kept if present is not None else (*kept, member))
 
@@ -172,7 +172,7 @@ def _apply_acknowledgement(state: GroupState, data: events.AssignmentAcknowledge
 
 
 def next_ready_round(state: GroupState, event: Event) -> ReadyRound | None:
-    """Return the next generation, epoch or step whose reports are complete; None if there is none after this event."""
+    """Return the next round (a generation or a step of an epoch) that all members have reported, or None."""
     reports = _reports_of(state)
     if not reports.members:
         return _last_round(state, event) if state.members or reports.open else None

@@ -216,7 +216,7 @@ def subscribed(members: Iterable[MemberState]) -> set[str]:
 
 
 def existing_last_owners(last_owners: LastOwners, topics: Mapping[str, TopicState]) -> LastOwners:
-    """Return the last owners, without partitions that no longer exist."""
+    """Return the partitions' last owners, without partitions that no longer exist."""
     return filter_last_owners(last_owners, lambda topic, p: topic not in topics or p < topics[topic].partitions)
 
 

@@ -1,4 +1,4 @@
-"""Base classes of protocols: ``Machine`` with a pure ``apply``, and ``Step``, a group while one event is applied.
+"""Base classes of the protocols' state machines: ``Machine`` with a pure ``apply``, and ``Step``, one applied event.
 
 There are two transition tables: one by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and one by the
 phase of the group. Events about processes are looked up by each process's stage, all other events by the phase.
@@ -43,7 +43,7 @@ class Step(ABC, Generic[S, M]):
         return member
 
     def done(self) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """End the step, and return the new group and the outputs."""
+        """Return the group's state after the event of this step, and the outputs."""
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
     def group_members(self) -> dict[str, M]:
@@ -56,7 +56,7 @@ class Step(ABC, Generic[S, M]):
             self.out.append(vocabulary.RequestCount(kind, times))
 
     def later(self, event: vocabulary.MachineEvent) -> None:
-        """Schedule an event at the time in the event."""
+        """Schedule an event for the time that the event contains."""
         self.out.append(vocabulary.Scheduled(event))
 
     def network(self, times: int = 1) -> int:
@@ -64,7 +64,7 @@ class Step(ABC, Generic[S, M]):
         return self.at + times * self.timing.network_ms
 
     def calls(self, names: Iterable[str]) -> vocabulary.NumberedMembers:
-        """Return pairs ``(name, call)`` of members and the numbers of their current requests."""
+        """Return each of these members with the number of its current request."""
         members = self.members
         return tuple([(name, members[name].call) for name in names])
 
@@ -121,7 +121,7 @@ class Step(ABC, Generic[S, M]):
         return number
 
     def unused_member_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
-        """Return a member id that is not in ``taken``, which may contain the usual id as that of a crashed process."""
+        """Return an unused id for a member; its usual id may be in ``taken`` as that of a crashed process."""
         member_id = self.setup.member_id(name, incarnation)
         return vocabulary.ghost_name(member_id, incarnation) if member_id in taken else member_id
 
@@ -186,7 +186,7 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def resubscribed(self, names: Collection[str]) -> None:
-        """Handle the changed subscriptions of these members."""
+        """Update the group after these members have changed their subscriptions."""
 
 
 AnyStep = Step[Any, Any]
@@ -265,7 +265,7 @@ def _end_processes(step: AnyStep, names: Collection[str], stage: Stage, *, is_an
 
 
 def _ends(stage: Stage, *, is_announced: bool = False) -> Handler:
-    """Return the handler of an event that ends processes; ``stage``: the processes' stage after it."""
+    """Return the handler of an event that ends processes; ``stage``: the state of these processes afterwards."""
     return lambda step, event: _end_processes(step, event.names, stage, is_announced=is_announced)
 
 
@@ -359,7 +359,7 @@ class Machine(ABC, Generic[S, M]):
     def _process(
         self, group: S, event: vocabulary.MemberEvent | vocabulary.Start
     ) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event about processes; raise UndefinedTransition if a process's stage does not allow the event."""
+        """Apply an event about processes; raise UndefinedTransition if a process's state does not allow the event."""
         names = event.names if isinstance(event, vocabulary.MemberEvent) else [client.name for client in event.clients]
         allowed = {}
         for name in names:

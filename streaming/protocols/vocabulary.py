@@ -89,7 +89,7 @@ class Timing:
     zookeeper_backoff_ms: int = 2000
 
     def busy_ms(self, name: str) -> int:
-        """Return the time for which a member is busy before it acts on an answer, ms."""
+        """Return the time (ms) for which a member processes records before it acts on a response."""
         return self.processing_ms * _quarter_of_name(name) // 4
 
 
@@ -199,7 +199,7 @@ class MemberCalls(MachineEvent, frozen=True):
 
 
 class Scheduled(NamedTuple):
-    """Output: the machine must apply ``event`` at the event's time."""
+    """Output of a state machine: an event that must be applied at the event's time."""
 
     event: MachineEvent
 
@@ -218,7 +218,7 @@ class Owns(NamedTuple):
 
 
 class SubscribedTopics(NamedTuple):
-    """Output: live members now subscribe to these topics, taken together."""
+    """Output of a state machine: the topics to which at least one live member subscribes."""
 
     topics: frozenset[str]
 

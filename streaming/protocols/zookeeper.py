@@ -75,7 +75,7 @@ class Watched(vocabulary.MemberCalls, frozen=True):
 
 
 class PartitionsClaimed(vocabulary.MemberCalls, frozen=True):
-    """Consumers create their nodes under ``owners``."""
+    """Event: consumers create their nodes under ``owners`` in ZooKeeper."""
 
 
 class BrokersChanged(vocabulary.MachineEvent, frozen=True):
@@ -209,7 +209,7 @@ def _brokers_changed(step: _ZooKeeperStep, event: BrokersChanged) -> None:
 
 
 def _notify_watch(step: _ZooKeeperStep, event: Watched) -> None:
-    """Notify ZooKeeper consumers: busy ones start over afterwards; others stop, release partitions and read."""
+    """Notify ZooKeeper consumers: busy consumers react later, all others stop, release partitions and read paths."""
     names = step.waiting(event, (Stage.STABLE,))
     begin = []
     for name in names:
@@ -313,5 +313,5 @@ class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
         return _STABLE if settled else _REBALANCING
 
     def step(self, group: ZooKeeperState, at: int) -> _ZooKeeperStep:
-        """Return a step, which applies simulated events to the group at the time ``at`` (ms)."""
+        """Return an object that applies events to the group at the simulated time ``at`` (ms)."""
         return _ZooKeeperStep(group, at, self.setup)

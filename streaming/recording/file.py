@@ -1,8 +1,8 @@
 """A recording: one file with the membership events, outputs, settings and versions of some groups.
 
-The file is gzip-compressed UTF-8 text. Each line is a JSON value behind its CRC-32 in hexadecimal, by which any damage
-has a line number: first the header, then a record a line, last a footer with the number of records. A recording can be
-replayed without a cluster.
+The file is gzip-compressed UTF-8 text. Each line is a JSON value behind its CRC-32 in hexadecimal, so that damage is
+reported with its line number: first the header, then a record a line, last a footer with the number of records. A
+recording can be replayed without a cluster.
 """
 
 import gzip
@@ -155,7 +155,7 @@ def write_recording(file: IO[bytes], header: RecordingHeader, records: Iterable[
 
 
 class Recording(NamedTuple):
-    """A recording in memory, whole and undamaged."""
+    """The content of a recording file, which is complete and undamaged."""
 
     header: RecordingHeader
     log: list[Record]

@@ -111,7 +111,7 @@ class EncodedGroupIds:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with the encoded group id in its path kept encoded."""
+        """Pass the request on; characters of the group id that would split the path stay percent-encoded."""
         if scope["type"] == "http" and api_path(scope).startswith(("/api/v1/groups/", "/groups/")):
             parts = map(unquote, scope["raw_path"].decode("latin-1").split("/"))
             scope = {**scope, "path": "/".join(part.translate(_ENCODED_CHARACTERS) for part in parts)}

@@ -282,7 +282,7 @@ class Archive:
 
 
 def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -> GroupSummary | None:
-    """Return a group as of a past time, with the totals of its current summary ``now``."""
+    """Return a group's summary as of a past time, but with the totals of ``now``, its current summary."""
     row = connection.execute(_ROUND_AT_SQL, (now.group_id, at_ms)).fetchone()
     if row is None or (summary := _summary_decoder.decode(row[1])).state == "Dead":
         return None
@@ -315,7 +315,7 @@ def _search(latest: LatestAssignment, words: str, topic_part: str, number: int |
 
 
 def _page(connection: sqlite3.Connection, window: PageQuery, item: Callable[[int, bytes, bytes], bytes]) -> StoredPage:
-    """Return a page of rounds, each as ``item(seq, summary, body)``, up to ``MAX_BYTES``."""
+    """Return one page of stored rounds, up to ``MAX_BYTES``; ``item`` makes each entry from (seq, summary, body)."""
     items: list[bytes] = []
     size = last = 0
     where, values = _sql_condition(

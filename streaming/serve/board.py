@@ -46,7 +46,7 @@ class FeedFrame(Struct, frozen=True):
 
 
 class FeedFilter(Struct, frozen=True):
-    """The events that a listener receives: rounds, and stories if ``stories`` is set."""
+    """The events that a client of the feed receives: rounds that match the fields, and stories if ``stories``."""
 
     group: str | None = None
     cause: str | None = None
@@ -109,7 +109,7 @@ class Board:
 
     @property
     def end(self) -> int:
-        """The cursor of the next event."""
+        """The number (cursor) that the board's next event will get."""
         return self._start + len(self._frames)
 
     def event_id(self, seq: int, story_seq: int | None = None) -> bytes:
@@ -248,7 +248,7 @@ class Board:
             self.listeners.discard(event)
 
     def wake(self) -> None:
-        """Wake all listeners."""
+        """Wake all clients of the feed, which wait for new events."""
         for event in self.listeners:
             event.set()
 
@@ -287,7 +287,8 @@ class Stale(Struct, frozen=True):
 class FeedStatus(Struct, frozen=True):
     """Progress of reading the monitor's topics. ``lag``: number of unread records; None: not yet known.
 
-    ``parts``: the components, by their heartbeats. ``whole``: which of the two, episodes and incidents, are all read.
+    ``parts``: the components, by their heartbeats. ``whole``: the kinds of stories, episodes or incidents, that are
+    read completely.
     """
 
     caught_up: bool = False

@@ -123,7 +123,7 @@ class BodyLimitReached(Exception):  # noqa: N818 - a state, not a mistake
 
 
 class SharedBody:
-    """A body that clients share; it is compressed for the first client that accepts gzip."""
+    """A response body for many clients; it is compressed once, for the first client that accepts gzip."""
 
     def __init__(self, plain: bytes | memoryview, media_type: str) -> None:
         self.plain = plain

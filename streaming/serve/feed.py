@@ -64,7 +64,7 @@ class Feed:
         return await to_thread.run_sync(partial(query, self.archive, *args, **kwargs), limiter=self.readers)
 
     async def stored(self, position: int) -> list[FeedFrame] | None:
-        """Return the stored rounds after the round ``position`` as feed events; None if retention has dropped one."""
+        """Return the stored rounds after the round ``position`` as feed events; None if retention deleted one."""
         extent = self.board.extent
         rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.

@@ -153,7 +153,7 @@ class History:
             return {(topic, partition): offset for topic, partition, offset in rows}
 
     def topic_ids(self) -> dict[str, str]:
-        """``{topic: id}`` of the topics of :meth:`positions`."""
+        """Ids of the topics to which the offsets of :meth:`positions` belong, by topic name."""
         with history_errors(self.path):
             return dict(self._connection.execute("SELECT substr(key, 7), value FROM meta WHERE key LIKE 'topic:%'"))
 

@@ -183,7 +183,7 @@ class ClusterMetrics(Collector):
 
 
 class MetricsResponse:
-    """The text of ``/metrics``: computed in a single thread, and shared by all requests of a short time."""
+    """The response to ``/metrics``, rendered by one thread and reused for requests within a short time."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
         self._clusters = clusters

@@ -99,7 +99,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
 
 
 def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> LatestAssignment:
-    """Return the assignment after a group's round; members that its diff omits are added if later rounds show them."""
+    """Return the assignment after a group's stored round; later rounds provide the members that the diff omits."""
     (body,) = connection.execute("SELECT body FROM rounds WHERE seq = ?", (group.seq,)).fetchone()
     diff = _diffs.decode(zlib.decompress(body))
     members = {

@@ -45,7 +45,7 @@ PROBLEM_KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
 
 
 class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
-    """A request is refused or failed; ``kind`` is a key of :data:`KINDS`, ``members`` are added to the document.
+    """A refused or failed API request; ``kind`` is a key of :data:`PROBLEM_KINDS`, ``members`` extend the JSON answer.
 
     ``detail``: by default the meaning of the kind. ``headers``: by default ``Retry-After`` if the status is 503.
     """
@@ -76,7 +76,7 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 
 async def kinds_page(_: Request) -> Response:
-    """Answer ``/problems`` with all kinds of problems, each under the anchor to which its ``type`` refers."""
+    """Return the page ``/problems``, which explains every type of error response."""
     rows = (
         f'<dt id="{name}">{name} ({status.value} {status.phrase})</dt><dd>{escape(meaning)}</dd>'
         for name, (status, meaning) in PROBLEM_KINDS.items()

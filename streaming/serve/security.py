@@ -77,7 +77,7 @@ class SecurityGuard:
         self._loopback_only, self._access_log = loopback_only, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or let the application answer it with security headers."""
+        """Refuse the request, or pass it to the application and add security headers to the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -249,7 +249,7 @@ class Access:
         return "token" if self._has_token(request) else None
 
     def valid_tokens(self) -> Collection[str]:
-        """Return the valid tokens; the object is a new one whenever the tokens change."""
+        """Return the valid tokens; changed tokens are returned as a new object."""
         return () if self.tokens is None else self.tokens()
 
     def access_check(self, request: Request) -> Callable[[], bool]:

@@ -181,7 +181,7 @@ class RecordedSource:
         """Do nothing: the server of a recording starts with an empty history, without positions."""
 
     def poll(self, timeout: float) -> list[TopicRecord]:
-        """Return the next records; an empty list at the end."""
+        """Return the next records of the recording; an empty list at its end."""
         del timeout
         batch = list(islice(self._records, MAX_BATCH_RECORDS))
         self.caught_up = not batch

@@ -138,7 +138,7 @@ class CurrentStories(Struct):
     annotations: tuple[episodes.StoredAnnotation, ...] = ()
 
     def take(self, summary: Summary) -> None:
-        """Replace an episode or incident by its newest summary."""
+        """Store the newest summary of an episode or of an open incident; remove a closed incident."""
         if isinstance(summary, EpisodeSummary):
             newest = self.newest.get(summary.group_id)
             if newest is None or summary.episode >= newest.episode:

@@ -293,8 +293,8 @@ def _read(config: Path) -> dict[str, Any]:
 def _unknown_variables() -> Iterator[str]:
     """Yield a message for each environment variable with an unknown table, or without a table, in its name.
 
-    Variables that have our prefix but not ``__`` are ignored: Kubernetes sets such variables for a service of this
-    name.
+    Variables with the settings' prefix but without ``__`` are ignored: Kubernetes sets such variables for a service of
+    this name.
     """
     tables = {name: section.names(Settings, [name]) for name in Settings.model_fields}
     for name in sorted(name for name in os.environ if name.upper().startswith(_ENVIRONMENT)):

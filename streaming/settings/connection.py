@@ -230,6 +230,6 @@ class KafkaSettings(Section):
 
     @model_serializer(mode="wrap")
     def _effective_settings(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the settings; without TLS, TLS settings are left out, as they would be invalid on the next load."""
+        """Return the settings as a dict; TLS settings are left out without TLS, as the next load would refuse them."""
         values: dict[str, Any] = serialize(self)
         return {name: value for name, value in values.items() if self.uses_tls or not name.startswith("ssl_")}

@@ -60,7 +60,7 @@ def changed(section: _Model, name: str, **changes: Any) -> _Model:
 
 
 def validate(model: type[_Model], values: dict[str, Any], *, section_name: str = "") -> _Model:
-    """Return a table of settings, validate as ``model``; ``section_name``: the table's name in error messages."""
+    """Return these settings validated as ``model``; ``section_name``: the name of their table in error messages."""
     try:
         return model(**values)
     except ValidationError as error:
@@ -79,7 +79,7 @@ def _error_text(model: type[BaseModel], error: ErrorDetails, section_name: str) 
 
 
 def suggestion(name: str, candidates: Collection[str], prefix: str = "") -> str:
-    """Return a clause for messages with the candidate most like a misspelled name, or with all candidates."""
+    """Return a hint for error messages: the candidate most similar to a misspelled name, or all candidates."""
     close_match = get_close_matches(name, candidates, n=1)
     return f"did you mean {prefix}{close_match[0]}?" if close_match else f"known names: {', '.join(candidates)}"
 

@@ -1,4 +1,4 @@
-"""Deterministic discrete-event loop that runs a scenario on the pure state machine of a protocol."""
+"""Runs a scenario in a deterministic loop of timed events, on the pure state machine of a protocol."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -80,7 +80,7 @@ def run_scenario(
 def _apply(
     model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
-    """Apply an event. Errors name ``because``, its scenario event; ``is_own``: the machine scheduled the event."""
+    """Apply an event to the state; raise InvalidScenario, which names ``because``, if the scenario is the reason."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:

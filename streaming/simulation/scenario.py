@@ -59,7 +59,7 @@ class Scenario:
 
     @property
     def member_ids(self) -> dict[str, str]:
-        """Return the ids of the members at the start, by name."""
+        """Return the id that each member has at the start of the scenario, by member name."""
         return {held.client.name: held.member_id or held.client.name for held in self.members}
 
 

@@ -109,7 +109,7 @@ class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def apply_change(group: LiveGroup, changes: GroupChange) -> ChangedGroup:
-    """Return the group before and after the changes; partitions are not assigned yet."""
+    """Return the group before and after the changes, without a new assignment."""
     if group.kind != "consumer":
         raise BadInput(f"group {group.group_id}: its kind is {group.kind}; what-if supports consumer groups only")
     gone = {_find_member(group, name).member_id for name in changes.remove}

@@ -181,7 +181,7 @@ class RemoteCheckpoint:
         """Do nothing: Spark itself detects another job that writes to a checkpoint behind a URL."""
 
     def replace(self) -> None:
-        """Raise BadInput, because an object store has no rename."""
+        """Raise BadInput: a checkpoint behind a URL can't be replaced, because object stores have no rename."""
         raise BadInput(
             f"--checkpoint {self._checkpoint}: a URL can't be renamed; name another folder to read the whole topic"
         )

@@ -125,7 +125,7 @@ def writes(records: DataFrame, ticking: DataFrame, buckets: int, sinks: Sinks, r
 def sources(
     spark: SparkSession, settings: Settings, options: StreamOptions, sinks: Sinks, limit: int
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the membership topic, with the partitions of ``sinks.partitions``, and the topic of ticks as data frames.
+    """Return streaming data frames of the membership topic and of the topic of ticks.
 
     ``limit``: the most events in one batch.
     """

@@ -137,7 +137,7 @@ class Supervisor:
         self._opened: dict[tuple[int, int], float] = {}
 
     def take_warnings(self) -> Sequence[str]:
-        """Return the warnings since the last call, oldest first."""
+        """Return the supervisor's warnings since the last call, oldest first."""
         warnings, self._warnings = self._warnings, []
         return warnings
 

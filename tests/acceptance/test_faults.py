@@ -47,7 +47,7 @@ TEST_DIFF_IDS = {*map(diff_id, EXPIRED_DIFFS), "far-away"}
 
 
 def backdate_rounds(history: Path) -> None:
-    """Change the times of rounds: the first round exceeds the retention time now, and one more every 30 s."""
+    """Change the times of stored rounds: the first is older than the retention time now, and one more every 30 s."""
     begin = int(time.time()) - RETENTION_HOURS * 3600 - 60
     with closing(sqlite3.connect(history)) as file, file:
         for number, diff in enumerate(EXPIRED_DIFFS):

@@ -160,7 +160,7 @@ class WatchedGroup:
 def watched_group(
     stage: PageStage, group: str, record_property: Callable[[str, object], None]
 ) -> Iterator[WatchedGroup]:
-    """Open the overview and the group's page; assert that both show the block's changes in time."""
+    """Open the overview and the group's page; assert that both pages show the changes made in the block in time."""
     eventually(lambda: settled(stage, group))
     with chromium() as browser:
         watched = [open_page(browser, f"{stage.serve.url}{path}") for path in ("/", f"/groups/{group}")]

@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "read-the-feed.md"
 
 
 def program(language: str, mark: str) -> str:
-    """Return the only code block in this language that contains the text ``mark``."""
+    """Return the code block in this language that contains ``mark``; exactly one block of the page must contain it."""
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (block_text,) = [block for block in blocks if mark in block]
     return block_text

@@ -31,7 +31,7 @@ class Case:
     active: bool = True
 
     def fault_of(self, report: Report) -> str:
-        """Return the fault's name in the table of faults, in the row of the component that makes this report."""
+        """Return the fault's name for the row of the reporting component in the table of faults."""
         if report.fault:
             return report.fault
         return self.fault if report.component == self.where else f"the {self.where}: {self.fault}"

@@ -128,7 +128,7 @@ class TestedMonitor(Monitor):
             return False
 
     def start_stopped_components(self) -> None:
-        """Start every component that a failed case left stopped."""
+        """Start the broker and every component that a failed test case left stopped."""
         self.broker.start()
         for part in self.parts.values():
             if part.process is None or part.process.poll() is not None:
@@ -197,7 +197,7 @@ class TestedMonitor(Monitor):
         return Report("serve", f"`/ready` 503 and metrics: `{kind}`", lambda: self.statuses() == wanted, within)
 
     def log_contains(self, name: str, *words: str, within: float = 15.0) -> Report:
-        """Return the report that is expected from now on: the component logs these words."""
+        """Return the report that a test expects of a component: new log text that contains all these words."""
         part, mark = self.parts[name], len(self.parts[name].output())
         return Report(
             name,
@@ -232,7 +232,7 @@ class TestedMonitor(Monitor):
         return Report(name, words, lambda: not self.is_scraped(name), within)
 
     def nothing(self, name: str, why: str = "it goes on", fault: str = "") -> Report:
-        """Return the expectation that the component reports nothing; ``why``: the reason, for the table of faults."""
+        """Return the expectation that a component reports nothing; ``why``: the reason, for the table of faults."""
         return Report(name, f"nothing: {why}", None, fault=fault)
 
     def silence(self) -> list[Report]:
@@ -244,13 +244,13 @@ class TestedMonitor(Monitor):
         ]
 
     def _expect_log(self, name: str, *phrases: str) -> Report:
-        """Return the expected report that the component logs one of these phrases."""
+        """Return the report that a test expects of a component: new log text that contains one of these phrases."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in phrases)
         return Report(name, f"log: {words}", lambda: any(phrase in part.output()[mark:] for phrase in phrases), 60)
 
     def await_report(self, report: Report, fault: str = "") -> Report:
-        """Wait for the report and return it with the seconds that it took.
+        """Wait for an expected report; return the report with the seconds that it took.
 
         Raises:
             AssertionError: the report does not arrive within its time limit.

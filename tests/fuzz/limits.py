@@ -30,7 +30,7 @@ def _expired(_signal: int, _frame: FrameType | None) -> None:
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
-    """Check a case within the limits; call this function only in the main thread.
+    """Run a fuzz check of a case within limits of time and memory; call this function only in the main thread.
 
     Raises:
         TooSlow, TooLarge: the check exceeds a limit.

@@ -1,4 +1,4 @@
-"""hypothesis strategies for msgspec's types: well-typed values at the limits of their types, mostly without meaning."""
+"""Strategies of hypothesis that generate values of msgspec's types, up to the limits of each type."""
 
 from __future__ import annotations
 

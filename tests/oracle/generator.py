@@ -54,7 +54,7 @@ class RandomGroups:
         return case
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        """Return the group before its next rebalance: most members own what was assigned, then the group changes."""
+        """Return the group before its next rebalance: most members own their assignment; members or topics change."""
         rng = self.random
         case = copy.deepcopy(case)
         generation = max((member["generation"] for member in case["members"]), default=-1) + 1
@@ -198,7 +198,7 @@ def owns_missing_partition(case: Case) -> bool:
 def rounds(
     groups: RandomGroups, count: int, assign_batch: Callable[[list[Case]], list[Assignment | None]], *, width: int = 200
 ) -> int:
-    """Run ``count`` cases in ``width`` parallel sequences, and return the number of cases.
+    """Compare ``count`` random groups in ``width`` parallel sequences of rebalances; return how many were compared.
 
     ``assign_batch`` compares a batch and returns each case's assignment, or None for an error, which ends the sequence.
     In the next case of a sequence, members own the last assignment. About every fifth case starts a new sequence.

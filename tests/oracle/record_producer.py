@@ -16,7 +16,7 @@ SEED = 4301
 
 
 def main() -> None:
-    """Write samples with the results of the released Java classes."""
+    """Write the samples of partitioners and replica placement, with the results of the released Java classes."""
     rng = random.Random(SEED)
     keys = [b"", b"21", *(rng.randbytes(rng.randrange(40)) for _ in range(38))]
     requests: list[dict[str, Any]] = [

@@ -66,7 +66,7 @@ class SoakResult:
         self.max_state += self.state
 
     def compare_ids(self, place_name: str, present_ids: set[Any], expected_ids: set[Any]) -> None:
-        """Compare ids with the expected ids, and add a line to ``wrong`` for missing and for unexpected ids."""
+        """Compare present with expected ids; add a line to ``wrong`` for missing ids and for unexpected ids."""
         for what, ids in (("missing", expected_ids - present_ids), ("too many", present_ids - expected_ids)):
             if ids:
                 self.wrong.append(f"{place_name}: {len(ids)} {what}, as {sorted(map(str, ids))[:3]}")

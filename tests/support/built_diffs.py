@@ -53,7 +53,7 @@ class DiffBuilder:
         unassigned: Holding | None = None,
         delay_ms: int | None = None,
     ) -> DiffBuilder:
-        """Add a round. ``who``: the members that the cause names, by default all that joined or left."""
+        """Add the diff of a round; ``who``: the members in its cause, by default all members that joined or left."""
         self.now += round(after * 1000)
         before = {**self.members, **{member_id: {} for member_id in joined}}
         present = [member_id for member_id in before if member_id not in gone]

@@ -144,7 +144,7 @@ def connected_cluster(history: History, name: str = "", **options: Any) -> Clust
 
 
 def cluster_of(feed: Feed | None, name: str = "") -> Cluster:
-    """Return a cluster with this feed; None: a cluster that is not connected."""
+    """Return a cluster with this feed; None: a cluster without a connection to Kafka."""
     cluster = Cluster(lambda: cast("Source", None), ServeOptions(), name=name)
     cluster.feed, cluster.cluster_id = feed, "c" if feed else None
     return cluster

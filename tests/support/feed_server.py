@@ -1,4 +1,4 @@
-"""Runs the feed server over a source in memory, in a thread of the test."""
+"""Runs a feed server with records in memory, in a thread of the test."""
 
 from __future__ import annotations
 

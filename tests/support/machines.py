@@ -75,7 +75,7 @@ def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
 
 
 class MachineDriver:
-    """A protocol machine with its current state and its queue of scheduled events."""
+    """A protocol's state machine with its current state and its queue of scheduled events."""
 
     def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)

@@ -99,7 +99,7 @@ class StoryTable:
         return self._records(builder.add(diff))
 
     def rest(self, now: int) -> list[TopicRecord]:
-        """Return the records of the groups whose quiet time has passed."""
+        """Return the records that the stream writes for groups whose quiet time has passed at ``now``."""
         return [record for builder in self._story_builders.values() for record in self._records(builder.rest(now))]
 
     def _records(self, stories: Iterator[Episode | Incident]) -> list[TopicRecord]:

@@ -86,7 +86,7 @@ class Monitor:
         }
 
     def statuses(self) -> dict[str, str | None]:
-        """Return the problem that each of ``/ready``, the metrics and an open page shows; None: it shows none."""
+        """Return the problem that each interface shows (``/ready``, the metrics, an open page); None: no problem."""
         status, ready = self.serve.ask("/ready")
         assert ready["ready"] is (status == 200)
         metrics = self.metrics()

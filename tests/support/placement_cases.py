@@ -34,7 +34,7 @@ def admin_case(rng: random.Random) -> dict[str, Any]:
 
 
 def admin_answer(case: dict[str, Any]) -> dict[str, Any]:
-    """Return this project's result for an input of :func:`admin_case`."""
+    """Return this project's replica placement for an input that :func:`admin_case` made."""
     seed = case.get("seed")
     try:
         placed = assign_replicas(

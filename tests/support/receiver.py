@@ -23,7 +23,7 @@ class Response:
 
 @dataclass
 class Receiver:
-    """Requests to a test server, and its next responses; after these it answers 200, or 503 while ``down`` is set."""
+    """The requests that a test server received, and its next responses; afterwards 200, or 503 if ``down`` is set."""
 
     url: str = ""
     responses: list[Response] = field(default_factory=list)

@@ -80,7 +80,7 @@ class ZookeeperGroups:
 
 
 def _add_missing_topic(rng: random.Random, case: Case) -> Case:
-    """Add a topic if the group subscribes to no topic, as Kafka 0.8.2 then fails without a message."""
+    """Let a member subscribe to a topic if no member does, because Kafka 0.8.2 fails without subscriptions."""
     if not any(member["streams"] for member in case["members"]):
         rng.choice(case["members"])["streams"] = {next(iter(case["topics"])): 1}
     return case

@@ -97,7 +97,7 @@ class JoinPhases:
         return phase
 
     def stops(self, group_id: str, number: int, timestamp: int) -> LoggedStops | None:
-        """Return the times at which members stopped before a generation; None if unknown or already returned."""
+        """Return the times at which members stopped consuming before a generation; None if unknown."""
         entry = self._phases.get((group_id, number))
         if entry is None:
             return None

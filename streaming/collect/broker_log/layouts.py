@@ -188,7 +188,7 @@ def read_line(line: str) -> CoordinatorEvent | None:
 
 
 def read_text(text: Text) -> CoordinatorEvent | None:
-    """Return the event that a text reports; None if the text has no known message."""
+    """Return the coordinator's event that a text from a log line contains; None if it contains no known message."""
     line = text.text.rstrip()
     if (prefix := _LINE_PREFIX.search(line)) is not None:
         return _read_message_at(text, line, prefix.start(), prefix.end())

@@ -25,7 +25,7 @@ def has_generation(group: GroupObserved) -> bool:
 
 
 def keep_last_kind(before: GroupObserved | None, now: GroupObserved | None) -> GroupObserved | None:
-    """Return the snapshot ``now``; an empty group gets the kind of ``before``, as its record has no protocol name."""
+    """Return the snapshot ``now``; if its group is empty, with the kind of the earlier snapshot ``before``."""
     if before is None or now is None or now.members or before.protocol_type != now.protocol_type:
         return now
     return structs.replace(now, kind=before.kind)

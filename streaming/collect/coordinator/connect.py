@@ -55,7 +55,7 @@ def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | 
 
 
 def _open(data: bytes, protocol: str | None) -> Reader:
-    """Return a reader after the version field, with the version of the protocol's layout."""
+    """Return a reader of a worker's bytes after their version field; the protocol determines the layout's version."""
     if protocol not in SUBPROTOCOL_VERSIONS:
         raise MalformedRecord(f"protocol: {protocol!r} is not one of Connect's ({', '.join(SUBPROTOCOL_VERSIONS)})")
     reader = versioned(data)

@@ -99,7 +99,7 @@ class RequestSchedule:
                 slot.due = min(slot.due, now)
 
     def take(self, now: float) -> list[str]:
-        """Return the groups to request now, as many as the budget allows."""
+        """Return the ids of groups whose description is to be requested now, as the budget of requests allows."""
         taken: list[str] = []
         if self._refill_budget(now) <= 0:
             return taken
@@ -116,7 +116,7 @@ class RequestSchedule:
         return taken
 
     def record_answer(self, group_id: str, kind: AnswerContent, now: float) -> None:
-        """Schedule the group's next request after an answer with this content, or after no answer (``nothing``)."""
+        """Schedule the group's next request by the content of its last answer; ``nothing``: there was no answer."""
         slot = self._slots.get(group_id)
         if slot is None:
             return

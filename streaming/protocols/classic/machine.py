@@ -179,7 +179,7 @@ class Cooperative(classic.Rules):
 
 
 class EagerV1(classic.Rules):
-    """Rules of the first version of the eager protocol: the coordinator assigns; there is no static member."""
+    """Rules of the eager protocol's first version: the coordinator assigns, and there are no static members."""
 
     coordinator_assigns = True
     static = False

@@ -100,7 +100,7 @@ class LeaveGroup(MemberCalls, frozen=True):
 
 
 class RebalanceInProgress(MemberCalls, frozen=True):
-    """These members receive REBALANCE_IN_PROGRESS, or rejoin for a reason of their own."""
+    """Event: members receive REBALANCE_IN_PROGRESS in a response, or decide by themselves to rejoin."""
 
 
 class Assigned(MemberCalls, frozen=True):
@@ -124,7 +124,7 @@ class InitialDelayOver(RebalanceTimer, frozen=True):
 
 
 class JoinTimeout(RebalanceTimer, frozen=True):
-    """The rebalance timeout has passed since the rebalance began."""
+    """Event at the coordinator: the rebalance timeout has passed since the rebalance began."""
 
 
 class SyncTimeout(RebalanceTimer, frozen=True):
@@ -171,7 +171,7 @@ class Rules:
         return step.client_side_shares(order)
 
     def rejoins(self, step: "ClassicStep", member: ClassicMember, share: TopicPartitions) -> bool:
-        """True if the member rejoins at once after it got ``share``, as it first had to revoke partitions."""
+        """True if a member that received its assignment ``share`` first revokes partitions and then rejoins."""
         del step, member, share
         return False
 
@@ -222,7 +222,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
             self.later(Assigned(self.network(), self.calls(names), self.group.generation))
 
     def join(self, names: Iterable[str]) -> None:
-        """Let members send JoinGroup, stop consuming as far as their protocol requires, and stop sending heartbeats."""
+        """Let members send JoinGroup; they stop heartbeats and, as far as their protocol requires, consumption."""
         names = list(names)
         self.quiet(names)
         stopped: dict[str, TopicPartitions] = {}

@@ -167,7 +167,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
 
 
 def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
-    """Schedule the next heartbeat of each member (among ``names``, if given) whose heartbeat will have an effect."""
+    """Schedule the next heartbeats that will change something; ``names``: only those of these members."""
     epoch, outdated = step.group.group_epoch, step.group.outdated
     due: dict[str, int] = {}
     network = step.timing.network_ms

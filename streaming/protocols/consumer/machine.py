@@ -117,7 +117,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
     def apply(
         self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
     ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
-        """Apply an event; if all members are classic, the classic machine applies it."""
+        """Apply an event; if all members are classic, the state machine of the classic protocol applies it."""
         both = migration.split_event(group, event)
         if both is not None:
             between, first = self.apply(group, both[0])

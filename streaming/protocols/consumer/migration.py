@@ -26,7 +26,7 @@ _CLASSIC = frozenset(event for _, event in COORDINATOR_TABLE) - {vocabulary.Topi
 
 
 def classic_machine(setup: vocabulary.Setup) -> Classic:
-    """Return the machine of a group of classic members, with their assignor lists or, without lists, ``range``."""
+    """Return the classic protocol's state machine for a group of classic members; the default assignor is ``range``."""
     classic_setup = replace(setup, assignor="range")
     return Classic("cooperative", classic_setup, Cooperative(classic_setup))
 

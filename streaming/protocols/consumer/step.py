@@ -234,7 +234,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return HEARTBEAT, self.timing.consumer_heartbeat_ms
 
     def beat(self, names: Collection[str], ways: int = 1) -> None:
-        """Let members send a full heartbeat, which arrives after crossing the network ``ways`` times."""
+        """Let members send a full heartbeat, which arrives after ``ways`` times the network's delay."""
         self.later(Heartbeat(self.network(ways), self.calls(names), full=True))
 
     # Rounds.
@@ -295,7 +295,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(targets=targets, held=held)
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
-        """Return the member's changed fields after its heartbeat request in flight was lost."""
+        """Return the fields of a member that change when its heartbeat request is lost."""
         return {**super().interrupted(member), "due": False}
 
     def watch(self, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Real groups for advice: each is played on a stage, and its history is what the monitor published about it."""
+"""Runs real groups for tests of advice; a group's history is what the monitor published about the group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _AT_ONCE = 4 * (os.cpu_count() or 1)
 
 
 class Advised(NamedTuple):
-    """A group that was played, and its history while its members still ran."""
+    """A real group for which advice is tested, and its history, read while its members ran."""
 
     group: RealGroup
     history: GroupHistory
@@ -68,7 +68,7 @@ def history_of(group: RealGroup) -> GroupHistory:
 
 
 def advised(scenario: Scenario) -> Play[Advised]:
-    """Return the play of a scenario, whose result has the group's history at the end of the scenario."""
+    """Return a play (a test of one real group) of a scenario; its result has the group's history after the scenario."""
 
     def run(group: RealGroup) -> Advised:
         scenario.apply(group)
@@ -81,7 +81,7 @@ def advised(scenario: Scenario) -> Play[Advised]:
 def playing(
     plays: Mapping[str, Play[_T]], folder: Path, properties: dict[str, str] | None = None
 ) -> Iterator[dict[str, Future[_T]]]:
-    """Run the plays at the same time, each with a group of its own, on a broker with these properties."""
+    """Run plays (tests of one real group each) at once on one broker; yield the future of each play's result."""
     with process_lock("crowd"), stage(folder, properties, (LOG,)) as made, ThreadPoolExecutor(_AT_ONCE) as pool:
 
         def run(name: str, play: Play[_T]) -> _T:

@@ -117,7 +117,7 @@ def write_table(rows: Iterable[tuple[Case, Advice | None, Advice | None]]) -> No
 
 
 def write_csv(path: Path, header: Sequence[str], lines: Iterable[list[str]], key: int) -> None:
-    """Write a table, and keep the lines of earlier runs whose first ``key`` cells no line of this run has."""
+    """Write a table as CSV; lines of an earlier file stay unless a new line has the same first ``key`` cells."""
     kept: list[list[str]] = []
     if path.exists():
         with path.open(newline="", encoding="utf-8") as file:

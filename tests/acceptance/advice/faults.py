@@ -58,7 +58,7 @@ def exceeded_poll_interval(group: RealGroup) -> None:
 
 
 def busy_member(group: RealGroup, busy_ms: int) -> None:
-    """Let a member join while another one processes the records of one poll for this long."""
+    """Let a member join while another member processes the records of one poll for ``busy_ms``."""
     begin(group, "a", "b")
     with group.step("scale-out", joined=("c",)):
         group.stage.java.pause_polling(group.java["a"], busy_ms)

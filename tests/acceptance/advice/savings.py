@@ -55,7 +55,7 @@ class Measured(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The advice for a group before the change, and the measured deploys before and after the change.
+    """The advice for a group, and the deploys measured before and after the recommended change.
 
     ``applied``: the advice afterwards that compares the deploys before and after the change, if there is one.
     """
@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
 
     @property
     def saved_ms(self) -> _Range:
-        """Bounds of the measured saving."""
+        """Bounds of the downtime (ms) that the change saved, as measured."""
         return _difference(self.before.downtime_ms, self.after.downtime_ms)
 
     @property

@@ -234,7 +234,7 @@ def test_kustomizations_name_existing_files() -> None:
 
 
 def go_tool(name: str) -> str:
-    """Return the path of helm or kustomize; skip the test without it, as a build takes minutes (``make helm``)."""
+    """Return the path of helm or kustomize; skip the test if it is not built, because ``make helm`` takes minutes."""
     done = subprocess.run(
         ["sh", "scripts/go_tool.sh", name, "--cached"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""All steps of `make release` before the upload; the compose test builds the image."""
+"""Runs the steps of `make release` before the upload, except the image, which the compose test builds."""
 
 from __future__ import annotations
 

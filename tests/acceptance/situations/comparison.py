@@ -124,12 +124,12 @@ def _pauses(played: AppliedChanges) -> dict[int, int]:
 
 
 def _last_change(played: AppliedChanges, at: int) -> int:
-    """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
+    """Return the index of the last change that began at or before ``at`` (ms); −1 if there is none."""
     return sum(change.at <= at for change in played.changes) - 1
 
 
 def _reported_bounds(played: AppliedChanges, events: Iterable[Event], quiet_ms: int) -> dict[tuple[int, Place], Bounds]:
-    """Return the reported downtime of each partition, in the episodes that began after each change."""
+    """Return the reported downtime of each partition after each change, from episodes that began after the change."""
     bucket, sinks = Bucket(), SINKS._replace(quiet_ms=quiet_ms)
     bounds: dict[tuple[int, Place], dict[int, Bounds]] = defaultdict(dict)
     for offset, event in enumerate(events):

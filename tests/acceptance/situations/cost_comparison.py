@@ -191,7 +191,7 @@ def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int
 
 
 def _last_change(played: AppliedChanges, at: int) -> int:
-    """Return the index of the last change that had begun by this time (ms); −1 before the first change."""
+    """Return the index of the last change that began at or before ``at`` (ms); −1 if there is none."""
     return sum(change.at <= at for change in played.changes) - 1
 
 
@@ -212,7 +212,7 @@ def _partition_costs(state: EpisodeState) -> dict[Place, tuple[Bounds, Bounds]]:
 
 
 def _outages(state: EpisodeState) -> dict[tuple[int, Place, int], tuple[Outage, cost.PartitionCost]]:
-    """Return each outage of an episode that is tracked now, and its reported cost."""
+    """Return the outages of an episode's partitions, each with its reported cost."""
     if state.progress is None or state.outages is None:
         return {}
     samples = state.progress.samples

@@ -18,7 +18,7 @@ _MAX_CPU_WAIT_MS = 2000
 
 
 def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
-    """Return reported and measured downtime of each partition in each step; ``view``: the source of the reports.
+    """Return reported and measured downtime of each partition after each change; ``view``: the source of the reports.
 
     Partitions that no member consumed again (after a shutdown, or of a deleted topic) are omitted, because their
     downtime has no measured end.

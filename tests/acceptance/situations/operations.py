@@ -1,4 +1,4 @@
-"""Operations, deployments and failures of groups, as steps that several scenarios share."""
+"""Operations, deployments and failures of groups, which several scenarios use."""
 
 from __future__ import annotations
 

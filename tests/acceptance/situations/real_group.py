@@ -57,7 +57,7 @@ class Step:
 
 
 class RealGroup:
-    """A group of real members; each :meth:`step` corresponds to one episode."""
+    """A group of real members under test; each :meth:`step` is a change that causes one episode."""
 
     def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         self.stage, self.member_kind = stage, member_kind
@@ -299,7 +299,7 @@ class RealGroup:
             raise AssertionError(f"{self.group_id}: {self.subscribed} own {self.owned()}") from error
 
     def _shows_all_members(self, view: LiveStream, before: dict[str, str]) -> bool:
-        """Return true if ``view`` shows the current partitions of all members and no rebalance in progress."""
+        """Return true if the live monitor ``view`` shows all members' current partitions and no rebalance."""
         episodes, ids = view.episodes(self.group_id), view.ids(self.group_id)
         shares = {name: share for name, share in view.shares(self.group_id).items() if share}
         return (
@@ -313,7 +313,7 @@ class RealGroup:
         )
 
     def _has_newest(self, view: LiveStream) -> bool:
-        """Return true if the stream ``view`` shows the newest generation or epoch that Java consumers received."""
+        """Return true if the live monitor ``view`` has the newest generation or epoch that Java consumers received."""
         newest, received = self._generations(view)
         return newest is None or newest >= received
 

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/explanation/episodes.md and trust.md: each step's reported kind, by source of evidence."""
+"""Writes the tables of reported episode kinds, by source of evidence, in docs/explanation/episodes.md and trust.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SITUATIONS_FILE: Final = TRUST_PAGE.with_name("situations.csv")
 
 
 def write(groups: Mapping[str, RealGroup]) -> None:
-    """Write the tables of reported episode kinds into the documentation, and each step of a group into a CSV file."""
+    """Write the tables of reported episode kinds into the documentation, and a CSV file with each change of a group."""
     steps = [step for group in groups.values() for step in group.steps]
     measured_groups = f"{len(steps)} episodes of {len(groups)} groups of real members, one run"
     note = f"`make test-situations`, {time.strftime('%Y-%m-%d')}, {measured_groups}: {describe_machine()}."
@@ -61,7 +61,7 @@ def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
 
 
 def verdict(step: Step, view: str) -> str:
-    """Return the verdict on a step's report from one source of evidence: ``right``, ``unknown`` or ``wrong``."""
+    """Return the verdict on the report about a change, by one data source: ``right``, ``unknown`` or ``wrong``."""
     if report_errors(step, view):
         return "wrong"
     is_unknown = step.kind != "unknown" and any(episode.kind == "unknown" for episode in step.episodes[view])
@@ -69,7 +69,7 @@ def verdict(step: Step, view: str) -> str:
 
 
 def summary(groups: Iterable[RealGroup]) -> str:
-    """Return a Markdown table with a row for each view: counts of verdicts, wrong incidents and downtimes."""
+    """Return a Markdown table with a row per data source: counts of verdicts and wrong incidents, and downtimes."""
     rows = []
     for view in DATA_SOURCES:
         observed_groups = [group for group in groups if view in group.views]

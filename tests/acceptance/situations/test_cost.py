@@ -52,7 +52,7 @@ def cluster() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def costs_by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
-    """Yield a dict that collects the comparisons by commit interval; the tables are written at the end."""
+    """Yield a dict for the compared costs by commit interval; at the end, the tables are written from it."""
     costs: dict[int, list[ComparedCost]] = {}
     yield costs
     if os.environ.get("WRITE_COSTS") and costs.keys() == {*INTERVALS}:

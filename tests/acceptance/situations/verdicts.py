@@ -12,7 +12,7 @@ from tests.support.callbacks import missing_callbacks
 
 
 def faults(group: RealGroup) -> list[str]:
-    """Return a line for each wrong report of the view."""
+    """Return a line for each wrong report about the group, in any of its data sources."""
     lines = [fault for step in group.steps for view in group.views for fault in report_errors(step, view)]
     lines += [fault for view in group.views for fault in unexpected_incidents(group, view)]
     return lines + [fault for view in (LOG, OFFSETS) for fault in missing_assignments(group, view)]
@@ -63,7 +63,7 @@ def report_errors(step: Step, view: str) -> list[str]:
 
 
 def missing_assignments(group: RealGroup, view: str) -> list[str]:
-    """Return a line for each member with an assignment, seen in its callbacks, that is missing from the diffs."""
+    """Return a line for each assignment that a member's callback reported and the diffs of the source ``view`` lack."""
     missing = missing_callbacks(group.views[view].rounds(group.group_id), group.views[view].names, group.callbacks())
     return [f"{view}: {callback}" for callback in missing]
 

@@ -48,7 +48,7 @@ def fill_history_disk(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 @contextmanager
 def break_disk(tested_monitor: TestedMonitor, name: str, damage: DamageDisk, words: str) -> Iterator[list[Report]]:
-    """Break the disk of a component that exits with a message when it can't write."""
+    """Let the disk of a component fail; the component must then exit with a message that contains ``words``."""
     within = SPARK_SECONDS if name == "stream" else 15.0
     place = tested_monitor.checkpoint if name == "stream" else tested_monitor.history
     report = tested_monitor.ends(name, str(place), words, within=within)

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again."""
+"""Faults of the monitor's topics: a topic is deleted, or deleted and created again."""
 
 from __future__ import annotations
 

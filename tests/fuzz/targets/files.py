@@ -67,7 +67,7 @@ def _events(group_id: str) -> Iterator[Record]:
 
 
 def _check_blob(case: Case) -> None:
-    """Assert that a bucket is rejected, or decoded completely and able to process events without dead letters."""
+    """Assert that the bytes of a bucket are rejected, or decoded and then usable for events without dead letters."""
     data = (case[0] if case else None) or b""
     try:
         bucket = Bucket(data)

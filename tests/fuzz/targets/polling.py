@@ -144,7 +144,7 @@ _PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": 
 
 @contextmanager
 def _cluster(case: Case) -> Iterator[MemoryKafka]:
-    """Return an in-memory cluster whose topics contain these records; a record's last part selects its topic."""
+    """Yield an in-memory cluster with the records of a case, in six parts each; the last one selects the topic."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         kafka = MemoryKafka(monkeypatch)
         for name in SETTINGS.topics.names:

@@ -47,7 +47,7 @@ def recording() -> Recording:
 
 
 def record() -> Recording:
-    """Process a log, and return its records with this release's bucket state and output."""
+    """Return a recording of this release: records of a log, and the bucket state and output computed from them."""
     log = (
         Record.of(0, offset, *encode_event(event)) for offset, event in enumerate(membership_log(200, GROUPS, seed=9))
     )

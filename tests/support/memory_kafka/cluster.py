@@ -117,7 +117,7 @@ class MemoryKafka:
         self.stale = set(self.admins)
 
     def answer(self, groups: GroupDescriptions) -> None:
-        """Answer the pending requests with these groups; answer later requests at once."""
+        """Answer the delayed requests with these groups, and answer later requests without delay."""
         self.slow.clear()
         late, self.late = self.late, []
         for future, make in late:

@@ -73,7 +73,7 @@ def scripts_folder(tmp_path: Path) -> ScriptFolder:
 
 @pytest.fixture
 def failed(scripts_folder: ScriptFolder) -> ScriptFolder:
-    """Return a script folder in which a build has failed, after the cause of the failure was removed."""
+    """Return the script's folder with the record of a failed build that would succeed now."""
     (scripts_folder.folder / "broken").touch()
     scripts_folder.packages()
     (scripts_folder.folder / "broken").unlink()

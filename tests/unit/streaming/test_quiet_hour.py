@@ -68,7 +68,7 @@ class Clock:
 
 
 class QuietStream:
-    """The stream component, whose heartbeats are written while Spark finds no new records."""
+    """The stream component while Spark finds no new records; only its heartbeats are written."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Advice about configuration files calls settings critical that real clients refuse."""
+"""Configurations that advice calls critical: real client libraries refuse them."""
 
 from __future__ import annotations
 

@@ -231,7 +231,6 @@ def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -
 
 
 def contains_pause(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
-    """Return true if the bounds contain the true pause."""
     return least - tolerance_ms <= true_ms <= most + tolerance_ms
 
 

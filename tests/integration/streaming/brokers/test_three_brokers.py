@@ -155,7 +155,7 @@ def coordinator_partition(group: str) -> int:
 
 
 def groups_led_by(cluster: KafkaCluster, membership: str, broker: int, *prefixes: str) -> list[str]:
-    """Return a group id per prefix, whose partitions of the offsets and membership topics this broker leads."""
+    """Return a group id per prefix; this broker leads the group's offsets partition and its membership partition."""
     offsets = cluster.metadata(OFFSETS_TOPIC).topics[OFFSETS_TOPIC].partitions
     events = cluster.metadata(membership).topics[membership].partitions
 
@@ -322,7 +322,7 @@ def test_events_flow_again_soon_after_new_leaders(
     with GroupRecords(servers, fault, places) as records, LiveStream(collecting.settings) as view, collecting:
 
         def published(group: str) -> list[int]:
-            """Return generations with members; a group whose members all leave under a new coordinator is empty."""
+            """Return the generations of the published snapshots that have members."""
             views = (event.data for event in view.events if isinstance(event.data, GroupObserved))
             return [view.generation or 0 for view in views if view.group_id == group and view.members]
 

@@ -50,7 +50,7 @@ def rebalances(collecting: CollectorProcess, group: str) -> list[GroupRebalancin
 
 
 def _has_rebalance_ended(collecting: CollectorProcess, group: str) -> bool:
-    """Return true if the last rebalance has ended: a snapshot was published after it, or an event with ``ended``."""
+    """Return true if the group's last rebalance has ended: a snapshot followed it, or its last event has ``ended``."""
     events = [event.data for event in collecting.events(group)]
     last = next(event for event in reversed(events) if isinstance(event, GroupObserved | GroupRebalancing))
     return isinstance(last, GroupObserved) or last.ended

@@ -1,4 +1,4 @@
-"""The same incidents of real groups, from the broker's log, the clients' logs and the live monitor."""
+"""Compares the stories of real incidents from the broker's log, from clients' logs and from the live monitor."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class LoggedGroup:
             self.members.pop(name).crash()
 
     def kind_of(self, incident: Incident) -> str | None:
-        """Return the kind that an incident of this group has; None if it depends on the client's timing."""
+        """Return the expected kind of an incident of this group; None if it depends on the client's timing."""
         if self.client == "kafka-python":
             return None  # its leader may request further generations
         if (self.client, self.protocol, incident.kind) == ("java", "consumer", "crash"):
@@ -152,7 +152,7 @@ def explained(*files: Path, incident: Incident) -> dict[str, Summary]:
 
 @contextmanager
 def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, list[LoggedGroup], list[Incident]]]:
-    """Start members of all kinds, add one, let one leave and crash one; keep what the live monitor reported."""
+    """Start groups of all kinds; let a member join, leave and crash; yield the incidents and the monitor's reports."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(properties=PROPERTIES | LONG_BROKER_SESSION))
         topic = stack.enter_context(topic_with_writer(broker.bootstrap_servers))

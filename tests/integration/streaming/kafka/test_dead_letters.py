@@ -1,4 +1,4 @@
-"""Dead letters are listed with the reason of each, and resubmitted unchanged."""
+"""The command ``dlt`` on a real broker: it lists dead letters with their reasons, and publishes records unchanged."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 
 @contextmanager
 def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
-    """Yield a set to which the end of the block adds the topics created in the block."""
+    """Yield a set of topic names, to which the end of the block adds the topics that were created in the block."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
     yield names

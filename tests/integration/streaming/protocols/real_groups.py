@@ -266,7 +266,7 @@ class BrokerScenario:
         return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
 
     def machine(self) -> Rounds:
-        """Return the machine's generations, or target epochs, computed with the real member ids and topic ids."""
+        """Return the generations, or target epochs, that the simulation computes with the real member and topic ids."""
 
         def member_id(name: str, incarnation: int) -> str:
             return self.log.ids[name][incarnation - 1]

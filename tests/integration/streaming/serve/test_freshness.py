@@ -58,7 +58,7 @@ class Cluster:
         return {part["id"].removeprefix(self.prefix): part["state"] for part in parts}
 
     def await_status(self, group: str, kind: str | None) -> None:
-        """Wait until all interfaces show this status; for a stopped component within the documented time."""
+        """Wait until all interfaces show this status (None: no problem), within the documented time."""
         wanted = dict.fromkeys(("ready", "groups", "group", "metrics"), kind)
         eventually(lambda: self.statuses(group) == wanted, timeout=REPORT_SECONDS if kind else TIMEOUT_SECONDS)
 

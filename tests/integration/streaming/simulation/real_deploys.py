@@ -200,7 +200,7 @@ def _forecast(restart: Restart, log: Log, ids: Mapping[str, str]) -> Outcome:
 
 
 def _restart(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> None:
-    """Stop and start members, each at its scheduled time."""
+    """Stop and start the members of these restarts, each at its scheduled time."""
     actions = sorted(
         (event["at"] - BEGIN_MS + later, number, event["bounce"], what)
         for number, restart in enumerate(restarts)

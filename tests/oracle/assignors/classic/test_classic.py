@@ -68,7 +68,7 @@ def test_random_rounds_equal_those_of_java(
 def test_owners_of_removed_partitions_are_handled_as_in_java(
     oracle: Callable[[str], Oracle], oracle_cases: int, name: str, seed: int
 ) -> None:
-    """Members own partitions that no longer exist; where Java fails with its own check, the input is rejected."""
+    """Owners of partitions that no longer exist are handled as in Java; inputs at which Java fails are rejected."""
     java = oracle("current")
     assign = find("classic", name).assign
     refused_count = 0

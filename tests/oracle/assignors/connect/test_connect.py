@@ -1,4 +1,4 @@
-"""Connect's assignors against the Java classes, with real bytes of workers, in random histories of clusters."""
+"""Compares Connect's assignors with Kafka's Java classes, in random cluster histories with bytes of real workers."""
 
 from __future__ import annotations
 

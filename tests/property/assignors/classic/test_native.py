@@ -69,7 +69,7 @@ def test_native_code_equals_python_for_small_groups(
 
 
 def large_group(rng: random.Random) -> tuple[dict[str, Topic], list[Member]]:
-    """Return up to 60 members with one subscription, and topics of up to 300 partitions, mostly in racks."""
+    """Return a random group of up to 60 members with one subscription, and topics of up to 300 partitions."""
     names = [f"t{number}" for number in range(rng.randint(1, 12))]
     sizes = [rng.choice([1, 7, 64, 300]) for _ in range(rng.randint(1, 3))]
     racks = [f"r{number}" for number in range(rng.choice([0, 2, 3, 5]))]

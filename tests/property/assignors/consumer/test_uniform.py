@@ -1,4 +1,4 @@
-"""Properties of ``uniform`` for any group; assigning level by level gives the same as one partition at a time."""
+"""Properties of the assignor ``uniform`` for random groups: valid, within quotas, and stable when recomputed."""
 
 from __future__ import annotations
 

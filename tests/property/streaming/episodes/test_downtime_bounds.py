@@ -46,7 +46,7 @@ def bounds(events: list[Event]) -> tuple[dict[int, Stops], Stops]:
 
 
 def check(stops: Stops, true_periods: list[UnconsumedPeriod], end: int) -> None:
-    """Assert that the true values are within the bounds; a stop that was proved late may count or not."""
+    """Assert that the true downtimes are within the bounds; periods without sure evidence may be counted or not."""
     downtimes_ms = [(gap.end or end) - gap.start for gap in true_periods]
     sure_downtimes = [length for length, outage in zip(downtimes_ms, true_periods, strict=True) if outage.is_sure]
     is_open = any(gap.end is None and gap.is_sure for gap in true_periods)

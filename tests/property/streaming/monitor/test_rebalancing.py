@@ -1,4 +1,4 @@
-"""Logs with rebalances in progress and offset samples: any batches give the same bytes, and statuses are consistent."""
+"""Outputs for random logs with rebalances in progress: independent of batches and buckets, with consistent statuses."""
 
 from __future__ import annotations
 

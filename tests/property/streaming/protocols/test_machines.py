@@ -216,7 +216,7 @@ CASES = [
 
 @pytest.mark.parametrize(("protocol", "assignor", "mixed"), CASES)
 def test_random_histories_keep_the_invariants(protocol: str, assignor: str, mixed: bool) -> None:
-    """The suite runs 60 histories; ``MACHINE_EXAMPLES=2000`` runs a thorough search."""
+    """Invariants hold in random histories: in 60 by default, in 2000 with ``MACHINE_EXAMPLES=2000``."""
     run_state_machine_as_test(
         type(f"Lifecycles_{protocol}", (Lifecycles,), {"protocol": protocol, "assignor": assignor, "mixed": mixed}),
         settings=settings(

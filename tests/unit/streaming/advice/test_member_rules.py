@@ -44,7 +44,7 @@ def test_uneven_partition_counts_get_advice() -> None:
 
 @pytest.mark.parametrize(("same", "severity"), [(False, "warning"), (True, "info")])
 def test_range_skew_over_several_topics_gets_advice(same: bool, severity: str) -> None:
-    """Topics with equal partition counts may be joined by partition, so their skew is only information."""
+    """A skew of ``range`` over topics of equal size is only information: their partitions may be joined."""
     builder = DiffBuilder(3).join("a@h1#1", "b@h2#1")
     first: Holding = {"t": [0, 1], "u": [0, 1], "v": [0, 1] if same else [0, 1, 2]}
     second: Holding = {"t": [2], "u": [2], "v": [2] if same else [3, 4]}

@@ -60,7 +60,7 @@ def test_eager_groups_get_cooperative_assignor_advice() -> None:
 
 
 def test_no_cooperative_advice_without_savings() -> None:
-    """Four members with three partitions each: the second round of each restart costs as much as cooperation saves."""
+    """Cooperative rebalancing would save nothing in a group of four members with three partitions each."""
     group_of_four = DiffBuilder(12).join(*[f"pay-{number}@h{number}#1" for number in range(4)])
     assert rules(history(deploy(deploy(group_of_four)))) == {}
 
@@ -121,7 +121,7 @@ def test_short_restarts_get_static_membership_advice() -> None:
 
 
 def test_long_restarts_get_no_static_membership_advice() -> None:
-    """Static membership would delay the partitions for the minute of the restart; a rebalance moves them in seconds."""
+    """If restarts take a minute, static members would keep their partitions unconsumed, so they are not advised."""
     assert "static-membership" not in rules(history(deploy(group_of_twelve(), away_s=60), session_ms=45_000))
 
 

@@ -30,7 +30,7 @@ DEMO_SUMMARY = DemoSummary(
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make standard output and error a terminal of 100 columns."""
+    """Make standard output and standard error look like a terminal of 100 columns."""
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "100"), ("NO_COLOR", "1")):
         monkeypatch.setenv(name, value)
 

@@ -19,7 +19,7 @@ SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Return a cluster with the log of ``orders``: topics at 1 s, c1 joins at 2 s, c2 at 3 s, c1 leaves at 4 s."""
+    """Return a cluster with the log of group ``orders``: topics at 1 s, then joins of c1 and c2, and a leave of c1."""
     ensure_topics(SETTINGS)
     for group in ("orders", "other"):
         g = Log(group)

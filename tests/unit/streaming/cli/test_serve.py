@@ -50,7 +50,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
                 started.append((served.connect().servers, served.options))  # type: ignore[attr-defined] # of the stub
 
         def run(self) -> None:
-            """Do not serve; return as if the server had been stopped."""
+            """Return at once, as if the server had been stopped."""
 
     monkeypatch.setattr(background_reader.BackgroundReader, "_run", lambda _: None)
     monkeypatch.setattr(source, "Source", Source)

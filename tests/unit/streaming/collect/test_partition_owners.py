@@ -28,7 +28,7 @@ def view(at: int, number: int, shares: dict[str, list[int]], protocol: str | Non
 
 
 def stop(partitions: list[int], before: int, committed: int | None = None, **after: Any) -> Stop:
-    """Return a ``Stop`` of these partitions; ``committed``: the offset at which all of them stopped (None: unknown)."""
+    """Return a ``Stop`` of these partitions; ``committed``: the committed offset of each of them, None if unknown."""
     offsets = {} if committed is None else {"committed": {"t": {str(number): committed for number in partitions}}}
     return Stop(partitions={"t": partitions}, resumed_before=before, **offsets, **after)
 

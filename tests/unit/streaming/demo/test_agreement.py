@@ -106,7 +106,7 @@ def test_killed_consumers_are_compared_up_to_their_last_callback() -> None:
 
 
 def test_wrong_partitions_while_closing_are_a_difference() -> None:
-    """A callback that contradicts its diff is a difference, unless a later generation has replaced the diff's."""
+    """A callback that contradicts its diff counts as a difference if no later generation has replaced the diff."""
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]})]
     reports = [line(1, "assigned", {"t": [0, 1]}), line(2, "assigned", {"t": [0, 1]})]
     assert len(compare(diffs, reports, {"g": True}).differences) == 1

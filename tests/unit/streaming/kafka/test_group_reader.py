@@ -1,4 +1,4 @@
-"""A live group, read from the topics of a cluster in memory."""
+"""Tests that the newest snapshot of a live group is found in whichever partition of the topic it is."""
 
 from __future__ import annotations
 

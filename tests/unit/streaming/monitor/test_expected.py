@@ -289,7 +289,7 @@ class TestConsumerProtocol:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_any_result_of_a_kafka_assignor_is_as_expected(seed: int) -> None:
-    """An assignor's result is ``as expected``; the same result with two members' partitions swapped is not."""
+    """The result of a Kafka assignor is ``as expected``, but not after the partitions of two members are swapped."""
     random = Random(seed)
     name = random.choice(registry.names("classic"))
     assign = registry.find("classic", name).assign

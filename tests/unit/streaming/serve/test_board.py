@@ -124,7 +124,7 @@ def test_full_event_buffer_drops_its_oldest_quarter(history: History, monkeypatc
 
 
 def test_memory_is_measured_again_after_each_cut(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The board's memory is measured again after each cut; otherwise it would drop more rounds than necessary."""
+    """The board measures its memory again after it drops rounds, so that it drops no more rounds than necessary."""
     board, _ = filled_board(history, 1)
     size = len((board.events_after(0) or [])[0].data)
     monkeypatch.setattr(board_module, "MAX_BYTES", 40 * size)

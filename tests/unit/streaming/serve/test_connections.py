@@ -80,7 +80,7 @@ def send_slowly(head: bytes) -> Iterator[bytes]:
 @pytest.mark.usefixtures("short_timeouts")
 @pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
 def test_slow_request_head_is_cut_off(options: ServeOptions, before: bytes) -> None:
-    """The head of a first request, or of a later request on the same connection, arrives too slowly."""
+    """A connection is closed if the head of its first request, or of a later request, arrives too slowly."""
     with running(options) as feed, connected(feed) as client:
         client.sendall(before)
         if before:

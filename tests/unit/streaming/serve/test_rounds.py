@@ -186,7 +186,7 @@ def test_backward_clock_adds_no_negative_time() -> None:
 
 
 def test_time_before_the_first_stored_round_is_not_counted() -> None:
-    """The first round is no longer stored; only the assignment shows that the round existed."""
+    """The time before the first stored round is counted neither as rebalance time nor as downtime."""
     assigned = records.apply_assignment(None, LATEST_ASSIGNMENT)
     first = records.advance(assigned, 1, records.summarise("a", diff(round=2)))
     assert (first.rounds, first.rebalances, first.rebalance_started) == (1, 1, 1000)

@@ -133,7 +133,7 @@ def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], mor
 
 
 def test_migration_step_begins_where_the_previous_step_ended() -> None:
-    """The first restart makes all members static, so the second restart costs as much as a static group's."""
+    """The first restart of a migration makes members static, so the second one costs as much as a static group's."""
     live = group(*two())
     plan = plan_migration(live, ["static"], restart=ROLLING_RESTART, times={"processing_ms": 0})
     second = plan["targets"]["static"]["steps"][1]["forecast"]

@@ -1,4 +1,4 @@
-"""New partitions are read only when the old partitions hold no record from before the growth."""
+"""After a topic has grown, its new partitions are read only once all earlier records of the old partitions are read."""
 
 from __future__ import annotations
 

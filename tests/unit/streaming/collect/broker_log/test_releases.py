@@ -18,7 +18,7 @@ MEMBERS = (PLAIN_MEMBER_ID, KAFKA_GO, UNUSUAL_MEMBER_ID)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_each_log_wording_is_read_in_each_layout(release: str, layout: Layout) -> None:
-    """The reader ignores the release, so each wording is tested once: in the first release that logs it."""
+    """Each wording of a log message is read in each layout; it is tested only in the first release that logs it."""
     for group, member in product(GROUPS, MEMBERS):
         for case in cases(group, member):
             if next(filter(case.is_in, RELEASES), None) == release:

@@ -84,7 +84,7 @@ def _read_cooperative(version: int, user_data: bytes | None, generation: int = -
 
 
 def test_generation_of_a_cooperative_member_is_decoded() -> None:
-    """Clients of 3.0 to 3.3 put the generation into user data; the subscription's own field has precedence."""
+    """Java clients 3.0 to 3.3 put the generation into user data; the subscription's own field has precedence."""
     assert _read_cooperative(1, pack(">i", 17))["owned_generation"] == 17
     assert _read_cooperative(1, pack(">i", 17))["owned"] == {"t": [5]}
     assert _read_cooperative(3, pack(">i", 17))["owned_generation"] == 17

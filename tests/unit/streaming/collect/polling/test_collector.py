@@ -230,7 +230,7 @@ def test_events_of_the_offsets_collector_are_not_repeated(kafka: MemoryKafka) ->
 
 
 def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
-    """Wait until the pending requests at the cluster are exactly these."""
+    """Delay the answers to these requests, and wait until as many requests are pending at the cluster."""
     kafka.slow = {*requests}
     eventually(lambda: len(kafka.late) == len(requests))
 

@@ -36,7 +36,7 @@ def test_budget_refills_evenly_and_is_not_saved() -> None:
 
 
 def times(schedule: RequestSchedule, group_id: str, shown: list[str], until: float) -> list[float]:
-    """Return the times at which the group is requested; ``shown``: the answers in order, the last one repeatedly."""
+    """Return the times at which the group is requested; ``shown``: its answers in order; the last one repeats."""
     times, now = [], 0.0
     while now < until:
         if schedule.take(now):
