@@ -65,7 +65,7 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
-    """Return the partitions in ``owned`` that belong to ``topics``; ``owned`` itself if all of them do."""
+    """Return the partitions in ``owned`` that belong to ``topics``; the object ``owned`` if all of them do."""
     selected = set(topics)
     if selected.issuperset(owned):
         return owned

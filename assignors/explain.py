@@ -26,7 +26,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Change of one member's assignment, and the decisions behind that change."""
+    """The change of one member's assignment, and the assignor's decisions behind it."""
 
     owned: dict[str, list[int]]
     revoked: dict[str, list[int]]

@@ -122,7 +122,7 @@ def make_group(
 
 
 def check_valid(group: Group) -> list[Violation]:
-    """Check that exactly the partitions of subscribed topics are assigned, each to one subscriber."""
+    """Check that all partitions of subscribed topics, and only these, are assigned, each to one subscriber."""
     problems = check_assigned(group)
     for name in group.subscribers:
         assigned = group.owners.get(name, {})

@@ -34,7 +34,7 @@ def time_cell(milliseconds: float | None) -> str:
 
 
 def ratio(ours: float, theirs: float | None) -> str:
-    """Return this project's time divided by the other implementation's time."""
+    """Return this project's time divided by that of another implementation, as text; empty without that time."""
     return "" if theirs is None else f"{ours / theirs:.2f}"
 
 
@@ -158,7 +158,7 @@ def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None
 
 
 def parse_times(cells: list[str], protocol: str) -> Row:
-    """Return the measured times of a table row, by column; None for a time that is missing or over the limit."""
+    """Return the measured times in a row of the table, by column; None for a time that is missing or too long."""
     names = ["ours", "python", "jvm"] if protocol == "consumer" else ["ours", "jvm"]
     return {
         name: None if time_cell == "–" or time_cell.startswith(">") else float(time_cell)

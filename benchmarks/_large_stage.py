@@ -50,7 +50,7 @@ class OffsetsTopicWriter:
         self.writes = 0
 
     def write(self, write: CoordinatorBatch, partition: int, timestamp: int) -> None:
-        """Produce the records that a coordinator writes at once, to one partition and with one timestamp."""
+        """Produce records that a coordinator writes in one batch: to one partition and with one timestamp."""
         self.writes += 1
         for key, value in write:
             while True:
@@ -67,7 +67,7 @@ class OffsetsTopicWriter:
 
 
 class RoundArrivals(threading.Thread):
-    """A feed client that records when each round arrived, and its delay since the record in the offsets topic."""
+    """A feed client that records when each round arrived and how long after its record in the offsets topic."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)

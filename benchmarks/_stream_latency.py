@@ -156,7 +156,7 @@ def folder_size(folder: Path) -> int:
 
 
 def latency_table(latencies: dict[str, LatencyRuns]) -> str:
-    """Return the Markdown table of latencies, computed from all runs except the first."""
+    """Return the Markdown table of latencies, from all runs except the first one."""
     after_first_run = {
         name: [ms for run_number in waits.runs[1:] for ms in run_number] for name, waits in latencies.items()
     }

@@ -28,7 +28,7 @@ START_MS = 1_700_000_000_000
 
 
 def events(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
-    """Yield ``count`` events, of which a tenth change a group; the first ``groups × 21`` changes create the groups."""
+    """Yield ``count`` events, a tenth of which change a group; the first ones create the groups."""
     load = _Load(seed)
     for _ in range(groups):
         yield from load.new_group()

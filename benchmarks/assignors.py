@@ -208,7 +208,7 @@ def _unordered(request: dict[str, Any]) -> bool:
 def _kafka_python_ms(
     shape: GroupShape, topics: dict[str, Topic], members: list[Member], clock: Callable[[], float]
 ) -> float | None:
-    """Measure kafka-python's assignor on the same group in ms; None if it fails or takes too long."""
+    """Measure the time (ms) of kafka-python's assignor for a group; None if it fails or takes too long."""
     from benchmarks._kafka_python import kafka_python_assigner
 
     call = kafka_python_assigner(shape.assignor, topics, members)

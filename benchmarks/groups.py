@@ -113,7 +113,7 @@ def _name(group: int) -> bytes:
 
 
 def _observed(generation: int) -> Event:
-    """Return a snapshot of a group; in each generation the assignment starts with a different member."""
+    """Return the snapshot of a group at this generation; generations differ in the member that comes first."""
     per_member, name = PARTITIONS_PER_GROUP // MEMBERS, _NUMBER_PLACEHOLDER.decode()
     members = [
         ObservedMember(

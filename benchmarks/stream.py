@@ -55,14 +55,14 @@ WARM_UP_RUNS = 2
 
 
 class StreamRun(NamedTuple):
-    """The measured figures of one benchmark variant."""
+    """The figures that the benchmark measured for one streaming query."""
 
     seconds: float
     cpu: float
 
 
 class StreamBench:
-    """The topics of a broker, and methods that run a query over them."""
+    """The topics and Spark queries of the stream benchmark, on one broker."""
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.kafka = KafkaSettings(bootstrap_servers=bootstrap)
@@ -108,7 +108,7 @@ class StreamBench:
         return [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
 
     def source(self, spark: Any, topic: str, per_batch: int | None = None) -> Any:
-        """Return a streaming DataFrame of a topic from its beginning; ``per_batch``: the most rows in a batch."""
+        """Return a streaming DataFrame of a topic from its beginning; ``per_batch``: the most records in a batch."""
         options = {"subscribe": topic, "startingOffsets": "earliest"}
         if per_batch:
             options["maxOffsetsPerTrigger"] = str(per_batch)
@@ -143,7 +143,7 @@ class StreamBench:
         }
 
     def output_sinks(self, output_topic: str) -> Sinks:
-        """Return the output topics of the job, with this topic for the diffs."""
+        """Return the output topics of the job, with ``output_topic`` as the topic of diffs."""
         return self.sinks._replace(diffs=output_topic, partitions=self.sinks.partitions | {output_topic: PARTITIONS})
 
     def ours(

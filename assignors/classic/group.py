@@ -44,7 +44,7 @@ def read_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> Client
 
 
 def map_order(ids: Sequence[str]) -> list[int]:
-    """Return the positions of member ids in the iteration order of a ``HashMap`` whose keys were put in this order."""
+    """Return the positions of member ids in the iteration order of a ``HashMap`` to which they were added in order."""
     return hash_order(list(map(string_hash, ids)), keys=ids)
 
 
@@ -105,7 +105,7 @@ def uses_racks(consumer_racks: Collection[str], partition_racks: Iterable[tuple[
 
 
 def can_use_racks(group: ClientGroup) -> bool:
-    """Return True if a member is in a rack of a partition, and not every partition has replicas in all racks."""
+    """Return True if racks can matter: a member shares a rack with a partition, and partitions are not in all racks."""
     if not group.rack_aware:
         return False
     racks_of_partitions = chain.from_iterable(group.topics[name].racks or ((),) for name in group.counts)

@@ -155,7 +155,7 @@ def _assign(
     in_rack: Sequence[str | None],
     near: Callable[[str, int], Iterable[str | None]],
 ) -> dict[str, list[int]]:
-    """Assign each free partition to the least loaded subscriber in one of its racks; return the rest."""
+    """Assign each free partition to the least loaded subscriber in one of its racks; return the partitions left."""
     loads, size = state.loads, len(state.loads)
     heaps_by_rank: dict[int, dict[str | None, list[int]]] = {}
     remaining: dict[str, list[int]] = {}

@@ -156,7 +156,7 @@ def _assign_in_racks(
 
 
 class _RackQueue:
-    """Queue of members: first those below the minimum quota, then those that may get one partition more than it."""
+    """Queue of members: first those below the lower quota, then those that may get one partition more."""
 
     def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
         self._rack = racks.by_member

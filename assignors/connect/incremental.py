@@ -158,7 +158,7 @@ _WorkItem = TypeVar("_WorkItem")
 
 @dataclass(slots=True)
 class _WorkerItems(Generic[_WorkItem]):
-    """Connectors or tasks of one worker: ``held`` before a round, in the worker's order, and ``added`` in it."""
+    """Connectors or tasks of one worker: ``held`` before a round, in the worker's order, and ``added`` in the round."""
 
     worker: str
     held: list[_WorkItem]

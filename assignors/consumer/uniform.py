@@ -104,7 +104,7 @@ def _split_at_quota(group: ServerGroup, member: Member, share: _Share, quota: in
 
 
 def _fill(unfilled: Sequence[tuple[_Share, int]], waiting: Sequence[_Run]) -> None:
-    """Assign each unfilled member the number of waiting partitions that it may still get, in contiguous blocks."""
+    """Assign contiguous blocks of waiting partitions to members below their quota, until each has its quota."""
     run_iterator = iter(waiting)
     name, run = next(run_iterator, ("", ()))
     at = 0

@@ -155,7 +155,7 @@ def _spread_over_racks(brokers: Sequence[Broker], leader: int, replicas: int, sh
 def place_striped(
     brokers: Sequence[Broker], partitions: int, replication_factor: int, random: JavaRandom, *, start_partition: int = 0
 ) -> Placement:
-    """Return ``{partition: brokers}`` by KRaft, from ``start_partition`` to ``start_partition + partitions − 1``.
+    """Return KRaft's placement of ``partitions`` partitions from ``start_partition`` on, as ``{partition: brokers}``.
 
     Brokers without a rack together form one more rack. ``random`` draws offsets and shuffles: with ``JavaRandom(seed)``
     the result equals that of Kafka's placer with ``new Random(seed)``.

@@ -56,7 +56,7 @@ def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
 
 
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
-    """Return the advice for all groups, worst first; groups with the longest stops use the simulation budget first."""
+    """Return the advice for all groups, worst first; groups with the longest downtime use the budget first."""
     shared = budget or Budget()
     order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
     return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)

@@ -166,7 +166,7 @@ def incident_line(incident: Incident) -> SafeText:
 
 
 def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeText]:
-    """Yield a group's status, open incidents, members with their partitions, and last episodes."""
+    """Yield the text of ``group``: a group's status, incidents, members with partitions, and last episodes."""
     latest, lines = overview.latest, owner_lines(overview.latest)
     head = SafeText().append(latest.group_id, "bold").append(f"  {overview.kind}, ")
     head.append(status_text(overview.status, display_names(latest.names), overview.newest, now_ms))

@@ -29,7 +29,7 @@ def standard_output() -> BinaryIO:
 
 
 def writer(shape: TableShape, *, as_json: bool, as_table: bool) -> Callable[[Any], None]:
-    """Return a function that writes answers: as tables in a terminal or if ``as_table``, else as JSON Lines."""
+    """Return a function that writes results: as tables in a terminal or if ``as_table``, else as JSON Lines."""
     standard_output()
     if as_json or not (as_table or sys.stdout.isatty()):
         return json_lines()

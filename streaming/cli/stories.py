@@ -1,4 +1,4 @@
-"""Episode stories and freshness warnings that ``watch`` prints beside the diffs."""
+"""Prints episode stories and freshness warnings among the diffs of ``watch``."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -68,7 +68,7 @@ class StoryFollower(Closeable):
             self._print_stories(_STORY_POLL_SECONDS)
 
     def with_stories(self, records: Iterable[_T]) -> Iterator[_T]:
-        """Yield diffs; before each diff, print the stories that were published with it."""
+        """Yield the diffs; before each diff, print the episode stories that were published with the diff."""
         for record in records:
             now = time.monotonic()
             if now >= self._next_wait_at:

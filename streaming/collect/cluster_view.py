@@ -25,7 +25,7 @@ _ALL_BROKERS: Final = "all brokers"
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
-    """Return the topics that a group's members subscribe to; without known subscriptions, their assigned topics."""
+    """Return the topics to which a group's members subscribe or, if that is unknown, their assigned topics."""
     return frozenset(
         topic for member in data.members for topic in member.topics or (() if data.holds_tasks else member.assigned)
     )

@@ -151,7 +151,7 @@ class Collector(BaseCollector):
         return True
 
     def _confirm_ownership(self, batch: OffsetsBatch) -> None:
-        """Commit the offsets again before a heartbeat; the commit fails if another collector has taken over."""
+        """Commit the offsets again before a heartbeat is written; this fails if another collector has taken over."""
         now = time.monotonic()
         if now - self._ownership_checked_at < self._settings.signs.every_ms / 1000:
             return

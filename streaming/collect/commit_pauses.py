@@ -42,7 +42,7 @@ class CommitPauses:
                 self._open[change.kind, change.subject] = change, until
 
     def event(self, group_of: _FindGroup, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
-        """Return an event with the commit pauses that ended by ``now`` (ms), or None; at most once per snapshot."""
+        """Return an event with the groups' commit pauses that ended by ``now`` (ms); None if there are none."""
         if not self._open or snapshot is None or snapshot is self._snapshot:
             return None
         self._snapshot, leaders, changes = snapshot, snapshot.coordinators, list[ClusterChange]()
@@ -59,7 +59,7 @@ class CommitPauses:
 
 
 def _is_awaited(commits: CommitIntervals, since: int) -> bool:
-    """Return whether a group committed regularly before a change and has not committed since."""
+    """Return whether a group committed regularly before a change at ``since`` and has not committed after it."""
     last, usual = commits.last, commits.usual_ms
     return last is not None and usual is not None and since - _MAX_NOTICE_DELAY_MS - usual <= last <= since
 

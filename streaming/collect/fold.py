@@ -115,7 +115,7 @@ class Fold:
         return self._take_outcomes(self.start)
 
     def flush(self) -> list[Outcome]:
-        """Return the events for all snapshots that wait to be published."""
+        """Return the events of all snapshots that are waiting to be published."""
         self._begin()
         return self._publish_deferred([*self.held])
 
@@ -124,7 +124,7 @@ class Fold:
         return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
     def _begin(self) -> None:
-        """Begin to publish; drop waiting snapshots, except those that the previous collector had not published."""
+        """Begin to publish; drop waiting snapshots, unless the previous collector had not published them."""
         if not self._has_read_first_record and not self.was_pending:
             self._publish_deferred([*self.held])
         self._has_read_first_record = True

@@ -49,7 +49,7 @@ class GroupStates(Closeable):
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread that requests the rebalancing groups."""
+        """Stop the thread that requests the list of rebalancing groups."""
         self._stopping.set()
 
     def _run(self) -> None:

@@ -42,7 +42,7 @@ def group_filter(include: Iterable[str], exclude: Iterable[str]) -> Callable[[st
 
 
 def state_event(source: str, data: GroupRebalancing | GroupProgress) -> Event:
-    """Return the event of a group's rebalance or progress; its id has the group, the time (ms) and the type."""
+    """Return an event about a rebalance in progress or about progress; its id has the group, the time and the type."""
     kind = "progress" if isinstance(data, GroupProgress) else "rebalancing"
     return Event(source, f"{data.group_id}@{data.timestamp}/{kind}", data)
 
@@ -94,7 +94,7 @@ class BaseCollector(ABC):
         _log.info("stopped")
 
     def _permanent_error(self, error: KafkaException | ClusterUnavailable) -> Exception | None:
-        """Return the error that ends the collector; None if the collector only has to wait for the cluster."""
+        """Return the error that must end the collector; None if waiting for the cluster may help."""
         if isinstance(error, ClusterUnavailable):
             return None if self._has_begun else error
         problem = error.args[0]

@@ -208,7 +208,7 @@ class PartitionOwners:
         return True
 
     def resumed(self) -> dict[int, list[Stop]]:
-        """Return the partitions that commits since the last call prove to be consumed again, by round number."""
+        """Return the partitions that new commits prove to be consumed again, by the round that stopped them."""
         resumed, self._resumed_at_ms = self._resumed_at_ms, {}
         stops: dict[int, list[Stop]] = {}
         for (number, after, before), partitions in resumed.items():
@@ -243,7 +243,7 @@ class PartitionOwners:
         self._drop_oldest_unowned()
 
     def change(self, epoch: int, timestamp: int, assigned: Mapping[str, Holding | None]) -> None:
-        """Update some members' assignments between two snapshots of a group with epochs; None: the member left."""
+        """Update members' assignments (None: the member left) between two snapshots of a group with epochs."""
         self._last_generation = epoch
         for member_id, share in assigned.items():
             for place in self._partitions_by_member.get(member_id, set()).difference(_partitions_of(share or {})):

@@ -87,7 +87,7 @@ class SampleSchedule:
             self._resting.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
-        """Return the groups whose offsets to sample now, recently rebalanced ones first; ``group_ids``: all groups."""
+        """Return the groups to sample now, recently rebalanced ones first; ``group_ids``: returns all groups."""
         if now < self._last_batch + _LEAST_SECONDS:
             return []
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
@@ -105,11 +105,11 @@ class SampleSchedule:
         return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
 
     def is_in_flux(self, group_id: str) -> bool:
-        """Return true if the group rebalances, has just rebalanced, or has not caught up."""
+        """Return true if the group rebalances, has rebalanced a short time ago, or has not caught up."""
         return group_id in self._active
 
     def sampled(self, group_id: str, committed: Offsets, ends: Offsets, now: float) -> None:
-        """Schedule the group's next sample; ``ends``: the end offsets of its partitions."""
+        """Schedule the next sample of a group that was just sampled; ``ends``: its partitions' end offsets."""
         pace = self._active.get(group_id)
         if pace is None:
             if group_id in self._resting:

@@ -185,7 +185,7 @@ class Publisher:
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
-        """Return True if a transaction with an unknown result was committed, according to the committed offsets."""
+        """Return True if a transaction whose result is unknown was committed, according to the committed offsets."""
         if place is None or self._committed_offsets in (None, place.offsets):
             return False
         config = clients.confluent_config(self._settings.kafka) | {"group.id": self._group_id}
@@ -251,7 +251,7 @@ class Publisher:
         return True
 
     def _retry(self, call: Callable[[confluent_kafka.Producer, float], object]) -> None:
-        """Call ``call`` with the client and a timeout (s); repeat the call while the cluster does not answer."""
+        """Call ``call(client, timeout)``, and repeat the call while the cluster does not answer."""
         client = self._producer.client
         attempt_count = 0
         while True:

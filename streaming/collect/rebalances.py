@@ -134,7 +134,7 @@ class Rebalances:
             rebalance.gone.update(event.member_ids)
 
     def listed(self, groups: Mapping[str, ListedGroup], now: int, *, complete: bool = True) -> None:
-        """Update the rebalancing groups from ListGroups at ``now`` (ms); ``complete``: no other group rebalances."""
+        """Update the rebalances in progress from ListGroups at ``now`` (ms); ``complete``: no group is missing."""
         for group_id, listed in groups.items():
             rebalance = self._open.get(group_id)
             if rebalance is None:
@@ -147,7 +147,7 @@ class Rebalances:
                 rebalance.in_log = rebalance.in_log and rebalance.missed < _MAX_MISSED_LISTS
 
     def observed(self, data: object) -> None:
-        """Update the rebalances from a published event; a new generation ends a classic group's rebalance."""
+        """Update the rebalances in progress from a published event; a new generation ends a classic rebalance."""
         if isinstance(data, GroupDeleted):
             self._forget_rebalance(data.group_id)
         elif isinstance(data, GroupObserved) and data.has_epochs:

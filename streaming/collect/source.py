@@ -68,13 +68,13 @@ class OffsetsBatch(NamedTuple):
 
     @property
     def up_to_date(self) -> bool:
-        """True if the next read reaches the end of every partition."""
+        """True if the next read of the offsets topic reaches the end of every partition."""
         return self.is_current and self.behind == 0 and self.lag <= _MAX_BATCH_RECORDS
 
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition of the offsets topic: its converter to events, next offset, and since when (s) its end is reached.
+    """A partition of the offsets topic: its converter to events, next offset, and the time (s) its end was reached.
 
     ``reached`` is the offset from which reading continues; it also skips the control records of transactions.
     """
@@ -205,7 +205,7 @@ class OffsetsTopic:
         return {group_id: snapshot for fold in folds for group_id, snapshot in fold.snapshots().items()}
 
     def group(self, group_id: str) -> KnownGroup | None:
-        """Return a group with its offset commits; None if the group has no snapshot."""
+        """Return a group's last snapshot with its offset commits; None if the group has no snapshot."""
         for fold in (partition.fold for partition in self._partitions.values()):
             group = fold.groups.get(group_id)
             if group is not None and group.published is not None:

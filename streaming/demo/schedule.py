@@ -67,7 +67,7 @@ _MINUTE_SECONDS = 60.0
 
 
 def scheduled_steps(duration: float) -> Iterator[ScheduledStep]:
-    """Yield the steps of a demo that lasts ``duration`` seconds, in order of time; they repeat every minute."""
+    """Yield the actions of a demo of ``duration`` seconds, ordered by time; they repeat every minute."""
     start = 0.0
     while start < duration:
         for step in _FIRST_MINUTE_STEPS if start == 0 else _LATER_MINUTE_STEPS:

@@ -146,7 +146,7 @@ def _last_samples(series: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outages | None) -> OffsetSamples:
-    """Return the samples with the costs of outages that are over, because a new outage of the partition began."""
+    """Return the samples, with the costs of outages that ended because a new outage of the same partition began."""
     if before is None or after is None:
         return progress
     past = {topic: dict(by_partition) for topic, by_partition in progress.past.items()}

@@ -72,7 +72,7 @@ class Outage(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
-    """Times at which a partition was revoked and then assigned in round ``number``, reported before that round."""
+    """Times of a partition's revocation and assignment in round ``number``, reported by members before the round."""
 
     stopped: int | None = None
     number: int | None = None
@@ -95,7 +95,7 @@ class Outages(Struct, array_like=True, gc=False):
     missed: int = 0
 
     def tracked(self) -> list[tuple[str, int, Outage]]:
-        """Return all partitions whose downtime is being measured, as (topic, partition, outage)."""
+        """Return all partitions whose downtime is measured, as (topic, partition, outage)."""
         return [(topic, p, outage) for topic, outages in self.partitions.items() for p, outage in outages.items()]
 
     def add_source(self, source: str) -> None:
@@ -192,7 +192,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
 
 
 def stops_of(outage: Outage) -> Stops:
-    """Return the stops of a partition in the episode: the sum over its earlier outages and its last outage."""
+    """Return the downtimes of a partition in an episode: the sum over its earlier outages and the last outage."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
     return outage.past + _last_stops(outage)
@@ -333,7 +333,7 @@ def prove_unconsumed(outages: Outages, at: int, pending: Holding) -> bool:
 
 
 def _future_reports(early: dict[str, dict[int, EarlyReport]], number: int) -> dict[str, dict[int, EarlyReport]]:
-    """Return members' reports about round ``number`` and later rounds."""
+    """Return the early reports of members about round ``number`` and later rounds."""
     later_reports = {
         topic: {p: report for p, report in reports.items() if report.number is not None and report.number >= number}
         for topic, reports in early.items()

@@ -32,7 +32,7 @@ def apply_evidence(outages: Outages, data: DowntimeEvidence, protocol: str) -> b
 
 
 def _apply_snapshot(outages: Outages, view: events.GroupObserved) -> bool:
-    """Apply a snapshot of a KIP-848 group that has no new round; return whether an outage changes."""
+    """Apply a KIP-848 group's snapshot without a new round to its outages; return whether an outage changes."""
     number = view.group_epoch or 0
     changed = downtime.apply_temporary_leave(outages, away_partitions(view.members), number)
     changed = downtime.prove_unconsumed(outages, view.timestamp, pending_partitions(view.members)) or changed

@@ -48,7 +48,7 @@ EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
 
 
 def end_if_quiet(state: EpisodeState | None, after: str) -> EpisodeStep:
-    """End the open episode after its quiet time, if its last note (a round, rejoin or wait) is still ``after``."""
+    """End the open episode, or mark it as stuck, if its last note (a round, rejoin or wait) is still ``after``."""
     if state is None or not state.open or state.stuck or state.last_note_id != after:
         return state, None
     if state.waiting or state.awaited:

@@ -78,7 +78,7 @@ def keys_of_owner(client_id: str) -> tuple[tuple[str, str], ...]:
 
 
 def keys_of_set(names: MemberNames) -> list[tuple[str, str]]:
-    """Return the keys that a member and its replacement may share with other members, the strongest first.
+    """Return the keys, strongest first, that a member and its replacement share, possibly with other members.
 
     Different instance ids mean different members, except pod names: a pod that replaces another has a new name.
     """

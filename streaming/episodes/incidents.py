@@ -21,7 +21,7 @@ _MAX_GROUPS: Final = 5000
 
 
 class Thresholds(NamedTuple):
-    """Section ``[incidents]`` of the settings.
+    """Thresholds of incidents, from the section ``[incidents]`` of the settings.
 
     Attributes:
         reopen_ms: a condition that recurs within this time is the same incident.
@@ -142,7 +142,7 @@ def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> Incid
 
 
 def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -> IncidentState:
-    """Acknowledge the incident with this number, open or closed; return ``state`` itself if no such incident is stored.
+    """Return the incidents after one was acknowledged, open or closed; the same ``state`` if the number is unknown.
 
     An acknowledgement without an end expires when a closed incident opens again.
     """

@@ -65,7 +65,7 @@ def is_reset(state: EpisodeState) -> bool:
 
 
 def find_storm(state: EpisodeState, threshold: int = STORM_TURNS) -> Storm | None:
-    """Return the episode's storm of rebalances without progress; None if there are fewer than ``threshold``."""
+    """Return the storm in an episode (rebalances without progress); None if there are fewer than ``threshold``."""
     if state.rebalances + state.bounces < threshold:
         return None
     shared = _members_sharing_instance(state, threshold)

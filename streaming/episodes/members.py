@@ -97,7 +97,7 @@ class MemberChanges(NamedTuple):
 
 
 def alternates(identities: Iterable[MemberNames]) -> bool:
-    """Return whether a member's identities alternate, as they do if two processes share an instance id."""
+    """Return whether a member changed back to an earlier identity, as if two processes shared an instance id."""
     distinct = [names for names, _ in groupby(identities)]
     return len(distinct) > len({*distinct})
 
@@ -160,7 +160,7 @@ def apply_membership(
 
 
 def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance: int) -> None:
-    """Count the rebalance for members that requested it by rejoining or by changing their subscription."""
+    """Count a rebalance for the members that requested it by rejoining or by a changed subscription."""
     for member_id in requesting_members(note.diff.cause):
         if member_id in note.joined or member_id in note.gone:
             continue
@@ -172,7 +172,7 @@ def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance
 
 
 def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
-    """Apply a static bounce: static members rejoined under new member ids without a rebalance."""
+    """Apply a note about static members that rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
         history = present.pop(old, None) or _founder_history(old, note.names)

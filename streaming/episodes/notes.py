@@ -1,4 +1,4 @@
-"""Notes, from which episodes are computed: records of rebalance rounds, rejoined static members, and waits."""
+"""Notes about a group, from which its episodes are computed: rounds, rejoins of static members, and waits."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,7 +101,7 @@ def changes_tasks(
 
 
 def topic_change(cause: Cause) -> str | None:
-    """Return ``added`` or ``deleted`` if new counts only added or only deleted topics, else ``""``; None: no counts."""
+    """Return ``added`` or ``deleted`` if all changed topics were; ``""`` for other changes; None if none is known."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
     counts = [(int(old), int(new)) for old, new in _PARTITION_COUNT_CHANGE.findall(reasons)]
     if not counts:

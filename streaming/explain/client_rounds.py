@@ -101,7 +101,7 @@ class ClientRounds(GroupRounds):
                 self._report(event, message.reason, "topic.partitions_changed")
 
     def add_listing(self, event: LogEvent, listing: MemberListing) -> Iterator[LogRound]:
-        """Process a list of all members, and yield the rebalance rounds that are complete now."""
+        """Process a log line that lists all members, and yield the rebalance rounds that are complete now."""
         for member_id, who in listing.members.items():
             self._name(member_id, who.client_id, who.client_host, who.group_instance_id)
         if listing.number is None or self.number == listing.number:

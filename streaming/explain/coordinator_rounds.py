@@ -72,7 +72,7 @@ class CoordinatorRounds(GroupRounds):
                 self._forget_members(0)
 
     def finish(self) -> Iterator[LogRound]:
-        """Yield the remaining rounds; a round that the log does not complete has no end time."""
+        """Yield the rounds that are still open at the end of the logs; an incomplete round has no end time."""
         yield from self.flush()
         last = self._open
         if last is not None and (self._gone_members or last.evidence):

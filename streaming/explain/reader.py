@@ -80,7 +80,7 @@ class LogReader:
             yield from self._read_line(number, line)
 
     def finish(self) -> Iterator[LogEvent]:
-        """Yield the events in the last line, if the file does not end with a line break."""
+        """Yield the events in the last line of a log, if the file does not end with a line break."""
         for number, line in self._scanner.finish():
             yield from self._read_line(number, line)
         self._counts.without_group += len(self._waiting)

@@ -27,8 +27,8 @@ class LogRound:
         number: the generation or epoch; None if unknown.
         began, ended: times in ms; ``ended`` is None if the logs do not show the end of the round.
         evidence: evidence of the reasons for the round.
-        joined, gone, present: ids of members that joined, that departed, and that are known to be in the group
-        afterwards. before, after: lower bounds of the number of members before and after the round.
+        joined, gone, present: ids of members that joined, departed, and are known to be in the group afterwards.
+        before, after: lower bounds of the number of members before and after the round.
         is_counted: True if ``before`` and ``after`` are exact.
         is_midway: True if the logs do not show the group before the round.
         is_follow_up: True if the round completes the previous round's cooperative rebalance.
@@ -108,7 +108,7 @@ class GroupRounds:
         self._done: LogRound | None = None
 
     def flush(self) -> Iterator[LogRound]:
-        """Yield the last round, which was held back because later log lines could still complete it."""
+        """Yield the last round, which waited because later log lines could still complete it."""
         if self._done is not None:
             done, self._done = self._done, None
             yield done
@@ -128,7 +128,7 @@ class GroupRounds:
     def _complete(
         self, current: LogRound, ended: int | None, size: int | None = None, reports: Sequence[Evidence] = ()
     ) -> LogRound:
-        """Apply joins and departures to the members, set the members of the round, and return the round.
+        """Complete a round: apply its joins and departures to the group's members, and return the round.
 
         ``size``: number of members in the log. ``reports``: clients' reports since the previous round.
         """

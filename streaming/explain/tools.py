@@ -36,7 +36,7 @@ class MemberTable:
         return bool(self.columns)
 
     def _split_cells(self, line: str) -> list[str]:
-        """Return the cells of a row; cells may contain blanks if the row is aligned with the header."""
+        """Return the cells of a table row; cells may contain blanks if the row is aligned with the header."""
         begins = [*self.columns.values()]
         is_aligned = all(re.match(r"\s\S|$", line[begin - 1 :]) for begin in begins[1:])
         return [line[slice(*cell)].strip() for cell in pairwise([*begins, None])] if is_aligned else line.split()

@@ -66,7 +66,7 @@ class BackgroundReader(ABC):
                 self.stopping.wait(RETRY_SECONDS)
 
     def log_trouble(self, trouble: str | None) -> None:
-        """Log once why the topic can't be read, or (None) that the topic is read."""
+        """Log once that the topic can't be read, and why, or (None) that it can be read again."""
         if trouble == self._reported:
             return
         if trouble is None:
@@ -95,7 +95,7 @@ class TopicBatch(NamedTuple):
 
 
 class BufferedTopicReader(BackgroundReader):
-    """Reads a topic from ``positions`` or its beginning, and queues a few batches for another thread."""
+    """Reads a topic in a thread, from ``positions`` or the beginning, and queues a few batches for another thread."""
 
     def __init__(
         self, settings: KafkaSettings, topic: str, what: str, *, positions: Mapping[Place, int], topic_id: str | None

@@ -177,7 +177,7 @@ class _NewestRecords:
             self._values[key] = value, message.timestamp()[1]
 
     def take(self, on_malformed: Callable[[Any], None] | None) -> Iterator[Any]:
-        """Yield the records added since the last call; report or raise the error of each malformed record."""
+        """Yield the records read since the last call; report or raise the error of each malformed record."""
         values, self._values = self._values, {}
         for key, (value, written) in sorted(values.items(), key=lambda item: _order(item[0])):
             try:

@@ -158,7 +158,7 @@ class HeartbeatTracker(BackgroundReader):
         self._start_time = time.monotonic()
 
     def freshness(self, now: float) -> Freshness:
-        """Return the freshness of the components' data at ``now`` (s, monotonic clock); thread-safe."""
+        """Return how current the components' data are at ``now`` (s, monotonic clock); thread-safe."""
         view = self._view
         if view.unreadable:
             return Freshness()

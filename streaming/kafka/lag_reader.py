@@ -54,7 +54,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
         return GroupLag(sample.timestamp, lag, partitions, samples)
 
     def until(self, at_ms: int) -> "GroupLag":
-        """Return the lag as of ``at_ms``, without partitions, because only the newest sample's partitions are kept."""
+        """Return the lag as of ``at_ms``; without partitions, which are stored only for the newest sample."""
         samples = tuple(sample for sample in self.samples if sample[0] <= at_ms)
         return GroupLag(*samples[-1], samples=samples) if samples else GroupLag()
 

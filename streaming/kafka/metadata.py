@@ -44,7 +44,7 @@ class ContactState:
 
 
 class IdentityWatch:
-    """Requests the description of topics every ``interval_s`` seconds, without waiting for the answers.
+    """Requests topics' ids and partition counts every ``interval_s`` seconds, without waiting for the answers.
 
     Attributes:
         trouble: why the last request had no answer; None if it had an answer.
@@ -177,7 +177,7 @@ class OffsetRequest:
         return bool(self._pending)
 
     def send(self, places: Iterable[Place], now: float, spec: OffsetSpec = _LATEST_OFFSETS) -> None:
-        """Request the end offsets of these partitions, or other offsets by ``spec``; ``now``: seconds on any clock."""
+        """Request the end offsets of these partitions, or other offsets by ``spec``; ``now``: the current time, s."""
         if self._admin is None:
             self._admin = kafka_admin.AdminClient(confluent_config(self._settings))
         self._sent_at = now

@@ -109,7 +109,7 @@ class TopicReader(Closeable):
     def _add_partitions(
         self, identities: Mapping[str, Identity | None], starts: Mapping[Place, int], *, from_beginning: bool = True
     ) -> None:
-        """Start to read the partitions that are not read yet, from their offsets in ``starts``."""
+        """Start to read partitions that are not read yet, each at its offset in ``starts`` if it has one."""
         existing = {topic: identity for topic, identity in identities.items() if identity is not None}
         places = [(topic, number) for topic, identity in existing.items() for number in range(identity.partitions)]
         new = [place for place in places if place not in self._positions]
@@ -158,7 +158,7 @@ class TopicReader(Closeable):
         return sum(max(0, lag) for lag in lags)
 
     def poll(self, timeout: float, most: int = 1) -> list[Message]:
-        """Return up to ``most`` records; ``timeout``: seconds to wait for the first record."""
+        """Return up to ``most`` records; ``timeout``: the seconds to wait for the first of them."""
         self._check_topics()
         first = self._consumer.poll(timeout)
         if first is None:

@@ -115,7 +115,7 @@ class Membership:
             return [self._event(fenced)]
 
     def leaves(self) -> None:
-        """Record that the member is about to leave: no assignment follows after its partitions are revoked."""
+        """Record that the member is about to leave, so that revoked partitions are not followed by an assignment."""
         with self._lock:
             self._leaving = True
 
@@ -129,7 +129,7 @@ class Membership:
             return [] if self._template.group_instance_id is not None else [self._event(leave_event)]
 
     def seen(self, member_id: str, generation: int, at: ClockReading) -> list[Event]:
-        """Return the events of a generation that had no callback, because it did not change the member's partitions."""
+        """Return the events that report a generation in which the member's partitions stayed the same."""
         with self._lock:
             state = self._state
             if self._leaving or (state is not None and state.generation >= generation):
@@ -156,7 +156,7 @@ class Membership:
             return [self._event(events.MemberHeartbeat(**self._member(at), generation=state.generation))]
 
     def renewed(self, at: ClockReading) -> list[Event]:
-        """Return events that repeat the consumer's current state, for readers that may have missed earlier events."""
+        """Return events that repeat the consumer's current state, because readers may have missed earlier events."""
         with self._lock:
             return [] if self._state is None else self._renew_membership(self._state, at)
 

@@ -38,7 +38,7 @@ def process(bucket: Bucket, records: Iterable[Record], now_ms: int, sinks: Sinks
 
 
 def expire(bucket: Bucket, now_ms: int, sinks: Sinks) -> list[OutputRecord]:
-    """Return records for the membership log: sessions that timed out, and episodes whose quiet time has passed."""
+    """Return records of events that are due by timers: expired sessions, and ends of episodes after the quiet time."""
     writes: list[OutputRecord] = []
     for group_id in sorted(group for group, deadline in bucket.due.items() if deadline <= now_ms):
         group = bucket.get(group_id)
@@ -118,7 +118,7 @@ class _BucketBatch:
                     self._incidents[changed.incident.number] = changed
 
     def commit(self) -> list[OutputRecord]:
-        """Commit the group's changes, and return the records to write."""
+        """Commit the state of the batch's current group to the bucket, and return the records to write."""
         latest = self._latest_assignment, list(self._episodes.values()), list(self._incidents.values())
         if any(latest):
             self._writes += outputs.write_latest(*latest, self._sinks)

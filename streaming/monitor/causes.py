@@ -197,7 +197,7 @@ def _members_with_prior_share(state: GroupState, replaced: PriorState, data: Gro
 
 
 def _restored(state: GroupState, replaced: PriorState, member_ids: Collection[str]) -> GroupState:
-    """Return the group in which these members own again what they owned before the last generation."""
+    """Return the group with the partitions that these members owned before the last generation."""
     members = tuple(
         structs.replace(member, owned=replaced.owned.get(member.member_id, NOTHING))
         if member.member_id in member_ids

@@ -54,7 +54,7 @@ def update_incidents(state: IncidentState, data: ClusterObserved) -> IncidentSta
 
 
 def _add_pauses(state: IncidentState, change: ClusterChange, pauses: GroupPauses, at: int) -> IncidentState:
-    """Add the pauses of groups to the cluster incident that caused these pauses."""
+    """Add the pauses that a change of the cluster caused in groups to the cluster incident about this change."""
     stored = state.by_key.get(key := incident_key(change.kind, change.subject))
     if stored is None or stored.opened_at > change.since:
         return state

@@ -63,7 +63,7 @@ def is_cooperative(member: MemberState) -> bool:
 
 
 class JoiningMember(Struct, frozen=True, gc=False):
-    """A member with the attributes of :class:`assignors.model.Member`, eighteen times as fast to create."""
+    """A member with the attributes of :class:`assignors.model.Member`, but eighteen times as fast to create."""
 
     member_id: str
     topics: tuple[str, ...]
@@ -193,7 +193,7 @@ def _reconcile(
 
 
 def _remove_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
-    """Return the members without those assigned partitions that another member must release first."""
+    """Return the members without the newly assigned partitions that another member must release first."""
     owners = {
         (topic, partition): member.member_id
         for member in settled

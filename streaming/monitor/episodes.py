@@ -74,7 +74,7 @@ def update_group(
 
 
 class _EpisodeUpdate:
-    """Update of a group's episode and incidents by one event; ``episodes``: the episodes that the event has changed."""
+    """Updates a group's episode and incidents by one event; ``episodes``: the episodes that have changed."""
 
     def __init__(self, group: TrackedGroup, event: Event, past: IncidentState, now_ms: int, sinks: Sinks) -> None:
         self.group = group

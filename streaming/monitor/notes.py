@@ -24,7 +24,7 @@ from streaming.records.events import Event, GroupObserved, Holding
 def make_notes(
     before: GroupState | None, after: GroupState | None, event: Event, outputs: Sequence[Output], *, first: bool
 ) -> list[RoundNote | BounceNote | WaitNote]:
-    """Return the notes that an event adds to its group's episode; ``first``: the group has no episode yet."""
+    """Return the notes about an event, for the episodes of its group; ``first``: the group has no episode yet."""
     result: list[RoundNote | BounceNote | WaitNote] = []
     past: Sequence[MemberState] = () if before is None else before.members
     renamed: dict[str, str] = {}

@@ -64,7 +64,7 @@ class Round(NamedTuple):
 
 
 def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
-    """Apply a rebalance round, and return the group after the round, its diff, and its moves.
+    """Apply a rebalance round; return the group after the round, the diff, and the moved partitions.
 
     ``data``: data of the event that caused the round. Moves: partitions whose new owner is not their last owner.
     """
@@ -164,7 +164,7 @@ def _unassigned_partitions(
 
 
 def remaining_last_owners(last_owners: LastOwners, owned: Holding) -> LastOwners:
-    """Return the last owners of the partitions that still have no owner."""
+    """Return the last owners of the partitions that have no owner now."""
     return filter_last_owners(last_owners, lambda topic, partition: partition not in owned.get(topic, ()))
 
 

@@ -163,7 +163,7 @@ class GroupState(Struct, frozen=True, array_like=True, gc=False):
 
 
 def _renamed(members: Iterable[MemberState], seen: Mapping[str, MemberState]) -> tuple[MemberState, ...]:
-    """Return the members with their new ids and names; ``seen``: by old member id, the member under its new id."""
+    """Return the members with new ids and names; ``seen``: each member under its new id, by its old member id."""
     return tuple(
         structs.replace(member, member_id=new.member_id, client_id=new.client_id, client_host=new.client_host)
         if (new := seen.get(member.member_id)) is not None

@@ -79,7 +79,7 @@ class OpenIncidents:
         return [_incident_notification(self._target, incident, action, severity) for action in actions]
 
     def forget(self, group_id: str, number: int) -> None:
-        """Remove an incident whose record was deleted from the topic."""
+        """Forget an open incident whose record was deleted from the topic."""
         self._opened.pop((group_id, number), None)
 
     def explain(self, episode: Episode) -> Episode:

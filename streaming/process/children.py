@@ -120,7 +120,7 @@ class Child:
         self._process.wait()
 
     def wait(self, seconds: float = STOP_TIMEOUT_SECONDS) -> int:
-        """Return the exit status once the process has drained; kill its whole session after ``seconds``."""
+        """Return the exit status once the child has ended; kill its processes after ``seconds``."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:

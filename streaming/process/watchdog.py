@@ -23,7 +23,7 @@ _REPORT_SECONDS: Final = 2.0
 
 
 class Watchdog:
-    """Watches this process during the ``with`` block, and kills the process after ``seconds`` without a beat."""
+    """Watches this process during the ``with`` block; kills it after ``seconds`` without a call of :meth:`beat`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -47,7 +47,7 @@ class Step(ABC, Generic[S, M]):
         return structs.replace(self.group, members=self.members), tuple(self.out)
 
     def group_members(self) -> dict[str, M]:
-        """Return the processes that are members of the group."""
+        """Return those simulated processes that are members of the group, by name."""
         return {name: member for name, member in self.members.items() if member.is_member}
 
     def send(self, kind: str, times: int = 1) -> None:
@@ -91,7 +91,7 @@ class Step(ABC, Generic[S, M]):
             self.later(event(at, self.calls(names), *more))
 
     def subscriptions(self) -> None:
-        """Output the topics to which live members subscribe, if these topics have changed."""
+        """Output the topics to which live members subscribe, if they differ from the last output."""
         subscribed = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if subscribed != self.group.subscribed:
             self.set(subscribed=subscribed)
@@ -243,7 +243,7 @@ def _subscribe(step: AnyStep, event: vocabulary.Subscribe) -> None:
 
 
 def _end_processes(step: AnyStep, names: Collection[str], stage: Stage, *, is_announced: bool = False) -> None:
-    """End processes: members of the group send a leave request, or their sessions are watched until they expire."""
+    """End processes: each member sends a leave request, or its session expires if the end is not announced."""
     step.quiet(names)
     step.consume(dict.fromkeys(names, vocabulary.NOTHING))
     counted = []
@@ -301,7 +301,7 @@ class Machine(ABC, Generic[S, M]):
         return self.group(topics=topics)
 
     def resume(self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int) -> S:
-        """Return a stable group at 0 ms in which members own ``held``; ``number``: its generation or epoch."""
+        """Return a stable group at 0 ms whose members own ``held``; ``number``: its generation or epoch."""
         del topics, held, number
         raise vocabulary.UnsupportedPair(f"members: {self.name} can't start with members that own partitions")
 

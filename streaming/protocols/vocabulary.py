@@ -35,7 +35,7 @@ class UnsupportedPair(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Configuration of a process; ``topics`` is its subscription, which the event ``Subscribe`` changes."""
+    """Configuration of a simulated process; ``topics`` is its subscription, which the event ``Subscribe`` changes."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -313,7 +313,7 @@ class MachineMember(Struct, frozen=True, gc=False):
 
 
 class MachineState(Struct, frozen=True):
-    """State of a group; ``members``: by name, including processes that are not or no longer members.
+    """State of a group; ``members``: all processes by name, also those that are not members.
 
     A coordinator keeps its members in the order of a Java hash table.
     """
@@ -364,7 +364,7 @@ def rows(
 
 
 def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
-    """Return an event's transition in a phase; raise UndefinedTransition, with ``who`` in its message, if undefined."""
+    """Return the transition of an event in a phase; raise UndefinedTransition, naming ``who``, if there is none."""
     transition = table.get((phase, type(event)))
     if transition is None:
         raise UndefinedTransition(f"{who}: {type(event).__name__} at {event.at} ms is not defined in state {phase}")
@@ -377,7 +377,7 @@ def count_heartbeats(since: int | None, until: int, interval_ms: int) -> int:
 
 
 def next_heartbeat(since: int, now: int, interval_ms: int) -> int:
-    """Return the time of the first heartbeat that the member sends at or after ``now``."""
+    """Return the time of a member's first heartbeat at or after ``now``."""
     return since + max(1, -((since - now) // interval_ms)) * interval_ms
 
 

@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
     @property
     def all_headers(self) -> RecordHeaders:
-        """Return all headers of the original record."""
+        """Return all headers of the record that became a dead letter."""
         if self.headers is not None:
             return self.headers
         attributes = (self.type, self.id, self.source, self.time)

@@ -11,7 +11,7 @@ from streaming.records.episodes import Bounds, Downtime, Episode
 
 
 class TotalCost(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Total cost of several episodes. ``measured``: how many episodes have a cost in messages.
+    """Cost of several episodes, added up. ``measured``: how many episodes have a cost in messages.
 
     ``downtime`` null: no downtime is known. All other bounds are null if no episode is measured, and their upper bound
     is null (unknown) if at least one episode is not measured. Delays and lags are those of the worst episode, all

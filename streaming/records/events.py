@@ -237,7 +237,7 @@ class GroupObserved(EventData, frozen=True):
 
     @property
     def number(self) -> int | None:
-        """The group epoch of a group with epochs, else the generation; None if unknown."""
+        """The group epoch if the group has epochs, else the generation; None if unknown."""
         return self.group_epoch if self.has_epochs else self.generation
 
     @property

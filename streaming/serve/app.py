@@ -119,7 +119,7 @@ class EncodedGroupIds:
 
 
 class Page:
-    """The page's document with its entity tag, and a policy that allows its own code and styles by their hashes."""
+    """The HTML page, its entity tag, and a content security policy that allows its scripts and styles by hash."""
 
     def __init__(self) -> None:
         index = _STYLE.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
@@ -130,7 +130,7 @@ class Page:
         self._policy = {"content-security-policy": "; ".join([POLICY, *sources, "img-src data:; connect-src 'self'"])}
 
     async def view(self, request: Request) -> Response:
-        """Return the page's document for a known address."""
+        """Return the HTML page, or the status 304 if the browser has its newest version."""
         # Browsers revalidate the document each time (usually: 304), so that they don't show an older version.
         headers = {"etag": self._etag, "cache-control": "no-cache", **self._policy}
         if request.headers.get("if-none-match") == self._etag:

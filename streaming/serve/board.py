@@ -133,7 +133,7 @@ class Board:
         return FeedFrame(data, stored.group_id, story_seq=stored.seq)
 
     def publish(self, batch: HistoryUpdate) -> None:
-        """Publish a committed update of the history, and wake all listeners."""
+        """Publish a committed update of the history to the clients of the feed, and wake them."""
         self.groups |= batch.groups
         if batch.rounds:
             self.extent = structs.replace(self.extent, last=batch.rounds[-1].seq)
@@ -287,8 +287,7 @@ class Stale(Struct, frozen=True):
 class FeedStatus(Struct, frozen=True):
     """Progress of reading the monitor's topics. ``lag``: number of unread records; None: not yet known.
 
-    ``parts``: the components, by their heartbeats. ``whole``: the kinds of stories, episodes or incidents, that are
-    read completely.
+    ``parts``: the components, by their heartbeats. ``whole``: the completely read stories: episodes, incidents.
     """
 
     caught_up: bool = False

@@ -74,7 +74,7 @@ class Cluster:
             self._opened = None
 
     async def follow(self, readers: CapacityLimiter) -> None:
-        """Open and read the cluster until the task is cancelled; raise MonitorError if reading fails."""
+        """Connect to the cluster and read its topics until the task is cancelled; raise MonitorError on failure."""
         source, history = await to_thread.run_sync(self.open) if self._opened is None else self._opened
         loop, errors, limits = asyncio.get_running_loop(), asyncio.Queue[MonitorError](), self.options.limits
 
@@ -96,7 +96,7 @@ class Cluster:
             self.close()
 
     def watch(self) -> float:
-        """Report a stalled follower; return the seconds since its last poll, or 0 while it is not connected."""
+        """Report the cluster's follower if it has stalled; return the seconds since its last poll, or 0."""
         if self._follower is None:
             return 0.0
         self._follower.watch()

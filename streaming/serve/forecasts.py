@@ -138,7 +138,7 @@ class WorkerPool:
         raise Problem("stopping", "the server is stopping")
 
     def close(self) -> None:
-        """Kill the worker processes, as the server is about to end."""
+        """Cancel the forecasts that are being computed, because the server is about to end."""
         self._is_closing = True
         for task in self._tasks:
             task.cancel()

@@ -71,7 +71,7 @@ class Extent(Struct, frozen=True):
 
 
 class Retention(Struct, frozen=True):
-    """The oldest rounds are dropped when older than ``max_age_ms``, or while the file exceeds ``max_bytes``."""
+    """Limits of the history: a round's age, and the file's size, above which the oldest rounds are deleted."""
 
     max_age_ms: int
     max_bytes: int
@@ -128,7 +128,7 @@ class History:
         return notice
 
     def check(self) -> None:
-        """Store the newest round's number beside the file; raise HistoryFailure if the file was removed or replaced."""
+        """Raise HistoryFailure if the history file was replaced; else store the newest round's number beside it."""
         self._file.check()
         with history_errors(self.path):
             self._file.mark = f"{self.epoch}.{self.extent.last}"

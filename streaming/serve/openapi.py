@@ -1,4 +1,4 @@
-"""Query parameters of ``/api/v1``, which decode requests, types of the answers, and the OpenAPI document of both."""
+"""The query parameters of ``/api/v1``, the types of its responses, and the OpenAPI document built from both."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime

@@ -253,7 +253,7 @@ class Access:
         return () if self.tokens is None else self.tokens()
 
     def access_check(self, request: Request) -> Callable[[], bool]:
-        """Return a function that returns True as long as the request's caller has access."""
+        """Return a function that returns True as long as the client of this request has access."""
         is_admitted = self.is_open
         checked_tokens: Collection[str] | None = None
 

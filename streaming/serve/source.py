@@ -59,7 +59,7 @@ class Source:
 
     @property
     def default_history(self) -> Path:
-        """The default path of this cluster's history."""
+        """The default path of the history file of this cluster."""
         return self._settings.default_history(self.cluster_id)
 
     def open(self, positions: Mapping[tuple[str, int], int], ids: Mapping[str, str]) -> None:
@@ -101,7 +101,7 @@ class Source:
                 yield from (record for record in records if record.type in (ce_type, ANNOTATION_TYPE))
 
     def _update_state(self) -> None:
-        """Store the reader's state; check the cluster id when the brokers answer again."""
+        """Update topic ids, offsets and staleness from the reader; check the cluster id when brokers answer again."""
         reader = self._reader
         if reader.ids != self._ids:
             require_same_cluster(self._settings.kafka, self.cluster_id)

@@ -255,7 +255,7 @@ class StoryTable:
         return self.current_stories.last
 
     def _add_cluster_cause(self, group_id: str, body: bytes) -> bytes:
-        """Return an episode with the incident of the cluster that explains it; unchanged if no incident does."""
+        """Return the episode with the cluster incident that explains it; unchanged if there is none."""
         if self._of_cluster is None:
             self._of_cluster = {}
             query = "SELECT body FROM stories JOIN groups ON groups.id = group_id WHERE sort = 'incident' AND name = ?"

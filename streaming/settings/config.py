@@ -227,7 +227,7 @@ class Settings(BaseSettings):
 
     @property
     def each_cluster(self) -> list[Self]:
-        """Return a list of settings: these settings, and a copy of them for each further cluster in ``clusters``."""
+        """Return the settings of every cluster: these, and a copy for each further cluster in ``clusters``."""
         prefixed = ((kafka, self.topics.model_copy(update={"prefix": kafka.topic_prefix})) for kafka in self.clusters)
         return [self, *(self.model_copy(update={"kafka": kafka, "topics": topics}) for kafka, topics in prefixed)]
 

@@ -47,7 +47,7 @@ class Baseline(NamedTuple):
 
     @property
     def members(self) -> list[str]:
-        """Return the members' names, in the order of the JoinGroup response."""
+        """Return the names of the baseline's members, in the order of the JoinGroup response."""
         return list(self.document["members"])
 
 

@@ -103,7 +103,7 @@ def _drop_ended_members(event: vocabulary.MachineEvent, ended: set[str]) -> voca
 
 
 def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, on_step: Callable[[int], None]) -> int:
-    """Run a scenario's events in order of time; return the time (ms) at which the group became stable.
+    """Run a scenario's events in order of time; return the simulated time (ms) at which the group became stable.
 
     Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.
     """

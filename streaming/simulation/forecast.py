@@ -44,7 +44,7 @@ class ChangeCost(NamedTuple):
 
 
 def ways(own: str, assignor: str | None) -> tuple[Way, ...]:
-    """Return the ways to rebalance: eager, cooperative, static and KIP-848, with the group's assignor if possible."""
+    """Return the ways to rebalance (eager, cooperative, static, KIP-848), if possible with the group's assignor."""
     eager, server = _assignor("eager", own, assignor), _assignor("consumer", own, assignor)
     eager_way, cooperative = Way("eager", "eager", eager), Way("cooperative", "cooperative", "cooperative-sticky")
     similar_way = cooperative if own == "cooperative" else eager_way

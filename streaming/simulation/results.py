@@ -67,7 +67,7 @@ class SimulationResult:
         self._subscribe(self._subscribed_topics, at)
 
     def add_output(self, output: object, at: int) -> None:
-        """Add an output of the state machine to the results."""
+        """Add an output of the protocol's state machine to the results of the simulation."""
         match output:
             case RequestCount(kind, times):
                 self.requests[kind] += times

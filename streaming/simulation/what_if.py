@@ -86,7 +86,7 @@ class Outlook(NamedTuple):
 
 
 class ChangedGroup(Struct, frozen=True, kw_only=True, dict=True):
-    """A group before and after the changes, with the ids of ``new`` members, and ``notes`` about assumptions."""
+    """A group before and after a what-if change, with the ids of ``new`` members, and ``notes`` about assumptions."""
 
     before: LiveGroup
     after: LiveGroup

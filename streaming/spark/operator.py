@@ -141,7 +141,7 @@ def read(frames: Iterable[pd.DataFrame]) -> list[Record]:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    """Return the record of an input row; headers that the codec did not write are in one JSON column."""
+    """Return the record in an input row of Spark; headers unknown to the codec are in one JSON column."""
     if row[8] is None:
         return Record._make(row)
     partition, offset, key, value = row[:4]
@@ -158,7 +158,7 @@ def frame(writes: Iterable[OutputRecord]) -> pd.DataFrame:
 
 
 def row(write: OutputRecord) -> tuple[Any, ...]:
-    """Return the output row of a record, with the columns :data:`OUTPUT`."""
+    """Return the row that Spark writes for an output record, with the columns :data:`OUTPUT`."""
     topic, key, value, headers, partition = write
     if len(headers) == len(codec.HEADER_NAMES):
         (first, _), (second, kind), (third, ce_id), (fourth, source), (fifth, time), (sixth, _) = headers

@@ -87,7 +87,7 @@ class ProgressReader:
 
 
 def batch_report(progress: Mapping[str, Any], buckets: Iterable[BucketReport] = ()) -> BatchReport:
-    """Return the report of a batch, from Spark's progress and the buckets' reports."""
+    """Return the report of a batch, made from Spark's progress and the reports of its buckets."""
     duration_ms = progress.get("durationMs", {}).get("triggerExecution")
     # The source of ticks is left out.
     sources = [source for source in progress.get("sources", ()) if "rebalance.ticks]]" not in source["description"]]

@@ -69,7 +69,7 @@ def _change(before: int | None, after: int | None) -> str:
 
 
 def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None, *, dry_run: bool) -> Resized:
-    """Change a stopped checkpoint's numbers of buckets and shuffle partitions; None leaves a number unchanged."""
+    """Change the numbers of buckets and shuffle partitions of a checkpoint that no job uses; None: unchanged."""
     if checkpoints.is_remote(checkpoint):
         raise BadInput(f"--checkpoint {checkpoint}: only a checkpoint in a folder can be resized")
     folder = Path(checkpoint)
@@ -159,7 +159,7 @@ def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged: Path
 
 
 def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
-    """Store the only input row of a bucket as the bucket's state."""
+    """Store the bytes in the only input row of a bucket as the state of the bucket."""
     for part in parts:
         state.update((bytes(part.iloc[0, 1]),))
     return iter(())

@@ -156,7 +156,7 @@ def count_repeated_records(settings: Settings, location: str, topic: str) -> int
 
 
 def spans(location: str, topic: str) -> dict[int, OffsetSpan]:
-    """Return the offsets that the last batch covers, by partition; empty before the first batch is committed."""
+    """Return the offsets that the checkpoint's last batch read, by partition; empty before a batch is committed."""
     folder = Path(location)
     done, begun = last_batch(folder / "commits"), last_batch(folder / "offsets")
     if done is None or begun is None:

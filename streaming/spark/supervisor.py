@@ -33,7 +33,7 @@ class Action(Enum):
 
 
 class BatchLimit:
-    """The most events in a batch of a query; lowered after batches with too many bytes, doubled after small batches."""
+    """The limit of events per batch of a query: lowered after batches of too many bytes, doubled after small ones."""
 
     def __init__(self, most: int) -> None:
         self.value = self._most = self._next = most
@@ -142,7 +142,7 @@ class Supervisor:
         return warnings
 
     def add_batch(self, progress: Mapping[str, Any], buckets: Mapping[int, BucketReport], report: BatchReport) -> None:
-        """Record a batch that has ended, or a trigger without new records."""
+        """Update the supervisor from a batch that has ended, or from a trigger that found no new records."""
         self._due |= {number: bucket.due for number, bucket in buckets.items()}
         self.growth.add_progress(progress, report.at or 0.0)
         self.limit.add_batch(report.events, report.bytes)
@@ -155,7 +155,7 @@ class Supervisor:
             self._warnings.append(news)
 
     def set_topics(self, topics: Mapping[str, Identity | None], now: float) -> None:
-        """Record each topic's description (None: the topic is missing); topics without an entry are unknown."""
+        """Update the job's topics from their descriptions (None: the topic is missing); others are unknown."""
         self._missing = [name for name, current in topics.items() if current is None and name in self._topics]
         for name, current in topics.items():
             previous = self._topics.get(name)
@@ -225,7 +225,7 @@ class Supervisor:
         return Action.KEEP_RUNNING
 
     def _tick_is_due(self, now: float) -> bool:
-        """Return True if a tick is due, by a timer or at the start; the tick then counts as written."""
+        """Return True if a tick is due, by a timer or at the start; the caller must then write the tick."""
         is_due = self._last_tick == float("-inf") or any(0 < ms <= now * 1000 for ms in self._due.values())
         if not is_due or now - self._last_tick < _MIN_TICK_INTERVAL_SECONDS:
             return False

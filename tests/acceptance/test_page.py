@@ -385,7 +385,7 @@ SILENCE_MS = 30_000
 
 
 def test_stopped_component_is_reported_within_half_a_minute(stage: PageStage) -> None:
-    """Stop collector and job; this test is the last of this file because the other tests need both."""
+    """If collector and job stop, the page reports it; the last test of this file, as the other tests need both."""
     eventually(lambda: parts(stage) == {"collector": "alive", "stream": "alive"})
     with chromium() as browser:
         watched = open_page(browser, f"{stage.serve.url}/groups/{stage.group}")

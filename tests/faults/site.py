@@ -207,7 +207,7 @@ class TestedMonitor(Monitor):
         )
 
     def _shorten_message(self, words: Iterable[str]) -> str:
-        """Return a text for the table of faults: words of a log message, without the run's folder in file paths."""
+        """Return words of a log message for the table of faults, with paths relative to the run's folder."""
         return " … ".join(word.replace(f"{self.folder}/", "") for word in words)
 
     def ends(self, name: str, *words: str, within: float = 15.0, status: int = 3) -> Report:

@@ -18,7 +18,7 @@ _HEADER = ("part", "fault", "reported", "within s", "took s", "all there again a
 
 
 class _Share(NamedTuple):
-    """Fault outcomes that one test process wrote, which began at this time (seconds since the epoch)."""
+    """The results of fault tests in one process, and the time at which that process began (s since the epoch)."""
 
     began: float
     outcomes: dict[str, list[Outcome]]

@@ -39,7 +39,7 @@ for _ in sys.stdin:
 
 
 class ProgramReport(NamedTuple):
-    """The figures that a test program reports: its clock, and the durations of its waits and writes, in seconds."""
+    """The clock, and the durations (s) of waits and writes, as a program on a simulated host reports them."""
 
     clock: float
     waits: list[float]

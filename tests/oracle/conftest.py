@@ -17,7 +17,7 @@ DEFAULT_CASES = 300
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Callable[[str], Oracle]]:
-    """Return a function that returns a jar set's JVM, started on first use: ``oracle("current")``."""
+    """Return a function that starts the JVM of a jar set on first use, such as ``oracle("current")``."""
     running: dict[str, Oracle] = {}
     with ExitStack() as stack:
 

@@ -43,7 +43,7 @@ class Oracle:
         self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return one result per request, in order. An exception is ``{"error": {"type", "message", "at"}}``."""
+        """Return Java's result of each request, in order; for exceptions ``{"error": {"type", "message", "at"}}``."""
         lines = [json.dumps(request).encode() + b"\n" for request in requests]
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
@@ -73,7 +73,7 @@ class Oracle:
         return self._errors.read().decode(errors="replace")[-2000:]
 
     def close(self) -> None:
-        """End the JVM, whose loop ends with its standard input."""
+        """End the JVM by closing its standard input."""
         if self._jvm.stdin is not None:
             self._jvm.stdin.close()
         self._jvm.wait(timeout=30)

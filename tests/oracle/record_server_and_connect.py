@@ -67,7 +67,7 @@ def _consumer(jvm: Oracle, assignor: str, *, equal: bool) -> list[dict[str, Any]
 
 
 def _zookeeper_cases(jvm: Oracle, assignor: str, version: str) -> list[dict[str, Any]]:
-    """Return zookeeper cases in which Kafka defines the order of all partitions."""
+    """Return random ZooKeeper-based groups in which Kafka defines the order of all partitions, with Java's results."""
     cases = [
         case for case in ZookeeperGroups(SEED, equal=version == "0.8.2").cases(CASES) if not colliding(case, version)
     ]

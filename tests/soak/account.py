@@ -1,4 +1,4 @@
-"""Compares the diff ids at the end of a soak: expected, present, missing and repeated ones."""
+"""Compares the diff ids that a soak produced with the expected ids: missing, repeated and unexpected ones."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class _Worker(threading.Thread):
         self._close()
 
     def _retry_until_applied(self, group: _Group) -> None:
-        """Apply the group's next change, and repeat it while the cluster does not answer or refuses the request."""
+        """Apply the next change of a group; repeat it while the cluster does not answer or refuses the request."""
         while not self._traffic.ending.is_set():
             try:
                 self._change(group)

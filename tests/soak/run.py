@@ -108,7 +108,7 @@ class Soak:
             time.sleep(_FULL_DISK_SECONDS)
 
     def _await_recovery(self, fault: str, healed_at: float, usual: float, by: float) -> Recovery:
-        """Wait until rounds after the fault arrive with a delay of at most ``usual`` ms; give up at ``by``."""
+        """Wait until new rounds arrive with a delay of at most ``usual`` ms after the fault; give up at ``by``."""
         recovery = Recovery(fault)
 
         def new() -> bool:

@@ -61,7 +61,7 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class WatchedPage:
-    """A browser page, the origins that the page requested, and the console errors of the page."""
+    """A browser page with the origins from which it requested files, and its console errors."""
 
     page: Page
     origins: set[str] = field(default_factory=set)

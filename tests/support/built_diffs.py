@@ -106,7 +106,7 @@ class DiffBuilder:
         return self.round("member.left", gone=ids, after=after, evidence=(evidence,))
 
     def fence(self, *ids: str, after: float = 1.0, reason: str | None = None) -> DiffBuilder:
-        """Add a round in which the sessions of these members time out."""
+        """Add the round in which these members are removed because their sessions timed out."""
         evidence = Evidence(source="coordinator-log", reason=reason or "", member_ids=list(ids), kind="member.fenced")
         return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 

@@ -59,7 +59,7 @@ class RunningCommand:
         return "" if self.log is None else self.log.read_text()
 
     def check(self) -> None:
-        """Raise an AssertionError with the command's output if the command has already ended."""
+        """Raise an AssertionError with the command's output if the command has ended too early."""
         assert self.process is not None
         assert self.process.poll() is None, self.output()
 

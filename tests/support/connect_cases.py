@@ -22,7 +22,7 @@ MAX_DELAYS_MS = (0, 1, 2, 40, 41, 1000, 60_000, 300_000, 300_000, 300_000)
 
 @dataclass
 class LeaderHistory:
-    """The rounds of one Connect leader in order: each with the leader's input and this project's result."""
+    """The rounds of one Connect leader in order, each with the leader's input and this project's result."""
 
     max_delay_ms: int
     rounds: list[dict[str, Any]] = field(default_factory=list)

@@ -26,7 +26,7 @@ _DELETED: Final = "group.deleted"
 
 
 class QuietNote(NamedTuple):
-    """Note that the quiet time has passed without an event; ``after``: id of the last note before it."""
+    """Note that the quiet time has passed; ``after``: id of the last note before it."""
 
     after: str
 

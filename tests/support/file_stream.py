@@ -42,7 +42,7 @@ WrittenRecords = dict[tuple[str, bytes | None], list[tuple[bytes | None, object]
 
 
 def batches(log: Topic, records: int) -> list[pa.Table]:
-    """Return the log in batches of ``records`` records per partition, in reverse order within a batch."""
+    """Return a log in batches of ``records`` records per partition; the order within each batch is reversed."""
     tables = []
     for start in range(0, max(map(len, log)), records):
         rows = [
@@ -56,7 +56,7 @@ def batches(log: Topic, records: int) -> list[pa.Table]:
 
 
 def run(log: Topic, folder: Path, records: int) -> tuple[WrittenRecords, int]:
-    """Run the query; return its output by topic and key, and the number of diffs that the query's buckets reported."""
+    """Run the query over a log; return its output by topic and key, and the number of diffs that buckets reported."""
     source = folder / "source"
     for name in ("source", "ticks"):
         (folder / name).mkdir(parents=True)

@@ -34,7 +34,7 @@ LONG_BROKER_SESSION = {"broker.session.timeout.ms": "60000"}
 
 
 class Kafka(Protocol):
-    """Interface of the cluster under test."""
+    """Interface of the Kafka clusters on which tests run."""
 
     @property
     def bootstrap_servers(self) -> str:

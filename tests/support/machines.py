@@ -52,7 +52,7 @@ def round_summary(round_: dict[str, Any]) -> tuple[int, int, str, list[str]]:
 
 
 def topics(**counts: int) -> dict[str, Topic]:
-    """Return topics by name, each with its partition count and an id."""
+    """Return topics by name with these partition counts, and with an id each."""
     return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
 
 
@@ -111,7 +111,7 @@ class MachineDriver:
         self.now = max(self.now, at)
 
     def settle(self, most: int = 20_000) -> None:
-        """Apply events until the queue is empty."""
+        """Apply scheduled events until the queue is empty, so that the group is stable."""
         while self.queue:
             assert most, "the group never becomes stable"
             most -= 1

@@ -46,7 +46,7 @@ class StoryBuilder:
         self._incidents = 0
 
     def add(self, diff: Diff) -> Iterator[Episode | Incident]:
-        """Return the records that change when this diff is added."""
+        """Return the records of episodes and incidents that change when this diff is added."""
         self._diffs_and_notes.append((diff_id(diff), diff))
         self._last = diff
         yield from self._episodes()
@@ -94,7 +94,7 @@ class StoryTable:
         self._offset = 0
 
     def add(self, diff: Diff) -> list[TopicRecord]:
-        """Return the records that change when this diff is added."""
+        """Return the records of episodes and incidents that change when this diff is added."""
         builder = self._story_builders.setdefault(diff.group_id, StoryBuilder(diff.group_id))
         return self._records(builder.add(diff))
 

@@ -14,7 +14,7 @@ import msgspec
 
 @dataclass
 class Response:
-    """A response of the receiver. ``close``: the receiver closes the connection without a response."""
+    """A response of the test server; ``close``: the server closes the connection instead of responding."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)

@@ -91,7 +91,7 @@ class _Eager:
         """Move the partitions of a static member's old id to its new id."""
 
     def away(self) -> None:
-        """Make the coordinator unavailable for some time, during which members may crash."""
+        """Make the coordinator unavailable for a random time, during which members may crash."""
         begin = self.line.now
         end = begin + self.chance.randint(500, 30_000)
         self.line.outages.append((begin, end))
@@ -318,7 +318,7 @@ class _Epochs:
             self.line.start(partition, new, back + self.chance.choice([1, 500]))
 
     def send_heartbeats(self, most: int) -> None:
-        """Send heartbeats of all members in turn until no assignment changes."""
+        """Send heartbeats of all members, ``most`` times at most, until no assignment changes."""
         for _ in range(most):
             for member_id in sorted(self.log.members):
                 self.line.wait(50, 600)

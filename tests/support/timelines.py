@@ -92,7 +92,7 @@ class Timeline:
             )
 
     def held(self, member: str) -> list[int]:
-        """Return the partitions that a member owns or is going to own."""
+        """Return the partitions that a member owns at this time or will own next."""
         return sorted(partition for partition, (holder, _) in self._starts.items() if holder == member)
 
     def end(self) -> None:
@@ -229,7 +229,7 @@ class UnconsumedPeriod(NamedTuple):
 
 
 def gaps(line: Timeline, partition: int) -> list[UnconsumedPeriod]:
-    """Return the true gaps of a partition: periods without a consumer after the partition's first commit."""
+    """Return the true gaps of a partition: its periods without a consumer, after its first commit."""
     offsets: list[SentCommit] = [commit for commit in line.commits if commit.partition == partition]
     proven_at = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
     partition_intervals = [interval for interval in line.intervals if interval.partition == partition]

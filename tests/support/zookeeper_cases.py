@@ -87,7 +87,7 @@ def _add_missing_topic(rng: random.Random, case: Case) -> Case:
 
 
 def colliding(case: Case, version: str) -> set[tuple[str, int]]:
-    """Return the subscribed partitions whose texts have equal hash codes; the order of such partitions is undefined."""
+    """Return the subscribed partitions whose texts have equal hash codes; Kafka does not define their order."""
     texts = "{}-{}" if version == "1.1" else "[{},{}]"
     subscribed = {name for member in case["members"] for name in member["streams"]}
     hashes = {

@@ -150,7 +150,7 @@ _MESSAGES_WITH_NUMBER: Final = frozenset({MessageKind.STABILIZED, MessageKind.GR
 
 @dataclass(slots=True)
 class _Group:
-    """One group's state between two generations.
+    """State of one group between two generations, as the coordinator's log shows it.
 
     Attributes:
         pending: evidence for the next generation.

@@ -69,7 +69,7 @@ class LineScanner:
         self.last = _decode_line(text[text.rfind(b"\n", 0, end) + 1 : end][:_MAX_INCOMPLETE_BYTES])
 
     def finish(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and text of the last line, if it has no line end and may be relevant."""
+        """Yield the number and the text of the last line of a log, if it has no line end and may be relevant."""
         if self._incomplete_line:
             yield from self.scan(b"\n")
 

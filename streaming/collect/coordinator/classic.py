@@ -79,7 +79,7 @@ def _read_worker(fields: dict[str, Any], protocol: str | None) -> tuple[Observed
 
 
 def _member_without_metadata(fields: dict[str, Any]) -> ObservedMember:
-    """Return a member without its metadata, which is undecoded because the protocol type is unknown."""
+    """Return a member whose metadata are omitted, because the group's protocol type is unknown."""
     del fields["subscription"], fields["assignment"]
     return ObservedMember(**fields, topics=[], assigned={})
 

@@ -47,7 +47,7 @@ def read_assignment(data: bytes, protocol: str | None) -> WorkerAssignment:
 
 
 def running_tasks(owned: Holding, assignment: WorkerAssignment, protocol: str | None) -> Holding:
-    """Return the tasks that a worker runs after a generation; ``owned``: the tasks before."""
+    """Return the tasks that a worker runs after a generation; ``owned``: the tasks that it ran before."""
     if SUBPROTOCOL_VERSIONS.get(protocol or "", 0) < _INCREMENTAL:
         return assignment.assigned
     kept = minus(owned, assignment.revoked)

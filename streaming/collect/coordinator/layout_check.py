@@ -45,7 +45,7 @@ class LayoutCheck:
         self._is_kafka = False
 
     def used(self) -> None:
-        """Record that a group record was decoded, so the topic has Kafka's layout."""
+        """Record that the topic has Kafka's layout, because a group record could be decoded."""
         self._is_kafka = True
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:

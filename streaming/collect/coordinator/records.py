@@ -246,7 +246,7 @@ def decode(
 
 
 def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
-    """Decode one record by the general layout of its type; see :func:`decode`."""
+    """Decode one record of any type with the table of its fields; :func:`decode` describes result and errors."""
     if key is None or len(key) < len(_COMMIT_TYPES[0]):
         raise schema.MalformedRecord(f"key: {key!r} has no record type")
     reader = Reader(key)

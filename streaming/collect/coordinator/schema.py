@@ -115,7 +115,7 @@ class Reader:
         return text
 
     def nullable_bytes(self, what: str) -> bytes | None:
-        """Read bytes, or None for null."""
+        """Read a byte string that may be null; return None for null."""
         size = self._length(what, is_array=True)
         return None if size < 0 else self.raw(size, what)
 
@@ -191,7 +191,7 @@ class Value(NamedTuple):
     whole: bool = False
 
     def read(self, data: bytes) -> Any:
-        """Read the value of a record from its bytes."""
+        """Decode the value of a record."""
         reader = Reader(data)
         reader.version = reader.int16(f"{self.name}.version")
         if self.newest < reader.version <= _MAX_PLAUSIBLE_VERSION:

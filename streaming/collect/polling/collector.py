@@ -195,7 +195,7 @@ class PollingCollector(BaseCollector):
         self._metrics.overdue.set(self._schedule.overdue(now))
 
     def _request_unlisted(self, groups: Iterable[str], now: float) -> None:
-        """Request descriptions of groups that no broker listed: only a group's coordinator can report it as gone."""
+        """Request descriptions of groups that no broker lists: only its coordinator can report a group as deleted."""
         for group_id in groups:
             group = self._group(group_id)
             if group.id:

@@ -47,7 +47,7 @@ DEAD_STATE = "Dead"
 
 @dataclass(frozen=True, slots=True)
 class Flux:
-    """A rebalance in progress: when the group was last stable and first seen rebalancing (ms), and its first state."""
+    """A rebalance of a polled group: when it was last stable and first seen rebalancing (ms), and its first state."""
 
     rest: int | None
     seen: int

@@ -42,7 +42,7 @@ _UNKNOWN_STATE_NAMES = "Assigning or Reconciling"
 
 
 class ListedState(NamedTuple):
-    """A listed group: its state (None: unknown to the client), and the number of requests for its description."""
+    """A group in a broker's list: its state (None: unknown), and the number of requests that describe it."""
 
     group_id: str
     state: str | None
@@ -57,7 +57,7 @@ class GroupListing(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """A request without an answer: for the description of a group, or (``group_id`` None) for the list of groups."""
+    """A failed request: for the description of a group, or (``group_id`` None) for the list of groups."""
 
     group_id: str | None
     error: KafkaError

@@ -29,7 +29,7 @@ class RequestLimits(NamedTuple):
     requests: float
 
     def pause(self, unchanged_answers: int) -> float:
-        """Return the seconds until a group's next request; each of ``unchanged_answers`` in a row doubles them."""
+        """Return the seconds until a group's next request, which double with each unchanged answer."""
         return min(self.max_interval_s, self.min_interval_s * 2.0 ** min(unchanged_answers, 32))
 
     def list_interval(self, brokers: int) -> float:

@@ -1,1 +1,1 @@
-"""The JoinGroup protocols: one coordinator and one type of member for all of them, and the rules of each protocol."""
+"""The protocols with JoinGroup requests: their common coordinator and members, and the rules of each protocol."""

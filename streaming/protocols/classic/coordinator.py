@@ -1,4 +1,4 @@
-"""The coordinator of the JoinGroup protocols (the classic part of ``GroupMetadataManager``, 4.3.1).
+"""The coordinator of the protocols with JoinGroup requests (the classic part of ``GroupMetadataManager``, 4.3.1).
 
 The join phase ends when every known member has sent JoinGroup, or when the rebalance timeout has passed, which removes
 only dynamic members. Then the generation is increased, the assignor is chosen by vote, and the sync phase begins. It
@@ -249,7 +249,7 @@ def sync_timeout(step: classic.ClassicStep, event: classic.SyncTimeout) -> None:
 
 
 def assign(step: classic.ClassicStep, synced_members: Container[str] = ()) -> None:
-    """Store the assignment of every known member, including members that sent no SyncGroup; the group becomes stable.
+    """Assign partitions to every member, also to those without a SyncGroup request; the group becomes stable.
 
     ``synced_members``: members whose SyncGroup has just arrived.
     """
@@ -305,7 +305,7 @@ def _remove_members_with_reason(step: classic.ClassicStep, names: Sequence[str],
 
 
 def notify_rejoin(step: classic.ClassicStep) -> None:
-    """Output the generation as a rebalance round once its members have received the assignment."""
+    """Output the rebalance round of a generation once the members have received their assignment."""
     generation = step.group.generation
     if generation == step.group.announced:
         return

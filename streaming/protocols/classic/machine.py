@@ -286,7 +286,7 @@ def _running_work(work: incremental.Work, member: classic.ClassicMember) -> incr
 
 
 class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
-    """State machine of one JoinGroup protocol, configured by the protocol's rules."""
+    """State machine of a protocol with JoinGroup requests, configured by the protocol's rules."""
 
     group = classic.ClassicState
 
@@ -310,7 +310,7 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         return structs.replace(group, leader=self.step(group, 0).order(members)[0])
 
     def phase_of(self, group: classic.ClassicState) -> classic.ClassicPhase:
-        """Return the phase of the group (``ClassicGroup.currentState``)."""
+        """Return the phase of a classic group (``ClassicGroup.currentState``)."""
         return group.phase
 
     def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:

@@ -88,7 +88,7 @@ class ClassicState(vocabulary.MachineState, frozen=True):
 
 
 class JoinGroup(MemberCalls, frozen=True):
-    """JoinGroup requests arrive at the coordinator."""
+    """Event: JoinGroup requests arrive at the coordinator."""
 
 
 class SyncGroup(MemberCalls, frozen=True):
@@ -128,7 +128,7 @@ class JoinTimeout(RebalanceTimer, frozen=True):
 
 
 class SyncTimeout(RebalanceTimer, frozen=True):
-    """The rebalance timeout has passed since the join phase ended."""
+    """Event at the coordinator: the rebalance timeout has passed since the join phase ended."""
 
 
 class MetadataSeen(vocabulary.MachineEvent, frozen=True):
@@ -166,7 +166,7 @@ class Rules:
         return NOTHING
 
     def assign(self, step: "ClassicStep", order: Sequence[str]) -> Mapping[str, TopicPartitions]:
-        """Return the assignment of all known members; ``order``: their names in the order of the JoinGroup response."""
+        """Return each member's assignment; ``order``: the members' names in the order of the JoinGroup response."""
         step.update_snapshot()
         return step.client_side_shares(order)
 
@@ -217,7 +217,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return super().subscribed(live) if self.rules.subscribes or not live else frozenset(self.group.topics)
 
     def reply(self, names: Collection[str]) -> None:
-        """Schedule the responses that bring these members their assigned partitions."""
+        """Schedule the arrival of the responses with which members receive their assignments."""
         if names:
             self.later(Assigned(self.network(), self.calls(names), self.group.generation))
 
@@ -288,7 +288,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         return self.rules.static and super().static(member)
 
     def interrupted(self, member: ClassicMember) -> dict[str, Any]:
-        """Return the member's fields with the values they have after its requests in flight were lost."""
+        """Return the fields of a member that change when its requests are lost."""
         return {**super().interrupted(member), "rejoins": member.stage is Stage.JOINING}
 
     def watch(self, names: Collection[str]) -> None:

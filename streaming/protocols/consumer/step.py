@@ -26,7 +26,7 @@ class Reconciliation(StrEnum):
 
 
 class CurrentAssignment(NamedTuple):
-    """A member's current assignment: its epoch, the partitions it may own, and those it must give up first."""
+    """A KIP-848 member's current assignment: its epoch, its partitions, and those that it must give up first."""
 
     state: Reconciliation
     epoch: int
@@ -66,7 +66,7 @@ def advance(
 def first_round(
     held: Mapping[str, TopicPartitions], target: Mapping[str, TopicPartitions], members: Iterable[str]
 ) -> dict[str, TopicPartitions]:
-    """Return each member's partitions after moving partitions were revoked and before they are assigned."""
+    """Return each member's partitions after the first round of a target, in which moving partitions are revoked."""
     owned_by_member = {name: held.get(name, NOTHING) for name in members}
     blocked = collect_lists(owned_by_member.values())
     after: dict[str, TopicPartitions] = {}
@@ -181,7 +181,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self.set(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
-        """Return member names in the order of the coordinator's hash table of members; ``last`` has just joined."""
+        """Return member names in the iteration order of the coordinator's hash table; ``last`` has just joined."""
         names = [name for name, member in self.members.items() if member.is_member and name != last]
         names.sort(key=lambda name: self.members[name].place)
         by_id = {self.members[name].member_id: name for name in names}
@@ -222,7 +222,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
                 holders.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
     def add_reason(self, kind: str, names: Iterable[str] = ()) -> None:
-        """Add a reason for the next round and bump the group epoch, which also accounts for changed metadata."""
+        """Add a reason for the next round and bump the group epoch; the new epoch includes changed metadata."""
         epoch = self.group.group_epoch + 1
         reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))
         self.set(reasons=reasons, group_epoch=epoch, outdated=False)

@@ -21,10 +21,10 @@ TABLE: Final = BENCHMARKS_PAGE.with_name("reference") / "advice-groups.csv"
 
 @dataclass(frozen=True)
 class Case:
-    """A rule, the names of its faulty group and of the twin, and the evidence that the rule must give.
+    """The expected advice of a rule: none about the group ``twin``, and this evidence about the group ``faulty``.
 
-    ``kinds``: kinds of the faulty group's steps whose episodes the evidence names; None: not compared. ``figures``:
-    figures that the evidence has at least. ``later_ms``: time from the last change to the advice.
+    ``kinds``: the evidence names the faulty group's episodes of these kinds; None: not compared. ``figures``: figures
+    that the evidence has at least. ``later_ms``: time from the last change of the group to the advice.
     """
 
     rule: str
@@ -90,7 +90,7 @@ CASES: Final = (
 
 
 def advice_of(played: Advised, rule: str, later_ms: int = 0) -> Advice | None:
-    """Return the advice of a rule for a group that was played; None if the rule is silent."""
+    """Return the advice of a rule for a real group; None if the rule does not fire."""
     history = replace(played.history, now_ms=played.history.now_ms + later_ms)
     return next((advice for advice in advise(history) if advice.rule == rule), None)
 

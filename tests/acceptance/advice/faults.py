@@ -24,7 +24,7 @@ _PATIENT = replace(EAGER, poll_ms=150_000)
 
 
 def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT, count: int = 2) -> None:
-    """Restart the members one after the other, in several deploys."""
+    """Restart all members one after the other; repeat this ``count`` times."""
     begin(group, *names)
     for _ in range(count):
         with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=names):
@@ -85,7 +85,7 @@ def away_too_long(group: RealGroup) -> None:
 
 
 def pauses(group: RealGroup) -> None:
-    """Let a process pause twice for longer than its session timeout."""
+    """Suspend a process twice for longer than its session timeout."""
     begin(group, "a", "b")
     member, view = group.python["b"], group.views[LOG]
     assert isinstance(member, Member)
@@ -136,7 +136,7 @@ def other_subscription(group: RealGroup) -> None:
 
 
 def growing_topic(group: RealGroup, *sizes: int) -> None:
-    """Grow the topic to each of these numbers of partitions."""
+    """Increase the topic's partition count to each of these numbers, in order."""
     begin(group, "a", "b")
     for partitions in sizes:
         with group.step("partition-growth"):

@@ -176,7 +176,7 @@ def _grow(group: RealGroup, *sizes: int) -> None:
 
 
 def switch(group: RealGroup, member_kind: MemberKind) -> None:
-    """Restart all members with other settings; the restart itself is not measured."""
+    """Restart all members with other settings, as a change of their own that is not measured."""
     names = tuple(group.subscribed)
     with group.step("assignor-change", rejoined=names):
         group.leave(*names)
@@ -203,7 +203,7 @@ def _change_nothing(group: RealGroup, advice: Advice) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial: deploys of a group, the change that the advice recommends, and the same deploy afterwards.
+    """A trial of advice: deploys of a group, the recommended change, and the same deploy after it.
 
     ``deploys``: number of deploys before the change, whose mean is compared.
     """

@@ -41,7 +41,7 @@ def commits_of(events: Iterable[Event]) -> Commits:
 def best_cost(
     outage: Outage, reported: PartitionCost, sent: Sequence[int], commits: Sequence[tuple[int, int]]
 ) -> tuple[Bounds, Bounds]:
-    """Return the closest bounds of an outage's delayed records and worst delay.
+    """Return the closest bounds of the delayed records and the worst delay of an outage that its commits allow.
 
     Args:
         outage: the outage, as the monitor knew it in the end.

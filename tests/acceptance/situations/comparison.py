@@ -73,7 +73,7 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """Return by how much (ms) the bounds' width exceeds 1.5 times the measurement plus a commit interval."""
+        """Return the excess (ms) of the bounds' width over 1.5 times the measurement plus a commit interval."""
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
 
@@ -94,7 +94,7 @@ EVIDENCE: dict[str, Callable[[Event], bool]] = {
 
 
 def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QUIET_TIME_MS) -> list[ComparedDowntime]:
-    """Return the reported and the measured downtime by change and partition, where at least one of them exists."""
+    """Return the reported and the measured downtime of each partition after each change, where either exists."""
     gaps: dict[tuple[int, Place], list[UnconsumedPeriod]] = defaultdict(list)
     for gap in played.gaps():
         gaps[_last_change(played, gap.end), gap.partition].append(gap)
@@ -159,7 +159,7 @@ class DowntimeLine(NamedTuple):
         measurable_rounds: rounds whose bounds contain the measurement if the start of a gap is uncertain by the longest
             pause between two records, because a busy machine delays consumption.
         stops, bounded_rounds: number of partitions with reported downtime, and of those with an upper bound.
-        beyond: see :attr:`ComparedDowntime.beyond`.
+        beyond: median excess (ms) of the bounds' width over 1.5 times the measurement plus a commit interval.
     """
 
     group: str

@@ -239,7 +239,7 @@ class Summary(NamedTuple):
         width: median width of the worst delay's bounds, ms.
         steady_ratio: ``ratio`` over the single partitions with steady traffic.
         steady_excess_ms: median of upper bound − true worst delay over these partitions, ms.
-        late: median of ``consumption_delay_ms``.
+        late: median time from the consumption of the last delayed record to the reported end of catching up, ms.
         best_ratio, best_width: ``ratio`` and ``width`` of the closest bounds that the commits allow.
     """
 

@@ -1,4 +1,4 @@
-"""Groups of real consumers under steady, bursty and idle traffic, whose records carry the time of sending."""
+"""Real consumer groups under steady, bursty and idle traffic; each record has the time at which it was sent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WrittenTopics:
     topics: dict[str, int] = field(default_factory=dict)
 
     def create(self, name: str) -> None:
-        """Create a topic and add it to the topics with steady traffic."""
+        """Create a topic to which records are then sent at a steady rate."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         config = {"message.timestamp.type": "LogAppendTime"}
         admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(TIMEOUT_SECONDS)
@@ -129,7 +129,7 @@ class GroupChanger:
         self.played = AppliedChanges(members.group, members.files)
 
     def play(self) -> AppliedChanges:
-        """Start the group, apply all changes of its kind one after the other, and return them with their times."""
+        """Start the group, apply all changes of its kind one by one, and return the changes with their times."""
         with self._members:
             self._start("a", "b")
             self._await_stability()
@@ -195,7 +195,7 @@ class GroupChanger:
         return all(shares) and owned == list(range(self._traffic.topics[self._topic]))
 
     def _await_stability(self) -> None:
-        """Wait until members own all partitions without changes for a time, and their next commits are sampled."""
+        """Wait until all partitions have had the same owners for a while, and their next commits are sampled."""
 
         def is_quiet() -> bool:
             return time.monotonic() - self._members.changed > (QUIET_TIME_MS + 500) / 1000 and self._is_complete()

@@ -218,7 +218,7 @@ class RealGroup:
         return name
 
     def subscribe_missing_topic(self) -> str:
-        """Return the name of a topic to which all members subscribe and which does not exist yet."""
+        """Let all members subscribe to a topic that does not exist yet, and return its name."""
         name = f"{self.group_id}-later"
         self.topics[name] = 0
         return name
@@ -235,7 +235,7 @@ class RealGroup:
         self.topics[name] = partitions
 
     def restart_one_by_one(self, *names: str, member_kind: MemberKind | None = None) -> None:
-        """Restart the members one by one, each after the group has rebalanced without the previous member."""
+        """Restart the members one by one; between stop and start the group rebalances, unless members are static."""
         for name in names:
             self.stop(name)
             if not self.member_kind.static:
@@ -261,7 +261,7 @@ class RealGroup:
         return frozenset(name for name, (before, after) in ids.items() if after - before)
 
     def callbacks(self) -> dict[str, list[Share]]:
-        """Return the assignments of each consumer after its callbacks, without repeats, by name."""
+        """Return the successive assignments of each consumer by its callbacks, without repeats, by consumer name."""
         owned_at: dict[str, list[tuple[int, Share]]] = defaultdict(list)
         for callback in self.stage.java.callbacks:
             group, _, rest = callback.name.partition("/")
@@ -329,7 +329,7 @@ class RealGroup:
         return max((number for number in numbers if number is not None), default=None), max(received, default=-1)
 
     def _has_no_pending_round(self, view: LiveStream) -> bool:
-        """Return true if no member still has a reason to request a rebalance."""
+        """Return true if no member will request another rebalance because of outdated metadata."""
         if self.member_kind.client != "kafka-python":
             return True
         return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _LATE_METADATA_MS

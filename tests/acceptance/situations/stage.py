@@ -55,7 +55,7 @@ _BROKER_PROPERTIES: Final = {
 
 @dataclass
 class SituationStage:
-    """The broker, the monitors that follow the broker, and the JVM with Java consumers."""
+    """A broker, the monitors that read it, and a JVM with Java consumers."""
 
     broker: EmbeddedBroker
     folder: Path
@@ -75,7 +75,7 @@ class SituationStage:
         return name
 
     def create(self, name: str, partitions: int) -> None:
-        """Create a topic of this name that receives traffic from now on."""
+        """Create a topic to which records are sent from now on."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_SECONDS)
         self.written.append((name, partitions))

@@ -30,7 +30,7 @@ Record = Callable[[str, object], None]
 
 
 def repeat_scaling(group: RealGroup) -> None:
-    """Scale out and in again and again while a member is busy, so that the rebalances take different times."""
+    """Add and remove a member repeatedly while another member is busy, so that rebalances take different times."""
     random = Random(33)
     operations.begin(group, "a", "b")
     for number in range(REBALANCES):

@@ -52,7 +52,7 @@ def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
 def true_costs(
     marks: Iterable[ConsumptionMark], sent: SentTimes, changes: Sequence[AppliedChange]
 ) -> dict[int, dict[Place, TrueCost]]:
-    """Return the true cost by change (its index) and partition, for partitions that changed hands after the change."""
+    """Return the true cost of each change (by its index) for the partitions whose owner changed after it."""
     by_place: dict[Place, list[ConsumptionMark]] = defaultdict(list)
     for mark in marks:
         by_place[mark.partition].append(mark)

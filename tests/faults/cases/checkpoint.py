@@ -86,7 +86,7 @@ def _restore(tested_monitor: TestedMonitor, kept: Path) -> None:
 
 @contextmanager
 def recreatable_files_lost(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
-    """Delete, while the job is stopped, all files that Spark creates again."""
+    """Stop the job, delete those files of the checkpoint that Spark can create again, and start the job."""
     tested_monitor.end("stream")
     for kind in RECREATED_BY_SPARK:
         _newest(tested_monitor.checkpoint, kind).unlink()

@@ -60,7 +60,7 @@ def break_disk(tested_monitor: TestedMonitor, name: str, damage: DamageDisk, wor
 
 @contextmanager
 def broker_disk(tested_monitor: TestedMonitor, damage: DamageDisk) -> Iterator[list[Report]]:
-    """Break the broker's disk: the broker exits, so the expected report is that the broker is unavailable."""
+    """Damage the disk of the broker, which then exits; yield the expected reports that the broker is unavailable."""
     report = tested_monitor.silence()
     with damage(_component_disk(tested_monitor, "broker")):
         _write_until_broker_fails(tested_monitor)
@@ -140,7 +140,7 @@ def offsets_lost(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 
 def _damage_topic_files(tested_monitor: TestedMonitor, topic: str, damage: Callable[[Path], object]) -> None:
-    """Overwrite a topic's log files while the broker is down after a crash."""
+    """Damage the log files of a topic while the broker is down, and start the broker again."""
     tested_monitor.broker.kill()
     for file in tested_monitor.broker.data_dir.glob(f"storage/{topic}-*/*.log"):
         if file.stat().st_size:

@@ -180,7 +180,7 @@ def _checkpoint_seeds() -> Iterator[Case]:
 
 @cache
 def _real_history() -> tuple[Path, bytes]:
-    """Return a small history file, which is closed, and the file's bytes."""
+    """Return the path of a small, closed history file, and the bytes of the file."""
     path = _folder() / "real.sqlite"
     with closing(History(path, cluster_id="c", diffs_topic=DIFFS)) as history:
         for number, name in enumerate(("orders", "a/b", "é\n")):

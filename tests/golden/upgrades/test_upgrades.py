@@ -42,7 +42,7 @@ class Recording(msgspec.Struct):
 
 
 def recording() -> Recording:
-    """Return the recorded data of the earlier release: a bucket's state, and the records before and after it."""
+    """Return what an earlier release recorded: the state of a bucket, and records before and after that state."""
     return msgspec.json.decode(lzma.decompress(RECORDING_FILE.read_bytes()), type=Recording)
 
 

@@ -10,7 +10,7 @@ SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map
 
 
 def with_ranges(share: TopicPartitions) -> TopicPartitions:
-    """Return the assignment with a range for each topic whose partitions have no gaps, as assignors do."""
+    """Return the assignment with a range in place of each list of consecutive partitions, as assignors return it."""
     return {
         topic: range(topic_share[0], topic_share[-1] + 1)
         if topic_share[-1] - topic_share[0] + 1 == len(topic_share)

@@ -105,7 +105,7 @@ class MemoryKafka:
         return [entry for log in self.topics[topic].logs for entry in log.entries[log.begins :] if entry is not None]
 
     def fail(self, request: str, *errors: KafkaError) -> None:
-        """Let the next requests of the type ``request`` fail, one request with each of ``errors``."""
+        """Let the next requests of type ``request`` fail, each with the next one of ``errors``."""
         self._errors_by_request[request].extend(errors)
 
     def deny(self, topic: str, *operations: str) -> None:
@@ -113,7 +113,7 @@ class MemoryKafka:
         self.denied_operations[topic] = set(operations)
 
     def move_coordinators(self) -> None:
-        """Move coordinators; existing clients keep the old coordinators, as librdkafka may after broker restarts."""
+        """Move coordinators; existing clients still use the old ones, as librdkafka may after broker restarts."""
         self.stale = set(self.admins)
 
     def answer(self, groups: GroupDescriptions) -> None:

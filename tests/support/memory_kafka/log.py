@@ -11,7 +11,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Message:
-    """A record, or an error event if ``error`` is set."""
+    """A record, or an error event of the client if ``error`` is set."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 
 def severities(text: str) -> dict[str, str]:
-    """Return the severity of each rule that fires for a configuration file."""
+    """Return the rules that fire for a configuration file, each with its severity."""
     history = GroupHistory("", 0, configuration=parse_configuration("app.conf", text))
     return {rule: advice.severity for rule, advice in rules(history).items()}
 

@@ -117,7 +117,7 @@ class JavaCommitter:
 
 
 def pause_ms(attempts: Sequence[CommitAttempt], begin: int) -> int:
-    """Return the longest time (ms) without a stored commit, from the first attempt that had to wait or failed."""
+    """Return the longest time (ms) from the first failed or delayed commit to the next commit that succeeded."""
     longest, since = 0, None
     for attempt in attempts:
         if attempt.answered < begin:

@@ -22,7 +22,7 @@ ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 def in_order(expected: list[Share], reports: list[Share]) -> bool:
-    """Return true if ``reports`` contains the expected states in this order, possibly with other states in between."""
+    """Return true if ``reports`` contains the expected assignments in this order, possibly with others between them."""
     left = iter(reports)
     return all(state in left for state in expected)
 

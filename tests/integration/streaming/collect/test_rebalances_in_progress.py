@@ -186,7 +186,7 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
 
 
 def test_rebalance_that_empties_the_group_is_reported_as_ended(broker: Kafka, topic: str) -> None:
-    """The only member that had joined leaves during the rebalance: the group is empty, and an event reports this."""
+    """If the only member that had joined leaves during the rebalance, the group is empty and an event reports it."""
     group, servers = unique_name("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting:
         with member_without_polls(servers, group, topic) as slow:

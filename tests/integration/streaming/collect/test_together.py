@@ -22,7 +22,7 @@ MemberShares = dict[str, Share]
 
 
 def view(data: GroupObserved) -> MemberShares:
-    """Return the partitions that each client owns, by client id."""
+    """Return the partitions of each client in a snapshot, by client id."""
     return {
         member.client_id or "": {topic: numbers for topic, numbers in member.assigned.items() if numbers}
         for member in data.members

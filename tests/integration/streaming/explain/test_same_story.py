@@ -117,7 +117,7 @@ class LoggedGroup:
 
 @dataclass
 class Incident:
-    """One change of all groups: the expected kind, begin and end (ms), and the live monitor's episode of each group."""
+    """One change of all groups in the test: its expected kind, begin and end (ms), and each group's live episode."""
 
     kind: str
     began: int

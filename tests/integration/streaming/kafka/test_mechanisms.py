@@ -1,4 +1,4 @@
-"""Collector, stream and server together, each with minimal permissions, under each authentication mechanism."""
+"""Runs collector, stream and server under each authentication mechanism, as users with minimal permissions."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 
 
 def check_first_start(settings: Settings, received: Receiver) -> None:
-    """Start the sender of notifications without committed offsets; assert that it begins at the ends of the topics."""
+    """Start the sender of notifications without committed offsets; assert that it sends only later incidents."""
     write(settings, incident("old"))
     with notifying(settings):
         number = 0

@@ -82,7 +82,7 @@ class JavaMembers:
         self._jvm.stdin.flush()
 
     def start(self, name: str, config: dict[str, Any], topics: list[str], **files: Path) -> None:
-        """Start a consumer with these settings.
+        """Start a Java consumer with these settings.
 
         ``files``: the consumer writes its records' times to ``marks``, and its half-second commits to ``commits``.
         """

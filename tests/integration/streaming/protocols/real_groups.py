@@ -45,7 +45,7 @@ class ScenarioObserver(Protocol):
     """An observer that is called before and after each event of a scenario."""
 
     def before(self, event: ScenarioEvent) -> None:
-        """Hook that is called before each event, while the group is stable."""
+        """Hook that is called before each event of the scenario, while the group is stable."""
 
     def after(self, event: ScenarioEvent) -> None:
         """Called after an event, once the group is stable again."""

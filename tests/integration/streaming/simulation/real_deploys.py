@@ -36,7 +36,7 @@ _QUIET_SECONDS = 6
 
 @dataclass
 class Restart:
-    """One group, and the schedule for the restarts of its members."""
+    """A group of one kind, and the schedule by which its members are restarted."""
 
     kind: str  # eager, cooperative, static, consumer
     down_ms: int

@@ -40,7 +40,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
 
 
 def _ordered_assignment(answer: Assignment) -> list[tuple[str, list[tuple[str, list[int]]]]]:
-    """Return the assignment as a list that keeps the order of topics, because the next target depends on this order."""
+    """Return the assignment as lists that preserve the order of topics, because the next target depends on it."""
     return [(member, [(t, list(p)) for t, p in share.items()]) for member, share in answer.items()]
 
 

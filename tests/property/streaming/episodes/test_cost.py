@@ -113,7 +113,7 @@ def is_within(true_value: float, bounds: tuple[int, int | None]) -> bool:
 
 
 def has_lag_before(samples: list[Sample] | tuple[Sample, ...], outage: Outage) -> bool:
-    """Return True if the group lagged in a sample from before the outage."""
+    """Return True if a sample from before the outage shows lag."""
     return any(
         (sample.committed or 0) < sample.end for sample in samples if sample.at <= (outage.stopped_after or 40_000)
     )

@@ -58,7 +58,7 @@ def _unowned_partitions(claim: Partitions, owned_shares: Shares) -> Partitions:
 
 
 def _members_without_generation(outputs: Iterable[Output]) -> list[str]:
-    """Return the members that, according to evidence, did not receive the previous generation."""
+    """Return the members that did not receive the previous generation, according to the evidence in the diffs."""
     undelivered = [output.diff.undelivered for output in outputs if isinstance(output, DiffOutput)]
     return [name for undelivered in undelivered if undelivered for name in undelivered.evidence.member_ids]
 

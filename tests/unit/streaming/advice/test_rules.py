@@ -37,7 +37,7 @@ def test_a_quiet_group_gets_no_advice() -> None:
     ],
 )
 def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, assignor: str, instance: str) -> None:
-    """In each of two deploys every member leaves and rejoins, with a short downtime."""
+    """A group whose members restart quickly in two deploys gets no advice above the severity ``info``."""
     builder = DiffBuilder(60)
     builder.protocol, builder.assignor = protocol, assignor
     builder.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])

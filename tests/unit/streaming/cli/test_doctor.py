@@ -79,7 +79,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
 
 
 def hide_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Hide the native code from imports; return the file that records a failed build."""
+    """Make the native code impossible to import; return the path of the file that records a failed build."""
     monkeypatch.delitem(sys.modules, "rebalance_kernel", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(doctor, "_FAILED_BUILD_MARK", tmp_path / "without-kernel")

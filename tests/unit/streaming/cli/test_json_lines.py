@@ -11,7 +11,7 @@ from streaming.cli.json_lines import answer_lines, read_lines
 
 
 class LongLineStream(io.RawIOBase):
-    """A stream with a generated line of ``size`` bytes and a short line, which records the size of the largest read."""
+    """An input stream with a line of ``size`` bytes and a short line; it records the size of the largest read."""
 
     def __init__(self, size: int) -> None:
         self.left = size

@@ -27,7 +27,7 @@ HOSTILE_NAME = "c1<script>|`x`"
 
 @pytest.fixture
 def log(kafka: MemoryKafka) -> MemoryKafka:
-    """Return a cluster whose topics hold the events of group ``pay`` and the stream's output for these events."""
+    """Return a cluster whose topics contain the events of group ``pay`` and the stream's output for these events."""
     ensure_topics(SETTINGS)
     kafka.create(SETTINGS.topics.episodes)
     kafka.create(SETTINGS.topics.incidents)

@@ -43,7 +43,7 @@ def make_known_group(intervals: CommitIntervals, changed_at: int = 0) -> KnownGr
 
 
 class TrackedChange:
-    """A tracker of commit pauses after one change of the cluster, and the collector's groups."""
+    """A tracker of groups' commit pauses, after one change of the cluster, and the groups that it tracks."""
 
     def __init__(self, groups: Mapping[str, CommitIntervals], *names: str, kind: str = "broker-restart") -> None:
         self.groups = {name: make_known_group(intervals) for name, intervals in groups.items()}

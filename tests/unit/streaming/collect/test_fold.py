@@ -26,7 +26,7 @@ def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
-    """Return a :class:`Fold` that has read only the first ``stop`` records, and the outcomes of these records."""
+    """Return a :class:`Fold` that was stopped after the first ``stop`` records, and their outcomes."""
     folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     return folded, [item for row in rows[:stop] for item in folded.add(row)]
 

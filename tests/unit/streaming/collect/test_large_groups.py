@@ -1,4 +1,4 @@
-"""Restart of a member in a large KIP-848 group: the collector coalesces snapshots between records and diffs."""
+"""Tests that the collector combines snapshots while a member of a large KIP-848 group restarts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ server.listen(); time.sleep(100)
 
 
 class ScriptRuntime(Runtime):
-    """A runtime that runs a Python script in place of Kafka's broker."""
+    """A fake Java runtime that runs a Python script in place of Kafka's broker."""
 
     text = BROKER_PROGRAM
     starts: list[list[str]] = []  # noqa: RUF012 - emptied for each test

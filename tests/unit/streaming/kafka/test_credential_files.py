@@ -14,7 +14,7 @@ from tests.support.pem import certificate
 
 @pytest.fixture
 def later() -> Iterator[float]:
-    """Yield the times at which successive checks of the files are due, ``LOOK_SECONDS`` apart."""
+    """Yield the times of successive checks of the credential files, ``LOOK_SECONDS`` apart."""
     return (number * LOOK_SECONDS for number in count())
 
 

@@ -141,7 +141,7 @@ def test_kafka_python_configuration_is_read() -> None:
 
 
 class ApplicationListener(kafka.ConsumerRebalanceListener):
-    """An application's listener, which is called after the library's listener."""
+    """The application's own listener, which must be called after the monitor's listener."""
 
     def __init__(self, reporter: RecordingReporter) -> None:
         self.reporter = reporter

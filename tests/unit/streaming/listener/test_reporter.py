@@ -29,7 +29,7 @@ def test_unresponsive_client_is_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_poll_without_news_wakes_no_waiter() -> None:
-    """A poll without changes must not wake the outbox's thread: that thread itself polls, so it would never sleep."""
+    """A poll without changes must not wake the thread of the outbox: that thread polls, so it would never sleep."""
     event_outbox = outbox()
     reporter = MembershipReporter(event_outbox, join_template("g"), fail_to_read, lambda: ("m", 1))
     reporter.report_unchanged()

@@ -354,7 +354,7 @@ def acknowledgement_events(log: Log, generations: int) -> Iterator[Event]:
 
 
 def topic_renaming_events(log: Log, topics: int) -> Iterator[Event]:
-    """Yield events of an observed group whose topics are short-lived."""
+    """Yield events of an observed group that consumes many topics, each only for a short time."""
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(topics):
         yield log.topics(**{f"topic-{number:06}": 3})

@@ -1,4 +1,4 @@
-"""The stored state of a bucket, which is compact and has a version."""
+"""Tests of the stored state of a bucket: its format, its version, and the discarding of changes."""
 
 from __future__ import annotations
 

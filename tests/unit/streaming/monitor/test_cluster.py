@@ -1,4 +1,4 @@
-"""Tests of the cluster's incidents, which the stream computes event by event."""
+"""Tests of cluster incidents, which the stream opens and closes event by event."""
 
 from __future__ import annotations
 

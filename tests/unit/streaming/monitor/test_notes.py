@@ -1,4 +1,4 @@
-"""Evidence of downtime, from the events of a group."""
+"""Tests of the downtime bounds that a group's events prove."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ReportedGroup(Log):
         return super().join(member_id, *topics, **{"acknowledges": True, "assignors": [COOPERATIVE]} | fields)
 
     def acks(self, generation: int, **owned: list[int]) -> list[Event]:
-        """Return one event per member: the member acknowledges the generation and its partitions of ``t``."""
+        """Return one event per member, which acknowledges the generation and the member's partitions of ``t``."""
         return [self.ack(generation, name, {"t": numbers}) for name, numbers in owned.items()]
 
     def ack(self, generation: int, name: str, owned: Partitions, **fields: Any) -> Event:

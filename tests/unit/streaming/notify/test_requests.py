@@ -1,4 +1,4 @@
-"""HTTP requests to each receiver's API."""
+"""Tests of the HTTP requests that notify Slack, Teams, PagerDuty, Opsgenie and webhooks."""
 
 from __future__ import annotations
 

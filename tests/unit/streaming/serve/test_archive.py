@@ -182,7 +182,7 @@ def test_group_row_under_another_name_is_reported_as_damage(tmp_path: Path) -> N
 
 
 def join_times(history: History, group: DiffBuilder, first: int = 0) -> dict[str, int]:
-    """Return the join times of a group's members; only the rounds from ``first`` on are stored."""
+    """Return the join times of a group's members as the history has them, which stores the rounds from ``first`` on."""
     history.append(records([diff for _, diff in group.diffs[first:]]))
     history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", encode(latest(group)), None)])
     return Archive(history.path).group("g", 0)["since"]

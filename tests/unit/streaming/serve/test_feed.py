@@ -83,7 +83,7 @@ class Reader:
     chunks: AsyncIterator[bytes]
 
     async def until(self, name: str, seq: int | None = None) -> list[Event]:
-        """Return the events up to the first event with this name and, if it is not None, this number."""
+        """Return the events up to the first event with this name and, unless it is None, this sequence number."""
         events: list[Event] = []
         async with asyncio.timeout(60):
             async for chunk in self.chunks:

@@ -1,4 +1,4 @@
-"""Episodes and incidents in the feed arrive in order, only on request, and once each after a gap."""
+"""Tests that feed clients receive episodes and incidents in order, only on request, and once each after a gap."""
 
 from __future__ import annotations
 

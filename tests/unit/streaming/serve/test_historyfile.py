@@ -46,7 +46,7 @@ def file_contents(folder: Path) -> dict[str, bytes]:
 
 
 def replace_with(path: Path, content: bytes | int | list[str]) -> None:
-    """Write the history file: these bytes, a history of this version number, or a database made by these statements."""
+    """Replace the history file by these bytes, by a history of this version, or by a database of these statements."""
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, int):
@@ -254,7 +254,7 @@ def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: boo
 
 
 def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
-    """A program that opens the file now would create a new write-ahead log and miss what the writer's log holds."""
+    """The history reports that its write-ahead log was removed, because other programs would then miss its content."""
     with closing(opened(path)) as history:
         history.append(records(Group("g", {"t": 6}, 1).diffs(3)))
         path.with_name(f"{path.name}-wal").unlink()

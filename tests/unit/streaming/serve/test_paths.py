@@ -10,7 +10,7 @@ from streaming.serve.app import EncodedGroupIds
 
 
 def routed(raw: str) -> str:
-    """Return the path that the router receives for a raw path."""
+    """Return the path on which the router matches a request with this raw path."""
     received_paths: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -29,7 +29,7 @@ def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
 
 
 def kind(source: Source) -> str | None:
-    """Poll the source once more; return the kind of the reason why its data may be outdated, or None."""
+    """Poll the source once more; return the kind of reason for outdated data, or None if the data are current."""
     source.poll(0.01)
     return None if source.stale is None else source.stale.kind
 

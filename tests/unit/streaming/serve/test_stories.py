@@ -30,7 +30,7 @@ GROUP = "team/checkout"
 
 
 def open_history(folder: Path) -> closing[History]:
-    """Return a history that the test can open again after closing it."""
+    """Return a new history in this folder, or the existing one after it was closed."""
     return closing(History(folder / "again.sqlite", cluster_id="c-1", diffs_topic="rebalance.diffs"))
 
 

@@ -108,7 +108,7 @@ def test_episode_without_rounds_or_members_is_not_replayed() -> None:
 
 
 def forecast_numbers(builder: DiffBuilder, **more: Any) -> tuple[int, int] | None:
-    """Simulate the group's last episode again; return the numbers of rebalances and moved partitions."""
+    """Simulate the last episode of the built group; return the numbers of rebalances and of moved partitions."""
     episode = structs.replace(find_episode("g", episodes(builder), "last"), **more)
     cost = forecast_past_episode(episode, rounds(builder, episode), None, {"processing_ms": 0})
     return None if cost is None else (cost.simulation.result.rebalances, cost.simulation.result.moved)

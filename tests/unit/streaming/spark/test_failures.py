@@ -1,4 +1,4 @@
-"""A failed query gives a message of one line."""
+"""Tests that a failed query ends with a message of one line."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class State:
 
 
 class Reports:
-    """A fake accumulator that keeps each bucket number with its report."""
+    """A fake accumulator that stores each report with its bucket number."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[int, BucketReport]] = []

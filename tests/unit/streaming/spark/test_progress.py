@@ -1,4 +1,4 @@
-"""Metrics of a batch, read from its progress in the format of Spark 4.0."""
+"""Tests of the metrics of a batch, which are read from Spark's progress report (format of Spark 4.0)."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def test_outgrown_buckets_are_reported_with_a_better_count(tmp_path: Path) -> No
 
 
 def test_resized_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> None:
-    """A resized query keeps its id and continues after the last committed batch; an open batch runs again."""
+    """A resized checkpoint has the same query id, and its query continues after the last committed batch."""
     old = begun(tmp_path / "old", 2, batches=3)
     (old / "metadata").write_text('{"id":"query"}')
     (old / "sources" / "0").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The supervisor's decisions, which depend only on batches, topics and the time."""
+"""Tests of the Spark job's supervisor, whose decisions depend only on batches, topics and the time."""
 
 from __future__ import annotations
 

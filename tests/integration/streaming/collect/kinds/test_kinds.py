@@ -87,7 +87,7 @@ class Group:
         return views[-1] if views else None
 
     def names(self, name: Callable[[Any], str | None]) -> dict[str, str | None]:
-        """Return ``name(member)`` for each member id that ever joined."""
+        """Return, for each member id that ever joined, the name that the function ``name`` gives to the member."""
         return {
             member.member_id: name(member) for view in self.collecting.views(self.group_id) for member in view.members
         }
@@ -119,7 +119,7 @@ def client_id(member: Any) -> str | None:
 
 
 class Cluster:
-    """A Connect cluster: its workers, its connectors, and the assignment on which all sources agree."""
+    """A real Connect cluster with its workers, its connectors, and its assignment once all sources agree on it."""
 
     def __init__(self, group: Group, servers: str, folder: Path) -> None:
         self.group, self.servers, self.folder = group, servers, folder
