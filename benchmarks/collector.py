@@ -110,7 +110,7 @@ def read(reader: str, servers: str) -> None:
 
 
 def main() -> None:
-    """Fill a topic, measure each way to read it, and print the figures; ``--document`` also writes the page."""
+    """Fill a topic, measure each way to read it, and print the figures; ``--document`` writes them to the docs, too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--groups", type=int, default=1_000_000)

@@ -80,7 +80,7 @@ class StreamBench:
         return name
 
     def producer(self) -> Producer:
-        """Return a producer that fills its batches."""
+        """Return a Kafka producer that waits for 20 ms to fill its batches."""
         return Producer(
             {
                 "bootstrap.servers": self.kafka.bootstrap_servers,

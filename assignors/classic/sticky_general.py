@@ -165,7 +165,7 @@ class _Rebalancer:
 
 
 def _capacities(state: StickyState, members: Sequence[Member]) -> list[int]:
-    """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), by rank."""
+    """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), in the order of the ranks."""
     counts = state.group.counts
     total = sum(counts.values())
     by_subscription: dict[tuple[str, ...], int] = {}

@@ -72,7 +72,7 @@ class LeaderMemory:
 
 
 class ConnectRound(NamedTuple):
-    """Result of one round; if ``delay_ms`` > 0, the workers rejoin by themselves after that time."""
+    """Result of a round of Connect's leader; if ``delay_ms`` > 0, the workers rejoin by themselves after that time."""
 
     state: LeaderMemory
     changes: dict[str, WorkChange]

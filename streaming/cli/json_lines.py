@@ -62,7 +62,7 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes 
 
 
 def error_answer(error: MonitorError) -> dict[str, Any]:
-    """Return the answer to a line that can't be answered: ``{"error": {"type", "message"}}``."""
+    """Return the answer to an unusable line of the input: ``{"error": {"type", "message"}}``."""
     return {"error": {"type": error.type, "message": str(error)}}
 
 

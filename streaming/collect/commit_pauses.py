@@ -25,7 +25,7 @@ _FindGroup = Callable[[str], KnownGroup | None]
 
 
 class CommitPauses:
-    """Publishes how long groups did not commit while their coordinator changed, once they commit again."""
+    """Publishes groups' commit pauses around a change of their coordinator, once the groups commit again."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -43,15 +43,15 @@ Outcome = CollectedEvent | RejectedRecord
 
 
 class Fold:
-    """Converts one partition's records into events, and keeps the state of its groups.
+    """Converts the records of one partition of the offsets topic into events, and keeps the state of its groups.
 
-    An unusable record is skipped. If it was a generation, the next generation has no evidence about members that were
-    removed in between.
+    An unusable record is skipped. After an unusable generation, the next generation has no evidence about the members
+    that were removed in between.
 
     Attributes:
-        start: the first offset whose outcomes an earlier collector has not published.
+        start: the first offset whose events an earlier collector has not published.
         was_pending: True if a snapshot still waited to be published when the earlier collector stopped.
-        open_offset: offset of the first record whose outcome was not returned; None if all outcomes were returned.
+        open_offset: offset of the first record whose events were not returned yet; None if all were returned.
         committed: the first commit of each committed offset, by group, topic and partition.
         held: the last record of each group with a snapshot that waits to be published.
     """

@@ -139,7 +139,7 @@ class DemoRun:
         return DemoSummary(self._diffs, compare(self._diffs, self._read_reports(), self._eager))
 
     def _run_step(self, action: str, name: str) -> None:
-        """Start, stop or kill a consumer; a start of a running consumer and an end of an ended consumer are skipped."""
+        """Start, stop or kill the consumer ``name``; do nothing if it already runs or has already ended."""
         child = self._children.get(name)
         if action == "start" and (child is None or not child.is_running):
             self._children[name] = self._start_consumer(self._actors[name])

@@ -251,7 +251,7 @@ def find_outage(outages: Outages, topic: str, partition: int) -> Outage | None:
 def _stop(
     outages: Outages, topic: str, partition: int, number: int, *, is_owner_present: bool, consumed_at: int | None = None
 ) -> None:
-    """Record that a round took a partition from its owner; ``consumed_at``: a time (ms) of consumption until then."""
+    """Record that a round took a partition from its owner; ``consumed_at``: when it was still consumed, ms."""
     before = find_outage(outages, topic, partition)
     if before is None:
         if outages.followed >= MOST_PARTITIONS:

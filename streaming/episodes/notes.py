@@ -101,7 +101,7 @@ def changes_tasks(
 
 
 def topic_change(cause: Cause) -> str | None:
-    """Return ``added`` or ``deleted`` if all changed topics were; ``""`` for other changes; None if none is known."""
+    """Return ``added`` if a cause only added topics, ``deleted`` if it only deleted topics, else ``""`` or None."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
     counts = [(int(old), int(new)) for old, new in _PARTITION_COUNT_CHANGE.findall(reasons)]
     if not counts:

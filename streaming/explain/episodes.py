@@ -46,7 +46,7 @@ class EpisodeBuilder:
         self._last: LogRound | None = None
 
     def add(self, item: LogRound | BounceNote) -> Iterator[LogEpisode]:
-        """Add a round or a bounce (restart without a rebalance), and yield the episode that ended before it, if any."""
+        """Add a round, or static members' rejoins without a round; yield the episode that ended before it, if any."""
         note = self._make_note(item) if isinstance(item, LogRound) else item
         self._state, closed = apply_note(self._state, note, QUIET_TIME_MS)
         if closed is not None:

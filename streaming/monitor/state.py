@@ -50,7 +50,7 @@ class MemberState(Struct, frozen=True, array_like=True, gc=False):
 
 
 class TopicState(Struct, frozen=True, array_like=True, gc=False):
-    """A topic according to the group's last ``topic.partitions_changed``; 0 partitions: no metadata."""
+    """A topic as the group's last ``topic.partitions_changed`` event has it; 0 partitions: no metadata."""
 
     partitions: PartitionCount
     racks: list[list[str]] | None = None

@@ -1,4 +1,4 @@
-"""Base classes of the protocols' state machines: ``Machine`` with a pure ``apply``, and ``Step``, one applied event.
+"""Base classes of the protocols' state machines (``Machine``), and of the group's state during one event (``Step``).
 
 There are two transition tables: one by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and one by the
 phase of the group. Events about processes are looked up by each process's stage, all other events by the phase.

@@ -1,4 +1,4 @@
-"""Encoding of records: CloudEvents Kafka protocol binding, binary mode, JSON value.
+"""Encodes records as in the CloudEvents Kafka protocol binding: binary mode, with a JSON value.
 
 Attributes are ``ce_*`` headers, and the value has only the data (CloudEvents Kafka binding 1.0.2, §3.2).
 Times are in RFC 3339, UTC. They come from the data, never from a clock.

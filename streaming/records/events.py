@@ -114,9 +114,9 @@ class MemberLeft(MemberEventData, frozen=True):
 class MemberFenced(MemberEventData, frozen=True):
     """A member was removed: its session timed out, or another member took its instance id.
 
-    ``lastHeard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that it
-    had read. If the log has a later event of the member, this one changes nothing. ``acknowledges``: the member
-    reported this itself, see :class:`MemberJoined`.
+    ``lastHeard`` is set by the monitor's own timer: the ``timestamp`` of the last event of this member that the timer
+    had read. If the log has a later event of the member, the ``member.fenced`` changes nothing. ``acknowledges``: the
+    member reported this itself, see :class:`MemberJoined`.
     """
 
     reason: str | None = None

@@ -212,7 +212,7 @@ class GroupApi:
 
     @_route("/groups/{group}/timeline", openapi.TIMELINE_PAGE, *_PAGING)
     async def timeline(self, request: Request, query: Query) -> Response:
-        """Ownership over time: owners before the oldest round, then the changes of each round."""
+        """Ownership of the partitions over time: owners before the oldest round, then the changes of each round."""
         page_query = _page_query(query, self._group(request).group_id, MAX_PAGE_ITEMS)
         owners, page, began = await self._feed.read(Archive.timeline, page_query)
         since = max(began if page.next is not None else 0, page_query.since or 0)
@@ -226,7 +226,7 @@ class GroupApi:
         openapi.integer("scale", "Members that the group gets, in place of a restart.", minimum=1),
     )
     async def forecast(self, request: Request, query: Query) -> Response:
-        """Forecast a rolling restart or another size from the stored history: `forecast --json` without rounds."""
+        """Forecast a rolling restart or another number of members: the JSON of `forecast --json` without rounds."""
         change = _restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
@@ -311,7 +311,7 @@ class GroupApi:
 
     @_route("/groups/{group}", openapi.GROUP, _AT_PARAMETER)
     async def group(self, request: Request, query: Query) -> Response:
-        """One group: its members and owners, the times since when they are, and the freshness of the data.
+        """One group: its members and its partitions' owners, each with a start time, and the freshness of the data.
 
         With `at`, the group as of that moment, with `episodes` and `incidents`, without `since` and downtime.
         """

@@ -46,7 +46,7 @@ class FeedFrame(Struct, frozen=True):
 
 
 class FeedFilter(Struct, frozen=True):
-    """The events that a client of the feed receives: rounds that match the fields, and stories if ``stories``."""
+    """The events that a client of the feed receives: matching rounds, and stories if ``stories`` is set."""
 
     group: str | None = None
     cause: str | None = None

@@ -109,7 +109,7 @@ _KILL_AFTER_SECONDS: Final = 5.0
 
 
 class WorkerPool:
-    """Computes answers in a few processes, with a bounded queue before them."""
+    """Computes forecasts in a few worker processes, with a bounded queue of requests."""
 
     def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING) -> None:
         self._seconds = seconds

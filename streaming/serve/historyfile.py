@@ -168,7 +168,7 @@ class HistoryFile:
 
     @property
     def mark(self) -> str:
-        """The text in the lock file beside the history file; it stays when the history file is replaced."""
+        """The text in the lock file beside the history file; it stays the same when the history is replaced."""
         return os.pread(self._lock, 100, 0).decode(errors="replace")
 
     @mark.setter

@@ -112,7 +112,7 @@ class _RoundState(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RoundSummary(_RoundState, frozen=True, kw_only=True):
-    """One round without its partitions: a line in a list, a mark in a timeline. ``id`` is the diff's ``ce_id``.
+    """One round without its partitions, for lists and timelines. ``id`` is the diff's ``ce_id``.
 
     ``names``: display names, by member id, of the members that the cause names or that gained or lost partitions.
     """
@@ -265,7 +265,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
 
 
 def apply_round(group: GroupSummary, seq: int, round_: RoundSummary) -> GroupSummary:
-    """Return the group as it was after an older round; its totals stay as they are now."""
+    """Return the group's state after an older round, but with its current totals."""
     return structs.replace(group, **_group_fields(round_), seq=seq)
 
 

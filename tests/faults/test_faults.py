@@ -1,4 +1,4 @@
-"""Every component of a running monitor under every fault: the fault is reported in time; no id is lost or repeated.
+"""Injects every fault into each component of a monitor: it is reported in time; no id is lost or repeated.
 
 `make test-faults` (and `make test-long`) runs it; with `ARGS="-k serve-"` only the faults of one component. Each run
 ends with a comparison of the membership log with that of an undisturbed collector. With `WRITE_TRUST` set, a run in

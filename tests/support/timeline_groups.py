@@ -73,7 +73,7 @@ class _Eager:
         self.round(back, gone=gone, new_members=self.new(len(gone)), joined=crashed_at + SESSION_MS)
 
     def restart_static_member(self) -> None:
-        """Bounce a static member within its session: the coordinator writes the generation again with the new id."""
+        """Restart a static member within its session: the coordinator writes the generation again with the new id."""
         crashed_at = self.line.now
         old = self.chance.choice(self.members)
         held, at = self.line.held(old), self.line.wait(200, SESSION_MS - 1)

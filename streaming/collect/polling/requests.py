@@ -102,7 +102,7 @@ class GroupRequests:
         )  # by then the client reports the brokers that did not answer
 
     def describe(self, groups: Iterable[str]) -> None:
-        """Request each group's description separately, so that a silent coordinator delays only its own groups."""
+        """Request each group's description separately, so that a hanging coordinator delays only its own groups."""
         for group_id in groups:
             futures = self._admin.describe_consumer_groups([group_id], request_timeout=_UNREACHED_TIMEOUT_SECONDS)
             self._add_pending(group_id, futures[group_id], self._seconds)

@@ -141,7 +141,7 @@ class Heartbeat(MemberCalls, frozen=True):
 
 
 class HeartbeatAnswered(MemberCalls, frozen=True):
-    """Members receive their current assignments."""
+    """Event: members receive their current assignments."""
 
 
 class Goodbye(MemberCalls, frozen=True):

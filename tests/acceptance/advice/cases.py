@@ -108,7 +108,7 @@ def wrong_evidence(case: Case, played: Advised, advice: Advice) -> list[str]:
 
 
 def write_table(rows: Iterable[tuple[Case, Advice | None, Advice | None]]) -> None:
-    """Write a line for each case: what the rule reported of the faulty group, and whether it was silent on the twin."""
+    """Write a line per rule: its advice about the faulty group, and whether it gave none about the twin."""
     lines = []
     for case, advice, of_twin in rows:
         fired = ("silent", "") if advice is None else (advice.severity, "; ".join(e.text for e in advice.evidence))

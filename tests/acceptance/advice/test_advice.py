@@ -1,4 +1,4 @@
-"""Advice for real groups: each rule fires for a group that has its fault, and is silent for a twin that has not.
+"""Advice about real groups: each rule fires for a group with the rule's fault, and not for a similar group without it.
 
 ``make test-advice`` plays all groups and writes the table beside docs/reference/advice.md.
 """

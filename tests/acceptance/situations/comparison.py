@@ -114,7 +114,7 @@ def compared(played: AppliedChanges, events: Iterable[Event], quiet_ms: int = QU
 
 
 def _pauses(played: AppliedChanges) -> dict[int, int]:
-    """Return the longest time (ms) between two consecutive records of a partition with one holder, by change."""
+    """Return the longest time (ms) between two records that one member consumed from a partition, by change."""
     pauses: dict[int, int] = {}
     for mark, later in pairwise(played.marks()):
         if mark.partition == later.partition and mark.holder == later.holder:

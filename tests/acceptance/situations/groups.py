@@ -54,7 +54,7 @@ class ConsumptionMark(NamedTuple):
 
 
 class UnconsumedPeriod(NamedTuple):
-    """A period (ms) in which a partition had no consumer, between two holders of the partition."""
+    """A period (ms) in which a partition had no consumer, between two members that consumed the partition."""
 
     partition: Place
     start: int
@@ -287,7 +287,7 @@ class AppliedChanges:
         return [mark for mark in self.read_marks() if mark.first >= 0]
 
     def gaps(self) -> list[UnconsumedPeriod]:
-        """Return the gaps of each partition: the periods between two of its holders."""
+        """Return the periods of each partition without a consumer, between two members that consumed the partition."""
         return [
             UnconsumedPeriod(before.partition, before.at, after.at)
             for before, after in pairwise(self.marks())

@@ -58,7 +58,7 @@ def _has_rebalance_ended(collecting: CollectorProcess, group: str) -> bool:
 
 @pytest.mark.parametrize("by", ["offsets", "log", "polling"])
 def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> None:
-    """In a classic group one member stops polling and another member joins: the hanging member is awaited."""
+    """If a member of a classic group stops polling and another one joins, the report says that the group waits."""
     group, servers = unique_name("group"), broker.bootstrap_servers
     options = ["--by", "polling"] if by == "polling" else []
     if by == "log":

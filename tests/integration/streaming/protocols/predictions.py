@@ -73,7 +73,7 @@ class Predictions:
                 return None
 
     def _group(self) -> LiveGroup | None:
-        """Return the group once the collector has read as many of the group's records as the test has."""
+        """Return the group once the collector has read as many of its records as the test has; None until then."""
         log = MembershipLog(self._play.group_id)
         events = self._collector.events(self._play.group_id)
         for event in events:

@@ -1,4 +1,4 @@
-"""The ``uniform`` assignor: each rule of its two builders on a small group, with whole assignments compared."""
+"""Tests each rule of the ``uniform`` assignor's two builders on a small group, and compares whole assignments."""
 
 from __future__ import annotations
 
