@@ -35,7 +35,7 @@ def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> An
 
 
 def shared_option(name: str, metavar: str, help_text: str, **settings: Any) -> Any:
-    """Return a command-line option, as part of a parameter's type, for use by several commands."""
+    """Return a command-line option that several commands have, in the form of a parameter's type."""
     return typer.Option(name, metavar=metavar, help=help_text, **settings)
 
 

@@ -147,7 +147,7 @@ class FollowedGroup(CoordinatedGroup):
         return structs.replace(now, evidence=evidence) if evidence else now
 
     def _move(self, record: RawRecord, leader_since: int) -> list[Evidence]:
-        """Return evidence that another broker became coordinator shortly before this record; empty if it did not.
+        """Return evidence that another broker became coordinator shortly before this record.
 
         Empty if ``record`` is the new leader's first record: the time of the move is then unknown, maybe days ago.
         """

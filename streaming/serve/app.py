@@ -138,7 +138,7 @@ class Page:
         return HTMLResponse(self._body, headers=headers)
 
     async def missing(self, request: Request) -> Response:
-        """Return the page for an unknown address; programs get a problem document."""
+        """Return the HTML page for an unknown address; programs get a JSON problem document instead."""
         if api_path(request.scope).startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return HTMLResponse(self._body, HTTPStatus.NOT_FOUND, self._policy)

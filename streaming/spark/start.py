@@ -36,7 +36,7 @@ _TOPIC_WAIT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The options of the job.
+    """The options of the Spark job.
 
     ``checkpoint`` is a folder or URL. ``trigger_interval_ms`` None: batches follow each other at once. ``buckets``
     None: the number in the checkpoint.

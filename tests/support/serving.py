@@ -84,7 +84,7 @@ class Serve(RunningCommand):
 
 
 class Publisher:
-    """Publishes diffs to the topic of diffs that the server reads."""
+    """Publishes diffs to the topic from which the server reads them."""
 
     def __init__(self, serve: Serve) -> None:
         from confluent_kafka import Producer

@@ -123,7 +123,7 @@ def _handle_joins(step: classic.ClassicStep, names: Sequence[str], new: Sequence
 
 
 def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOver) -> None:
-    """Extend the initial delay if members joined, up to the rebalance timeout; otherwise end the join phase."""
+    """Extend a group's initial delay if members joined, at most to the rebalance timeout; else end the join phase."""
     if event.attempt != step.group.attempt or not step.group.initial:
         return
     delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
