@@ -187,7 +187,7 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
 
 
 def _departures(rounds: Sequence[Diff]) -> Iterator[tuple[int, int, int]]:
-    """Yield, for each departure, the scheduled delay, the time (ms) until a worker was back, and the count of tasks."""
+    """Yield (scheduled delay, time until a worker was back, both in ms, number of tasks) of each departed worker."""
     for before, after in pairwise(rounds):
         new = (member for name, member in after.members.items() if name not in before.members)
         has_joined = any(member.present is not False for member in new)

@@ -55,7 +55,7 @@ def test_empty_input_gives_empty_output(run: RunCommand) -> None:
 
 
 def test_non_ascii_names_are_answered(run: RunCommand) -> None:
-    """The input has a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
+    """Input is read correctly with a byte-order mark, CRLF, blank lines, other scripts, and no line feed at its end."""
     done = run("assign", stdin="\ufeff" + lines(RANGE) + "\r\n\r\n \t\r\n" + lines(RANGE))
     assert (done.returncode, parsed_lines(done.stdout)) == (0, [RANGE_ANSWER, RANGE_ANSWER])
 
