@@ -23,7 +23,7 @@ _LOAD_ARGUMENT = "load"
 
 
 def make_archive(archive: Path, connector: list[Path]) -> None:
-    """Write the archive of the classes that two batches load, and delete the oldest archives."""
+    """Write the AppCDS archive of the classes that Spark loads for two batches, and delete the oldest archives."""
     print("preparing Spark (once, half a minute)", file=sys.stderr, flush=True)
     part = archive.with_name(f".{archive.name}.part")
     options = f"-XX:ArchiveClassesAtExit={part} {SILENT_ARCHIVE_OPTIONS} -XX:+UseSerialGC"
