@@ -137,7 +137,7 @@ class AssignmentDiff(NamedTuple):
 
 
 def diff(owned: TopicPartitions, after: TopicPartitions) -> AssignmentDiff:
-    """Return one member's change from ``owned`` to ``after``."""
+    """Return the change of one member's partitions from ``owned`` to ``after``."""
     if owned == after:
         return AssignmentDiff({}, {}, as_lists(owned))
     gained = minus(after, owned)

@@ -93,12 +93,12 @@ class Group:
 
     @cached_property
     def needs_racks(self) -> bool:
-        """True if a member and a partition have racks."""
+        """True if the check has racks of both a member and a partition."""
         has_racks = any(any(topic.racks or ()) for topic in self.topics.values())
         return has_racks and any(member.rack_id for member in self.members)
 
     def share(self, member: str) -> TopicPartitions:
-        """Return a member's partitions after the round."""
+        """Return a member's partitions in the checked assignment."""
         return self.assignment.get(member, {})
 
     def count(self, name: str) -> int:
@@ -110,7 +110,7 @@ class Group:
 def make_group(
     protocol: str, assignor: str, topics: Mapping[str, Topic], members: Sequence[Member], assignment: Observed
 ) -> Group:
-    """Return the group as input of the rules, for this protocol and assignor."""
+    """Return the group as input of the assignment rules, for this protocol and assignor."""
     if protocol == "zookeeper":  # Each thread becomes a member with the id "consumerId-n".
         members = [
             Member(f"{member.member_id}-{number}", tuple(name for name, count in streams.items() if number < count))

@@ -118,7 +118,7 @@ def _is_red(node: _Node | None) -> bool:
 
 
 class _Tree:
-    """The red-black tree of a bin (Cormen et al., chapter 13, in the variant of ``HashMap.TreeNode``)."""
+    """The red-black tree of one bin of a hash table, as in ``HashMap.TreeNode`` (Cormen et al., chapter 13)."""
 
     def __init__(self) -> None:
         self.root: Any = None

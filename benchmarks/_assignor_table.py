@@ -1,4 +1,4 @@
-"""Builds the tables of ``bench-assignors``."""
+"""Builds the Markdown tables of ``bench-assignors``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def time_cell(milliseconds: float | None) -> str:
-    """Return a time (ms) as a cell of a table."""
+    """Return a time (ms) as text for a cell of a table."""
     return "–" if milliseconds is None else f"{milliseconds:.3g}" if milliseconds < 1000 else f"{milliseconds:.0f}"
 
 
@@ -152,7 +152,7 @@ def read_rows(path: Path) -> dict[str, list[str]]:
 
 
 def write_rows(path: Path, header: list[str], rows: Iterable[list[str]]) -> None:
-    """Write a CSV file."""
+    """Write the header and rows of a table into a CSV file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header, *rows])
 

@@ -12,7 +12,7 @@ _COMPONENTS = ("collect", "stream", "serve")
 
 
 def group_table(results: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """Return the table for one group of each size."""
+    """Return the Markdown table of costs by the size of the group."""
     heading = ["members", "view", "record to feed, ms", "CPU a write, ms", "membership a write", "diffs a round"]
     heading += ["memory, MB", "group's API", "timeline", "page: open, ms", "a round, ms", "elements"]
     rows = [_large_group_row(result) for result in results]

@@ -88,7 +88,7 @@ class RoundArrivals(threading.Thread):
         eventually(lambda: len(self.delays) >= count, timeout=EVENT_TIMEOUT_SECONDS)
 
     def end(self) -> None:
-        """Let the client read once more and then disconnect."""
+        """Let the waiting client read once more and then disconnect."""
         self._is_stopping = True
 
 

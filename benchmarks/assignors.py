@@ -71,7 +71,7 @@ ZOOKEEPER_MOST_SUBSCRIPTIONS = 100_000
 
 
 def topic_ids(shape: GroupShape, seed: int) -> list[str]:
-    """Return Uuids in Kafka's text format."""
+    """Return a Uuid of each topic, in Kafka's text format."""
     rng = random.Random(seed)
     return [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(shape.topics)]
 
@@ -144,7 +144,7 @@ def fastest_run(
 
 
 def measure(shape: GroupShape, oracle: Oracle | None, seed: int, *, peer: bool, processor: bool) -> Row:
-    """Measure this project, the JVM and kafka-python in ms; None for a program that was skipped or took too long."""
+    """Measure the assignment of a group by this project, the JVM and kafka-python (ms); None: skipped or too slow."""
     order = list(range(shape.members))
     random.Random(seed).shuffle(order)
     assignor = find(shape.protocol, shape.assignor)

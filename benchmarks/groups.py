@@ -72,7 +72,7 @@ class StateCost(NamedTuple):
 
 
 class Groups:
-    """Events of many groups, made from two encoded events by inserting names: encoding a million takes a minute."""
+    """Generates events of many groups fast, by inserting names into two encoded events."""
 
     def __init__(self) -> None:
         self._generations: dict[int, tuple[bytes, list[tuple[str, bytes | None]]]] = {}
@@ -163,7 +163,7 @@ class StateRun(NamedTuple):
 
 
 def measure_load(run: StateRun) -> tuple[float, int]:
-    """Read every group's first generation; return the seconds and the bytes of the checkpoint."""
+    """Load every group's first generation into a checkpoint; return the seconds and the checkpoint's bytes."""
     bench = StreamBench(run.bootstrap, run.folder)
     with _session(run) as spark:
         begin = time.monotonic()

@@ -99,7 +99,7 @@ def _restart_member_in_steps(
     arrivals: RoundArrivals,
     options: argparse.Namespace,
 ) -> None:
-    """Restart one member: write its first records one by one, each once its round is in the feed, then all others."""
+    """Restart a member: write the first batches one by one, each after the previous round is in the feed."""
     rest: list[CoordinatorBatch] = []
     separate_writes = 0
     for write in simulated_group.restart_member(len(simulated_group.held) // 2, options.others):
@@ -255,7 +255,7 @@ def measure_rolling_restart(count: int, options: argparse.Namespace) -> dict[str
 
 
 def _restart_members(groups: list[SimulatedConsumerGroup], log: OffsetsTopicWriter, other_members: int) -> None:
-    """Restart one member of each group: the first write of all groups, then the second write of all groups."""
+    """Restart one member of each group: write the coordinator's batches of all groups, one batch of each at a time."""
     timestamp_ms = int(time.time() * 1000)
     for writes in zip(*(group.restart_member(0, other_members) for group in groups), strict=True):
         timestamp_ms += 1
@@ -303,7 +303,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["group", "rolling"])
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument(
-        "--paced", type=int, default=11, help="number of writes, each made once the page shows the previous one"
+        "--paced", type=int, default=11, help="number of writes that each wait until the page shows the previous write"
     )
     parser.add_argument("--others", type=int, default=20, help="number of members that only move to the new epoch")
     parser.add_argument("--longest", type=int, default=10, help="largest record that the topics accept, MiB")

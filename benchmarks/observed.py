@@ -108,7 +108,7 @@ def cost(events: Iterator[Event], count: int) -> RoundCost:
 
 
 def _pack_after_quiet_time(bucket: Bucket, event: Event) -> bytes:
-    """Return the packed bucket after it has processed the event that the group is quiet."""
+    """Return the packed bucket after the group's ``group.quiet`` event."""
     episode = bucket.get(event.data.group_id).episode
     quiet = GroupQuiet(
         group_id=event.data.group_id, timestamp=event.data.timestamp, after=episode.last_note_id if episode else ""

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def load(browser: Browser, url: str, view: str, size: str) -> tuple[float, float, float, float]:
-    """Load a view in a new browser context; return requests, layout shift, first and largest paint in ms."""
+    """Open a view of the page in a new browser context; return requests, layout shift, first and largest paint (ms)."""
     path, shown = PAGE_VIEWS[view]
     width, height = WINDOW_SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height})

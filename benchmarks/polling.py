@@ -82,7 +82,7 @@ def measure(groups: int, seconds: float) -> tuple[str, ...]:
 
 
 def measure_offsets(groups: int, seconds: float) -> tuple[str, ...]:
-    """Return one row for ``collect --by offsets``: groups, share of a core, requests a second."""
+    """Measure ``collect --by offsets``; return a table row: groups, share of a CPU core, requests per second."""
     (port,) = free_ports(1)
     with EmbeddedBroker(properties=PROPERTIES, jvm_options=[_REQUEST_LOG]) as broker:
         create_stable_groups(broker.bootstrap_servers, groups)

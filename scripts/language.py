@@ -160,7 +160,7 @@ def _size_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Findin
 
 
 def check(path: Path, source: str) -> Iterator[Finding]:
-    """Yield the violations in one module."""
+    """Yield the violations of the language rules in one module."""
     tree = ast.parse(source)
     if POOR_MODULE.fullmatch(path.stem) or is_poor(path.stem):
         yield Finding(path, 1, "module-name", path.stem)
@@ -182,12 +182,12 @@ def repeated_classes(sources: dict[Path, str]) -> Iterator[Finding]:
 
 
 def is_enforced(finding: Finding) -> bool:
-    """Return true if the rule is enforced in the folder of the violation."""
+    """Return true if ``make check`` enforces the finding's rule in the folder of its file."""
     return finding.path.as_posix().startswith(ENFORCED.get(finding.rule, ()))
 
 
 def _value_name(node: ast.AST) -> str:
-    """Return a name for the value of an expression: the called function's, else the first one in the expression."""
+    """Return a name for an expression: of its variable, attribute or called function, else the first name inside."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)):
             return name.strip("_")

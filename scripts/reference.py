@@ -126,7 +126,7 @@ def _release_range(since: str, until: str) -> str:
 
 
 def broker_log() -> str:
-    """Return the documentation of group coordinators' messages by release."""
+    """Return the documentation page of the log messages of group coordinators, by Kafka release."""
     lines = ["# Messages of group coordinators\n", GENERATED_NOTE, _BROKER_LOG_PAGE]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [

@@ -160,7 +160,7 @@ class ComponentState(Struct, frozen=True, rename="camel"):
 
 
 class Lateness(NamedTuple):
-    """A late component: data is outdated from ``since`` (ms) on; ``reason`` is a clause to put before "since …"."""
+    """A late component, and the start (ms) of outdated data; messages continue the clause ``reason`` with "since …"."""
 
     kind: LateKind
     reason: str

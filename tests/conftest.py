@@ -20,7 +20,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "work")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--oracle-cases N``: random cases a family, against the released Java classes."""
+    """Add the option ``--oracle-cases N``: random cases per family and seed against the released Java classes."""
     parser.addoption("--oracle-cases", type=int, default=None, help="random oracle cases a family and seed")
 
 

@@ -70,7 +70,7 @@ def sorted_members(members: Sequence[Member]) -> list[Member]:
 
 
 def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
-    """Return each topic's subscribers as ascending positions; topics with the same subscribers share one list."""
+    """Return each topic's subscribers as ascending positions of members; equal sets of subscribers share one list."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):
         for name in dict.fromkeys(member.topics):  # A subscription may list a topic twice.

@@ -80,7 +80,7 @@ class _TopicDivision:
             self._larger_left -= 1
 
     def assign_by_shared_racks(self, racks_by_topic: Sequence[Sequence[tuple[str, ...]]]) -> None:
-        """Assign each partition to the first member with room whose rack has a replica of it in every topic."""
+        """Assign each partition to the first member below its quota whose rack has replicas of it in all topics."""
         shares = self.shares
         no_member = len(shares)
         # A member's room only shrinks, so a rack's queue only loses its first member, which is the last one in the
@@ -113,7 +113,7 @@ class _TopicDivision:
         self._free = dict.fromkeys(without_match)
 
     def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
-        """Assign each member the next free partitions with a replica in its rack, as many as its quota still allows."""
+        """Assign each member unassigned partitions with a replica in its rack, up to the member's remaining quota."""
         partitions_by_rack: Mapping[str | None, list[int]] = {rack: [] for rack in self._members_by_rack}
         for partition, partition_racks in enumerate(racks):
             for rack in {*partition_racks, None}:

@@ -18,7 +18,7 @@ from assignors.model import NO_GENERATION, Member
 def build(
     group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None, *, cooperative: bool
 ) -> list[dict[str, Sequence[int]]]:
-    """Return the assignment by position of ``members``, which are in map order.
+    """Return the sticky assignment by position in ``members``, which are in Java's HashMap order.
 
     With ``cooperative``, partitions that another member claims and the new owner does not claim are left out.
     """
@@ -57,7 +57,7 @@ class _Rebalancer:
         self._last_balance_check = (-1, False)
 
     def rebalance(self, free: Mapping[str, Sequence[int]], *, is_first_assignment: bool) -> None:
-        """Move the free partitions, then all partitions; undo all moves if the balance did not improve."""
+        """Balance loads by moving partitions: those in ``free``, then all; undo it if the balance did not improve."""
         state = self._state
         owners = {name: list(owners_of_topic) for name, owners_of_topic in self._movable.items()}
         loads = list(state.loads)
@@ -143,7 +143,7 @@ class _Rebalancer:
         return self._last_balance_check[1]
 
     def _is_topic_balanced(self, name: str, owners: Sequence[int]) -> bool:
-        """Return True if no subscriber with room has at least two partitions fewer than a member in ``owners``."""
+        """Return True if no subscriber below its maximum has two or more partitions fewer than one of ``owners``."""
         loads, capacities = self._loads, self._room
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
         can_receive = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]

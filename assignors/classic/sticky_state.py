@@ -1,4 +1,4 @@
-"""State of the general sticky path: kept partitions, and the assignment of free ones (``maybeAssign``).
+"""Sticky assignment with different subscriptions: kept partitions, and the assignment of others (``maybeAssign``).
 
 A member is represented by its rank in the order of ids, a partition by its index in a list of owners. Loads only grow
 while free partitions are assigned, so a heap of (load, rank) may have outdated entries: an entry is corrected when it
@@ -45,7 +45,7 @@ class StickyState:
         return {name: [p for p, owner in enumerate(owners) if owner == NO_ONE] for name, owners in unowned.items()}
 
     def shares(self, owned: Holdings, *, cooperative: bool) -> list[dict[str, Sequence[int]]]:
-        """Return the assignment by member position; ``cooperative``: omit what others must revoke first."""
+        """Return partitions by member position; ``cooperative``: without those that other members must revoke first."""
         shares: list[dict[str, Sequence[int]]] = [{} for _ in self.places]
         claims, oversized = self.claims, owned.oversized
         changed_topics = {name: at for name, at in self.owners.items() if at != claims.get(name) or name in oversized}
@@ -78,7 +78,7 @@ class StickyState:
 
 
 def read_state(group: ClientGroup, members: Sequence[Member], owned: Holdings, racks: Racks | None) -> StickyState:
-    """Return the state in which each member owns only partitions of its topics in matching racks, which it may keep."""
+    """Return the start of a sticky assignment: each member has its owned partitions that it may keep."""
     keys = id_keys([member.member_id for member in members])
     places = sorted(range(len(members)), key=keys.__getitem__)
     members_by_rank = [members[place] for place in places]

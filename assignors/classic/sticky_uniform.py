@@ -50,7 +50,7 @@ def build(
     if len(receivers) < unassigned_count:  # Members' shares are full of partitions that do not exist.
         counts = ", ".join(f"{name} has {group.counts[name]}" for name in sorted(owned.oversized))
         raise InvalidGroup(
-            f"members: they own partitions that do not exist ({counts}), so others can't be assigned; "
+            f"members: some own partitions that do not exist ({counts}), so others can't be assigned; "
             "Kafka's assignor fails with IllegalStateException"
         )
     start = 0
@@ -134,7 +134,7 @@ def _free_partitions(group: ClientGroup, names: Sequence[str], owned: Holdings) 
 def _assign_in_racks(
     free: FreePartitions, racks: Racks, quotas: "_Quotas", sizes: list[int]
 ) -> tuple[dict[str, list[tuple[int, int]]], FreePartitions]:
-    """Assign free partitions to members in their racks; partitions with the fewest such members come first.
+    """Assign free partitions to members in their racks; those with the fewest members in their racks come first.
 
     Updates ``quotas`` and ``sizes``. Returns (partition, member) pairs by topic, and the remaining partitions in the
     order in which they are assigned next.
@@ -212,7 +212,7 @@ class _Quotas:
         return cls(floor, floor + (extra > 0), extra)
 
     def count_kept(self, place: int, size: int) -> int:
-        """Return the number of owned partitions that a member keeps; call this once per member, in map order."""
+        """Return the number of owned partitions that a member keeps, and update the quotas; call once, in map order."""
         if size < self.floor:
             self.under.append(place)
             return size
@@ -237,7 +237,7 @@ class _Quotas:
         """Return the member that gets each of the ``count`` free partitions.
 
         Round-robin over ``self.under``: a member that reaches the floor moves to the end of ``self.exact``. Then each
-        member of ``self.exact`` gets one partition. Returns fewer than ``count`` if no member has room.
+        member of ``self.exact`` gets one partition. Returns fewer than ``count`` if all members are full.
         """
         order: list[int] = []
         below = self.under

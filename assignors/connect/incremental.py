@@ -219,12 +219,12 @@ class _WorkBalance(Generic[_WorkItem]):
             load.added = [item for item in load.added if item not in revoked_items]
 
     def assign_lost(self, workers: Sequence[str]) -> None:
-        """Assign the lost items to ``workers`` round-robin, whatever these workers already have."""
+        """Assign the lost connectors and tasks to ``workers`` round-robin, regardless of the workers' load."""
         for item, worker in zip(self.lost, cycle(workers), strict=False):
             self.loads[worker].added.append(item)
 
     def assign_new(self, *, reassign: bool) -> None:
-        """Assign new items to the least loaded workers, in order of (load, id); ``reassign``: lost items as well."""
+        """Assign new connectors and tasks, with ``reassign`` also lost ones, to workers in order of load and id."""
         loads_ascending = sorted(self.loads.values(), key=lambda load: (len(load), string_key(load.worker)))
         unassigned_items = self.created_items + self.lost if reassign else self.created_items
         at = lowest_end = 0

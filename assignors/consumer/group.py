@@ -66,7 +66,7 @@ def topic_ids(topics: Mapping[str, Topic]) -> dict[str, tuple[int, int]]:
 
 
 def audiences(group: ServerGroup, members: Sequence[Member]) -> list[tuple[list[int], list[str]]]:
-    """Return sets of subscribers, as ascending positions in ``members``, each with the topics that have this set."""
+    """Return the topics grouped by their subscribers, which are ascending positions in ``members``."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):
         for name in dict.fromkeys(member.topics):

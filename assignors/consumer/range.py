@@ -12,7 +12,7 @@ from assignors.model import Assignment, Member, Topic, static_members_first
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Return each member's new target assignment."""
+    """Return each member's new target assignment, under the server-side assignor."""
     group = resolve(topics, members)
     ordered = sorted(group.members, key=static_members_first)
     answer: Assignment = {member.member_id: {} for member in members}

@@ -29,7 +29,7 @@ _Run = tuple[str, Sequence[int]]
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
-    """Return each member's new target assignment."""
+    """Return each member's new target assignment, under the server-side assignor."""
     group = resolve(topics, members)
     answer: Assignment = {member.member_id: {} for member in members}
     if members:
@@ -148,7 +148,7 @@ def _heterogeneous_shares(group: ServerGroup) -> list[_Share]:
 
 
 class _MemberLoads:
-    """Load of each member: partitions ``shares[i]`` by topic (ascending), and their number ``sizes[i]``."""
+    """Load of each member: its partitions by topic, ascending (``shares[i]``), and their number (``sizes[i]``)."""
 
     def __init__(self, shares: list[dict[str, Sequence[int]]]) -> None:
         self.shares = shares

@@ -42,7 +42,7 @@ class Evenness:
 
     @property
     def is_even(self) -> bool:
-        """True if no move improves the placement."""
+        """True if the placement is even: no move improves it."""
         return not self.moves and not self.leader_changes
 
 

@@ -68,7 +68,7 @@ class GroupHistory:
         return sorted(episodes, key=lambda episode: episode.episode, reverse=True)
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
-        """Return the recent episodes of these kinds that have ended, newest first."""
+        """Return the group's recent episodes of these kinds that have ended, newest first."""
         return [episode for episode in self.recent if episode.kind in kinds and episode.closed_at is not None]
 
     def incidents_of(self, kind: str) -> list[Incident]:
@@ -171,7 +171,7 @@ def _is_member(diff: Diff, member_id: str) -> bool | None:
 
 
 def incident_fact(incident: Incident, more: str = "") -> AdviceEvidence:
-    """Return an incident as evidence for advice."""
+    """Return an incident as evidence for a piece of advice."""
     episodes = [] if incident.episode is None else [incident.episode]
     text = f"Incident {incident.incident}: {incident.story}{more}"
     return AdviceEvidence(text=text, episodes=episodes, figures={"incident": incident.incident})

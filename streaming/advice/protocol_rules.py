@@ -114,7 +114,7 @@ def static_membership(history: GroupHistory) -> Finding | None:
 
 
 def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
-    """Return the option that sets at least this session timeout, in steps of 5 s: the broker's or the client's."""
+    """Return the option that sets the session timeout, rounded up to 5 s: on the broker (KIP-848) or the client."""
     name = "group.consumer.session.timeout.ms" if history.protocol == "consumer" else "session.timeout.ms"
     return {name: str(-(-wanted_ms // 5000) * 5000)}
 

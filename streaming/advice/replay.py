@@ -35,7 +35,7 @@ _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
 @dataclass
 class Budget:
-    """Work that past simulations may still use, mainly events × members; see :data:`MOST_WORK`."""
+    """Simulation work left for replays of past episodes, mainly events × members; see :data:`MOST_WORK`."""
 
     work: int = 4 * MOST_WORK
 
@@ -114,7 +114,7 @@ def _total_bounds(all_bounds: Sequence[Bounds]) -> Bounds | None:
 
 
 def is_worthwhile(saving: Saving) -> bool:
-    """Return True if the downtime falls by more than the error of a forecast."""
+    """Return True if advice lowers the downtime by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
     return before > 0 and before - after >= LEAST_SAVED_SHARE * before
 
@@ -186,7 +186,7 @@ _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-pr
 
 
 def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
-    """Yield advice that the latest deploys already follow, as they used another way to rebalance than earlier ones."""
+    """Yield advice that the latest deploys already follow: they rebalance in another way than earlier deploys."""
     episodes = replayer.history.of_kinds(_COMPARED)
     deploys = [episode for episode in episodes if episode.downtime is not None or not episode.rebalances]
     ways = [_protocol_label(episode) for episode in deploys]

@@ -89,7 +89,7 @@ _decoder = msgspec.json.Decoder(GroupLine)
 
 
 def parse_group(data: bytes) -> GroupQuery:
-    """Parse one input line as a group."""
+    """Parse one input line of ``assign`` as a group."""
     line = read_object(data, _decoder)
     _check_limits(line)
     topics = {name: _build_topic(name, topic) for name, topic in line.topics.items()}

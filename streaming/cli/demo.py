@@ -70,7 +70,7 @@ def demo(
 
 
 class DemoView:
-    """Prints the demo's steps and diffs; ``as_json``: print diffs as unchanged JSON, and steps only in a terminal."""
+    """Prints the demo's progress messages and diffs; ``as_json``: diffs as JSON, and messages only in a terminal."""
 
     def __init__(self, *, as_json: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console(stderr=as_json, soft_wrap=True)

@@ -43,22 +43,22 @@ def cause_text(kind: str, who: str = "") -> str:
 
 
 def short_member(member_id: str) -> str:
-    """Return a member id, or a broker's text, printable, with shortened UUIDs (``c1-3f2a…``) and no absent values."""
+    """Return a member id or a reason as printable text: UUIDs shortened (``c1-3f2a…``), without empty reasons."""
     return shorten_random_id(escape_unprintable(_EMPTY_REASON.sub("", member_id)))
 
 
 def partition_counts_text(share: Mapping[str, Sequence[int]]) -> str:
-    """Return partitions as ``orders 0-2 · payments 1``."""
+    """Return partitions of all topics as text: ``orders 0-2 · payments 1``."""
     return " · ".join(f"{topic} {partition_runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
 def share_text(share: Mapping[str, Sequence[int]]) -> str:
-    """Return partitions as ``t0:0-3,7 t1:0``."""
+    """Return partitions of all topics as text: ``t0:0-3,7 t1:0``."""
     return " ".join(f"{topic}:{partition_runs(p)}" for topic, p in sorted(share.items()) if p)
 
 
 def partition_runs(partitions: Sequence[int]) -> str:
-    """Return partitions with runs joined: ``0-3,7``. A connector's own instance (-1) stays separate: ``-1,0-3``."""
+    """Return partitions as ranges: ``0-3,7``. A connector itself (-1) stays separate: ``-1,0-3``."""
     ordered = sorted(partitions)
     gaps = [(a, b) for a, b in pairwise(ordered) if b != a + 1 or a < 0]
     starts = ordered[:1] + [b for _, b in gaps]
@@ -75,7 +75,7 @@ def clock(timestamp: int) -> str:
 
 
 def utc(timestamp: int) -> str:
-    """Return a timestamp as ``2026-01-31 09:14:00 UTC``."""
+    """Return a timestamp (ms) as text: ``2026-01-31 09:14:00 UTC``."""
     text = rfc3339(timestamp)
     return f"{text[:10]} {text[11:19]} UTC"
 

@@ -79,7 +79,7 @@ def _member_names(members: EpisodeMembers) -> dict[str, str]:
 
 
 def _reason_and_source(item: Evidence, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the reason and the source of evidence; the members' names precede a reason that names none of them."""
+    """Return evidence as its reason and source; a reason that names no member begins with the members' names."""
     reason = short_member(with_display_names(item.reason, names))
     subject = short_member(names_text(item.member_ids, names))
     names_members = any(short_member(names[member]) in reason for member in item.member_ids if member in names)
@@ -195,7 +195,7 @@ def cost(
     as_json: AsJson = False,
     as_csv: bool = flag("--csv", "Print CSV."),
 ) -> None:
-    """Show what rebalances cost: downtime, delayed messages, lag. A line a group, or an episode of one group.
+    """Show what rebalances cost: downtime, delayed messages, lag. One line per group, or per episode of one group.
 
     Bounds are "at least to at most"; "unknown" is not zero.
     """
@@ -230,7 +230,7 @@ def _cost_bounds(cost: TotalCost) -> dict[str, Bounds | None]:
 
 
 def cost_table(lines: list[CostLine], *, by_episode: bool) -> Table:
-    """Return a table of costs with one row per line."""
+    """Return a terminal table of costs, with one row per line."""
     rows = []
     for line in lines:
         name = line.group_id if line.episode is None else f"{line.episode} {line.kind}, {utc(line.since)}"

@@ -76,7 +76,7 @@ def explain(
 
 
 def _read_logs(files: list[str], group: str | None, event_sorter: EventSorter) -> LineCounts:
-    """Read all files into the sorter; return the counts of lines."""
+    """Read the log files, add their events to ``event_sorter``, and return the counts of their lines."""
     counts = LineCounts()
 
     def events(reader: LogReader, chunks: Iterable[bytes]) -> Iterator[LogEvent]:

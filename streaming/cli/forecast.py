@@ -143,7 +143,7 @@ _MAX_NAMED_MEMBERS = 20
 
 
 def migration_lines(plan: Mapping[str, Any], members: int) -> Iterator[Table | SafeText]:
-    """Yield the group's protocol, the steps to each target protocol, and the steps that were taken already."""
+    """Yield the lines of a migration plan: the group's protocol, the path to each target, and what is done already."""
     by = f", {plan['assignor']}" if plan["assignor"] else ""
     now = f"{members} members, now {_PROTOCOL_NAMES[plan['now']]}{by}"
     yield SafeText().append(plan["groupId"], "bold").append(f"  {now}")

@@ -99,7 +99,7 @@ def notify_command(
 @notify.command("test", epilog=example("rebalance-monitor notify test --config monitor.toml --target ops-slack"))
 @connected()
 def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only this target.", None)) -> None:
-    """Send an incident that opens and closes to each receiver, or to one. The exit status is 3 if one fails."""
+    """Send an incident that opens and closes to each target, or to one. The exit status is 3 if a target fails."""
     from streaming.kafka.topic_follower import StopRequested
     from streaming.notify.follower import read_secret
     from streaming.notify.notification import Notification

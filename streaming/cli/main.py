@@ -157,7 +157,7 @@ def _prepare_standard_streams() -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line and end the process: 0 done, 1 a bad answer, 2 bad input, 3 a failure outside."""
+    """Run the command line; exit with 0 (done), 1 (a bad answer), 2 (bad input) or 3 (a failure outside)."""
     # Until a command needs an orderly end, Ctrl-C ends the process without a message.
     handles_interrupt = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles_interrupt:

@@ -30,7 +30,7 @@ def option(metavar: str, help_text: str, default: Any, *names: str, **settings: 
 
 
 def flag(name: str, help_text: str, default: Any = False, **settings: Any) -> Any:
-    """Return the default value of a Typer parameter: an option without a value, or with one value of a list."""
+    """Return a command-line option that has no value, or a value from a list."""
     return typer.Option(default, name, help=help_text, **settings)
 
 
@@ -70,7 +70,7 @@ MaxLineBytes = Annotated[
 
 
 def checkpoint_place(text: str) -> str:
-    """Return a checkpoint's URL unchanged, or the absolute path of its folder."""
+    """Return the URL of a checkpoint unchanged, or the absolute path of a checkpoint's folder."""
     if not text:
         raise typer.BadParameter("is empty; name a folder or a URL")
     return text if "://" in text else str(Path(text).resolve())
@@ -106,7 +106,7 @@ class Session:
 
     @cached_property
     def stop(self) -> threading.Event:
-        """An event that SIGTERM and Ctrl-C set, once this property was read; so read it before slow imports."""
+        """The event that SIGTERM and Ctrl-C set. Reading this property installs the handlers, so read it early."""
         from streaming.process.service import stop_on_signals
 
         return stop_on_signals()
@@ -167,7 +167,7 @@ _OPTION_DEFAULTS: Mapping[str, Any] = {"log_format": "text", "verbose": False}
 def _with_options(
     function: Command, examples: tuple[str, ...], options: Mapping[str, Any], first: Callable[..., Any] | None = None
 ) -> Command:
-    """Return a command with these common options; ``first`` makes the function's first argument from their values."""
+    """Return a command with these common options; ``first`` turns their values into the function's first argument."""
 
     def run(*arguments: Any, **values: Any) -> None:
         common = {name: values.pop(name) for name in options}

@@ -87,7 +87,7 @@ class Progress:
         self._next = time.monotonic() + PROGRESS_DELAY_SECONDS
 
     def step(self, count: int = 1) -> None:
-        """Advance the progress display by this many steps."""
+        """Add ``count`` to the displayed number of items that were read."""
         self._read_count += count
         if self._is_terminal and time.monotonic() >= self._next:
             self._is_shown = True

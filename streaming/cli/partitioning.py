@@ -56,7 +56,7 @@ def _require_range(option: str, number: int, least: int) -> None:
 
 
 def parse_key(line: bytes, keys: KeyFormat) -> bytes:
-    """Return the record key in a line, as bytes."""
+    """Return the record key in an input line, as bytes."""
     try:
         if keys == "base64":  # standard or url-safe, with padding
             return base64.b64decode(line.translate(bytes.maketrans(b"-_", b"+/")), validate=True)

@@ -66,7 +66,7 @@ def run(
     port: int = option("PORT", "Port of the page and the API.", 8686),
     take_over: bool = flag("--take-over", "End a running collector with the same id."),
 ) -> None:
-    """Run collector, Spark job and web service in one process group, on one machine.
+    """Run collector, Spark job and web service in one process group, on one host.
 
     In production each is a deployment of its own: collect, stream and serve.
     """

@@ -82,7 +82,7 @@ def load_scenario_file(name: str, members: int | None, partitions: int | None) -
     if text is None:  # the error about an unknown name lists the built-in scenarios
         return builtin_scenarios.load_builtin_scenario(name, members, partitions)
     if members is not None or partitions is not None:
-        raise InvalidScenario("--members, --partitions: only for built-in scenarios; a file sets its own")
+        raise InvalidScenario("--members, --partitions: only for built-in scenarios; a scenario file sets its own")
     return load_scenario(text)
 
 

@@ -96,7 +96,7 @@ class StoryFollower(Closeable):
         self.close()
 
     def close(self) -> None:
-        """Close the connections to Kafka."""
+        """Close the command's connections to Kafka."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()

@@ -50,7 +50,7 @@ def _explanation_table(answer: Mapping[str, Any]) -> Table:
 
 
 def _member_changes(reason: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, list[int]]]:
-    """Return one member's partitions by ``(change, rule, why)``: kept, then assigned, then revoked partitions."""
+    """Return a member's partitions grouped by change, rule and reason: kept ones first, then assigned, then revoked."""
     shares: dict[tuple[str, str, str], dict[str, list[int]]] = {}
     for change in _CHANGE_MARKS:
         for decision in reason["decisions"]:

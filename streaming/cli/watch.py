@@ -55,7 +55,7 @@ def watch(
             follower = stack.enter_context(made)
 
         def until() -> bool:
-            """Print changed stories and report components whose heartbeats stop; return True to end."""
+            """Print changed stories and warnings of missing heartbeats; return True once the command is to end."""
             nonlocal warnings
             if follower is not None:
                 follower.poll(time.monotonic())

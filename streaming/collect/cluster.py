@@ -61,7 +61,7 @@ def max_silence_ms(kafka: KafkaSettings) -> int | None:
 
 
 class ClusterTopics:
-    """The cluster's topics, which are requested when a caller needs them."""
+    """The topics of the cluster; their metadata is requested only when it is needed."""
 
     def __init__(self, kafka: KafkaSettings, stop: threading.Event) -> None:
         self._kafka, self._stop = kafka, stop

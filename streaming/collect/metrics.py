@@ -138,7 +138,7 @@ class CollectMetrics(PublishMetrics):
 
 
 class PollMetrics(PublishMetrics):
-    """Metrics of the polling collector."""
+    """Prometheus metrics of the polling collector."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__(registry)

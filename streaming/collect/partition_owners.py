@@ -78,7 +78,7 @@ class _Ownership:
 
 
 class CommitGap(NamedTuple):
-    """A pause between two commits: its begin, the time when a commit was due, and bounds of its length; ms."""
+    """An interval without commits: when it began, when the next commit was due, and bounds of its length; ms."""
 
     began: int
     due: int
@@ -87,7 +87,7 @@ class CommitGap(NamedTuple):
 
 @dataclass(slots=True)
 class CommitIntervals:
-    """Intervals (ms) between the successive commits of a group, whichever member and partition they are for.
+    """Intervals (ms) between successive commits of a group, by any member and for any partition.
 
     Attributes:
         last, gap: the last commit, and the last interval that was longer than usual.
@@ -134,7 +134,7 @@ class CoordinatorActivity:
         self._resumed_at_ms: int | None = None
 
     def record_write(self, at: int) -> None:
-        """Record ``at`` (ms) as the time of the coordinator's latest write."""
+        """Store the time of the coordinator's latest write (ms)."""
         if self._last_record_ms is not None and at <= self._last_record_ms:
             return
         if self._last_record_ms is None or at - self._last_record_ms > _COORDINATOR_SILENCE_MS:

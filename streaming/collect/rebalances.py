@@ -253,7 +253,7 @@ def _is_behind_epoch(member: ObservedMember, epoch: int | None) -> bool:
 
 
 def _rejoin_deadlines(snapshot: GroupObserved, revoking_since: Mapping[str, int]) -> dict[str, int]:
-    """Return the time (ms) at which each awaited member is removed: in a classic group, after the longest timeout."""
+    """Return when (ms) each awaited member is removed; a classic group waits for its longest rebalance timeout."""
     timeouts = {m.member_id: m.rebalance_timeout_ms for m in snapshot.members if m.rebalance_timeout_ms is not None}
     longest = max(timeouts.values(), default=0)
     return {

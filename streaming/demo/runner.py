@@ -42,7 +42,7 @@ BROKER_PROPERTIES = {
 
 
 class DemoDisplay(Protocol):
-    """Interface of a display for the stages of the set-up, the steps of the consumers and the diffs."""
+    """Interface of a display for the demo: set-up messages (``stage``), consumers' actions (``step``), and diffs."""
 
     def stage(self, text: str) -> None: ...  # noqa: D102 - see the class
     def step(self, text: str) -> None: ...  # noqa: D102

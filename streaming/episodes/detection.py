@@ -199,7 +199,7 @@ def stuck_after_ms(past_durations_ms: Sequence[int], limits: Thresholds) -> int:
 
 
 def stuck_rebalance(now: Rebalancing, names: dict[str, MemberNames], at: int) -> StoredIncident:
-    """Return the incident of a stuck rebalance: one that has not ended by ``at`` (ms)."""
+    """Return the incident of a rebalance that has not ended by ``at`` (ms)."""
     who = f" for {member_list(now.awaited, display_names(names))}" if now.awaited else ""
     why = [Evidence(source="episode", reason=now.reason, member_ids=now.awaited)] if now.reason else []
     what = f"Rebalance has waited{who} for more than {duration(at - now.since)}"

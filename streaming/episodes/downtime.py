@@ -82,9 +82,9 @@ class EarlyReport(Struct, frozen=True, array_like=True, gc=False):
 class Outages(Struct, array_like=True, gc=False):
     """Outages of a group's open episode, changed in place.
 
-    ``number``: the last round. ``partitions``: outages by topic and partition. ``early``: reports of members that
-    arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of partitions that are not
-    tracked.
+    ``number``: generation or epoch of the last round. ``partitions``: outages by topic and partition. ``early``:
+    reports of members that arrived before their round. ``followed``: number of tracked partitions; ``missed``: stops of
+    partitions that are not tracked.
     """
 
     number: int = -1
@@ -99,7 +99,7 @@ class Outages(Struct, array_like=True, gc=False):
         return [(topic, p, outage) for topic, outages in self.partitions.items() for p, outage in outages.items()]
 
     def add_source(self, source: str) -> None:
-        """Add a source of evidence for the downtime's bounds."""
+        """Add a source of evidence for the bounds of a group's downtime."""
         if source not in self.sources:
             self.sources = (*self.sources, source)
 
@@ -140,7 +140,7 @@ def copy_outages(outages: Outages | None) -> Outages | None:
 
 
 def outages_after_end(outages: Outages | None) -> Outages | None:
-    """Return the outages after the end of an episode: no partitions, only early reports about the next round."""
+    """Return the ended episode's outages for the next episode: no partitions, only early reports about its round."""
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
@@ -211,7 +211,7 @@ def _last_stops(outage: Outage) -> Stops:
 
 
 def _proved_duration_ms(outage: Outage) -> int:
-    """Return the proven downtime since the last round that took the partition away, ms."""
+    """Return the proven downtime (ms) of an outage since the last round that took its partition away."""
     intervals = ((outage.stopped_before, outage.resumed_after), (outage.reported_stop, outage.reported_start))
     return max([0, *(end - start for start, end in intervals if start is not None and end is not None)])
 

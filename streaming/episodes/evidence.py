@@ -55,7 +55,7 @@ def away_partitions(members: Iterable[events.ObservedMember]) -> Holding:
 
 
 def pending_partitions(members: Iterable[events.ObservedMember]) -> Holding:
-    """Return the partitions that members must revoke but still consume."""
+    """Return the partitions that a snapshot's members must revoke but still consume."""
     return collect_lists(member.pending_revocation for member in members)
 
 

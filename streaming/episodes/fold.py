@@ -136,7 +136,7 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
-    """Return the cost of an episode, and whether members are still catching up."""
+    """Return the cost of an episode, and True if members are still catching up."""
     if state.progress is None:
         return None, False
     total, catching_up = cost.cost(state.progress, state.outages, state.opened_at)

@@ -78,7 +78,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def has_same_address(self) -> bool:
-        """True if the member returned with the same client id from the same host."""
+        """True if a departed member returned with the same client id from the same host."""
         first, now = self.first_identity, self.identity
         return bool(now.client_id) and (first.client_id, first.client_host) == (now.client_id, now.client_host)
 
@@ -187,7 +187,7 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
 
 
 def changes(present: Mapping[str, MemberHistory], absent: Iterable[MemberHistory]) -> MemberChanges:
-    """Return the members that returned, joined or departed; without an instance id they are paired by weaker keys."""
+    """Return the members that returned, joined or departed; those without an instance id are matched by weaker keys."""
     departed = [member for member in absent if member.was_present]
     temporary_members = tuple(member for member in absent if not member.was_present)
     joined = [member for member in present.values() if not member.was_present]

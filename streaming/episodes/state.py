@@ -98,5 +98,5 @@ class EpisodeState(Struct, array_like=True, gc=False):
 
     @property
     def histories(self) -> Iterator[MemberHistory]:
-        """Yield the histories of all members: first of present members, then of absent ones."""
+        """Yield the histories of an episode's members: first of present members, then of absent members."""
         return chain(self.present.values(), self.absent)

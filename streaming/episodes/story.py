@@ -51,7 +51,7 @@ def bounds(limits: Bounds) -> str:
 
 
 def moment(timestamp: int) -> str:
-    """Return a time as text in UTC, such as ``2023-11-14 22:13``."""
+    """Return a time (ms) as text in UTC, such as ``2023-11-14 22:13``."""
     return f"{_utc_time(timestamp):%Y-%m-%d %H:%M}"
 
 

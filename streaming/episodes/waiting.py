@@ -47,7 +47,7 @@ _STATES_BEFORE_ASSIGNMENT: Final = {
 
 
 def wait_note(note_id: str, data: GroupObserved) -> WaitNote:
-    """Return the note of the members that a group waits for, from its snapshot; the group may wait for none."""
+    """Return the note of the waits that a snapshot shows; its list is empty if the group waits for nothing."""
     waits = _waits_of_generation(data) if data.group_protocol == "classic" else _waits_of_epoch(data)
     listed = list(islice(waits, MAX_WAITS + 1))
     if len(listed) > MAX_WAITS:

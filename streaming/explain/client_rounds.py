@@ -29,7 +29,7 @@ _SAME_ROUND_MS: Final = 10_000
 
 @dataclass(slots=True)
 class _Client:
-    """State of a client between two of its messages.
+    """State of a client between two of its log messages.
 
     Attributes:
         is_new: the coordinator assigned a new member id to the client.
@@ -183,7 +183,7 @@ class ClientRounds(GroupRounds):
             self.members[message.member_id] = self.names[message.member_id]
 
     def _round_number(self, event: LogEvent, client: _Client) -> int:
-        """Return the number of a client event's round, the last or the next one, in a log without generations."""
+        """Return the number of the round of a client's event, the last or next one, in a log without generations."""
         done = self._done
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
         return (self.number or 1) + (not is_same)

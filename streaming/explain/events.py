@@ -10,7 +10,7 @@ from streaming.records.events import Evidence, Holding, Kind
 
 
 class ClientKind(StrEnum):
-    """Kind of report in a client's log message."""
+    """Kind of event that a client's log message reports."""
 
     JOINING = "joining"
     #: The coordinator assigned a new member id, under which the client has not been in any generation yet.

@@ -59,7 +59,7 @@ class LogRound:
     present: list[str] = field(default_factory=list)
 
     def add_reports(self, reports: Iterable[Evidence]) -> None:
-        """Add the clients' reports about members of this round, and about topics."""
+        """Add the clients' reports about topics and the members of a round."""
         members = {*self.gone, *self.present}
         new = [item for item in reports if item not in self.evidence]
         self.evidence += [item for item in new if not item.member_ids or members & {*item.member_ids}]
@@ -114,7 +114,7 @@ class GroupRounds:
             yield done
 
     def _forget_members(self, size: int | None) -> None:
-        """Reset the members, as the group is new or the logs lack the generations in between."""
+        """Remove all known members, as the group is new or the logs lack the generations in between."""
         self.members, self.size = {}, size
 
     def _name(

@@ -30,7 +30,7 @@ _DAY_MS: Final = 86_400_000
 
 
 def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
-    """Return a header's timestamp; else ``outside``, an American one, an incomplete one, or -1 ms, in this order.
+    """Return the first timestamp of: the header's, ``outside``, an American or incomplete one of the header, -1 ms.
 
     ``outside``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
     a missing year or date is derived.

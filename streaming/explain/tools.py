@@ -68,7 +68,7 @@ class DumpReader:
         self._departed_by_group: dict[str, list[str]] = {}
 
     def read(self, line: str) -> LogEvent | None:
-        """Return the generation or epoch that a line completes, with its members; None if it completes none."""
+        """Read a line of a log dump; return the generation or epoch that it completes, with its members, or None."""
         match = _DUMPED_RECORD.search(line)
         if match is None:
             return None

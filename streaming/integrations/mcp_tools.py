@@ -84,7 +84,7 @@ def _input_schema(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_path(operation: dict[str, Any], arguments: dict[str, Any]) -> str:
-    """Return the path and query of the request for a tool call."""
+    """Return the path and query of the HTTP request for a call of an assistant's tool."""
     schema = _input_schema(operation)
     unknown = sorted(arguments.keys() - schema["properties"].keys())
     missing = [name for name in schema["required"] if name not in arguments]

@@ -26,7 +26,7 @@ _JOIN_TIMEOUT_SECONDS: Final = 5.0
 
 
 class BackgroundReader(ABC):
-    """Reads a topic during the ``with`` block, and starts again 10 s after a failure.
+    """Reads a topic in the background during the ``with`` block; starts again 10 s after a failure.
 
     Texts of log messages: ``what`` names the records ("heartbeats"), ``without`` is the effect of not reading them.
     """
@@ -54,7 +54,7 @@ class BackgroundReader(ABC):
 
     @abstractmethod
     def mark_unreadable(self) -> None:
-        """Record that the topic can't be read."""
+        """Record that the reader can't read its topic."""
 
     def _run(self) -> None:
         while not self.stopping.is_set():

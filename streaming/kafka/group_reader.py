@@ -98,7 +98,7 @@ def read_rounds(
 
 
 def replay_sinks(settings: Settings, listing: ListedMembers | None = None) -> Sinks:
-    """Return the sinks of a replay's outputs: topic names, size limits and thresholds, as in the Spark job.
+    """Return the configuration of a replay's outputs: topic names, size limits and thresholds, as in the Spark job.
 
     ``listing``: the members that diffs list; None: as in the settings. A diff that is too large for its topic is
     left out, as in the Spark job.

@@ -42,7 +42,7 @@ class Coordinate(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The file name of the artifact's jar."""
+        """The file name of a Maven artifact's jar."""
         return f"{self.name}-{self.version}.jar"
 
 
@@ -58,7 +58,7 @@ def spark_connector(version: str) -> str:
 
 
 def print_progress(message: str) -> None:
-    """Write a message to standard error: one overwritten line on a terminal, else plain lines; ``""`` ends a phase."""
+    """Write a progress message to standard error: on a terminal as one overwritten line, which ``""`` clears."""
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
         sys.stderr.write(f"\r\033[K{escape_unprintable(message)[:width]}")

@@ -244,7 +244,7 @@ class TopicReader(Closeable):
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._positions.items()])
 
     def _replace_stalled_client(self) -> None:
-        """Replace a client that has stopped reading; reread partitions that have lost records from their start."""
+        """Replace a client that has stopped reading; read partitions that have lost records again from their start."""
         stalled = self._stall_check.poll(self._positions, time.monotonic())
         for place, (low, high) in stalled.items():
             if high < self._positions[place]:

@@ -101,7 +101,7 @@ class Bucket:
         return group
 
     def take_over_group(self, source: Self, group_id: str) -> None:
-        """Copy the bytes of a group from another bucket."""
+        """Copy a group's stored state and deadline from another bucket."""
         self._groups[group_id] = source._groups[group_id]
         if group_id in source.due:
             self.due[group_id] = source.due[group_id]

@@ -140,9 +140,9 @@ def rebalance(
     before: Ownership | None = None,
     claims: Mapping[str, OwnershipClaim] = MappingProxyType({}),
 ) -> list[Round]:
-    """Return the rounds of one rebalance; ``state``: the group before the rebalance; ``members``: those after it.
+    """Return the rounds of one rebalance: ``state`` is the group before it, ``members`` are the members after it.
 
-    ``before``: owned partitions before it, by default those in ``state``; ``claims``: of joining members, by member id.
+    ``before``: partitions owned before, by default those in ``state``; ``claims``: claims of joining members, by id.
 
     Raises:
         InconsistentGroupProtocol: the members have no assignor in common.

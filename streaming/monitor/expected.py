@@ -165,7 +165,7 @@ def _is_shared_evenly(
 def _counts_of_assigned(
     known_topics: Mapping[str, Topic], members: Iterable[Member], assigned: Mapping[str, Holding]
 ) -> dict[str, int]:
-    """Return partition counts derived from the assignment, for topics whose count in the membership log differs."""
+    """Return partition counts derived from the assignment, where the counts in the membership log differ."""
     by_topic = collect_lists(assigned.values())
     counts = {}
     for topic in sorted({name for member in members for name in member.topics}):

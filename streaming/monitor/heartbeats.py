@@ -50,7 +50,7 @@ def is_stale(heartbeats: Mapping[str, LastHeartbeat] | None, fence_event: events
 
 
 def update_deadlines(group: TrackedGroup, event: Event, now_ms: int, forget_after_ms: int) -> None:
-    """Update the deadlines of a group that an event has changed."""
+    """Update a group's deadlines, such as its members' session timeouts, after an event."""
     data, state, heartbeats = event.data, group.state, group.heartbeats
     if isinstance(data, _SESSION_STARTS) and data.member_id in heartbeats:
         del heartbeats[data.member_id]

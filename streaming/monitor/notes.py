@@ -171,7 +171,7 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
 
 
 def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
-    """Return the event's data if it is evidence of downtime, else None. ``played``: the event has led to a round."""
+    """Return an event's data if it is evidence of downtime, else None. ``played``: a round was made from the event."""
     data = event.data
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, which polling does not know

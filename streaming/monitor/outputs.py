@@ -122,7 +122,7 @@ Output = DiffOutput | AssignmentOutput
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode changed by an event; only its last change in a batch is encoded. ``closed``: the episode has ended."""
+    """An episode that an event changed; only its last change in a batch is written. ``closed``: it has ended."""
 
     event: Event
     state: EpisodeState
@@ -195,12 +195,12 @@ class Sinks(NamedTuple):
     listing: ListedMembers = "auto"
 
     def limit(self, topic: str) -> int:
-        """Return the largest record that a topic accepts, bytes."""
+        """Return the size limit (bytes) of a topic's records."""
         return self.max_bytes.get(topic, codec.MAX_RECORD_BYTES)
 
 
 def write(event: Event, output: Output, sinks: Sinks) -> OutputRecord:
-    """Return the record of a diff or a latest assignment."""
+    """Return the Kafka record of a diff or of a latest assignment."""
     if isinstance(output, DiffOutput):
         return _write(event, (sinks.diffs, DIFF_TYPE, output.id), output.value(sinks.listing), sinks)
     assignment = output.assignment

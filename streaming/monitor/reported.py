@@ -235,7 +235,7 @@ def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]
 
 
 def _next_epoch_step(state: GroupState, event: Event) -> ReadyRound | None:
-    """Return the next round of a KIP-848 group; None until a member departs or keeps its new assignment long enough."""
+    """Return the next round of a KIP-848 group, from its members' reports; None if no round is complete yet."""
     reports = _reports_of(state)
     present = {member.member_id for member in reports.members}
     gone = [member for member in state.members if member.member_id not in present]

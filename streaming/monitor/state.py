@@ -173,7 +173,7 @@ def _renamed(members: Iterable[MemberState], seen: Mapping[str, MemberState]) ->
 
 
 def next_generation(generation: int) -> int:
-    """Return the next generation; after Kafka's largest INT32 generations start over."""
+    """Return the generation after this one; it is 1 after Kafka's largest number (INT32)."""
     return generation + 1 if generation < MAX_INT32 else 1
 
 
@@ -237,7 +237,7 @@ MAX_APPLIED_BYTES = MAX_FINGERPRINTS * _FINGERPRINT_BYTES
 
 
 def add_fingerprint(applied: bytes, source: str, event_id: str) -> bytes | None:
-    """Return the fingerprints of applied events including this event; None if it was applied before."""
+    """Return the fingerprints of the applied events with this event added; None if the event was applied before."""
     mark = blake2b(f"{source}\0{event_id}".encode(), digest_size=_FINGERPRINT_BYTES).digest()
     place = applied.find(mark)
     while place % _FINGERPRINT_BYTES and place >= 0:  # a match that straddles two fingerprints

@@ -21,7 +21,7 @@ from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Tab
 
 
 class Step(ABC, Generic[S, M]):
-    """State of a group while one event is applied, and the outputs so far."""
+    """State of a group while one event is applied to it, and the outputs of this event so far."""
 
     def __init__(self, group: S, at: int, setup: vocabulary.Setup) -> None:
         self.at = at
@@ -33,7 +33,7 @@ class Step(ABC, Generic[S, M]):
         self.out: list[vocabulary.MachineOutput] = []
 
     def set(self, **changes: Any) -> None:
-        """Replace fields of the group's immutable state."""
+        """Replace fields of the group's state, which is immutable."""
         self.group = structs.replace(self.group, **changes)
 
     def update(self, name: str, **changes: Any) -> M:
@@ -69,7 +69,7 @@ class Step(ABC, Generic[S, M]):
         return tuple([(name, members[name].call) for name in names])
 
     def waiting(self, event: vocabulary.MemberCalls, stages: Collection[Stage]) -> list[str]:
-        """Return the event's members in one of these stages, without those that have sent another request since."""
+        """Return the members of an event whose processes are in one of these stages and sent no later request."""
         members = self.members
         return [
             name
@@ -78,7 +78,7 @@ class Step(ABC, Generic[S, M]):
         ]
 
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
-        """Let members consume these partitions from now on."""
+        """Let the simulated members consume these partitions from now on."""
         if shares:
             self.out.append(vocabulary.Owns(shares))
 
@@ -174,7 +174,7 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def renamed(self, before: str, after: str) -> None:
-        """Rename a member everywhere in the group's state."""
+        """Rename a member everywhere in the simulated group's state."""
 
     @abstractmethod
     def watch(self, names: Collection[str]) -> None:
@@ -182,7 +182,7 @@ class Step(ABC, Generic[S, M]):
 
     @abstractmethod
     def resume_member(self, name: str) -> None:
-        """Resume one frozen process."""
+        """Resume a frozen process of the simulation."""
 
     @abstractmethod
     def resubscribed(self, names: Collection[str]) -> None:
@@ -285,7 +285,7 @@ PROCESS_HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITION
 
 
 class Machine(ABC, Generic[S, M]):
-    """State machine of one rebalance protocol."""
+    """State machine of a rebalance protocol: applies events to a group, and outputs rounds and requests."""
 
     #: Type of the group's state.
     group: type[S]
@@ -330,11 +330,11 @@ class Machine(ABC, Generic[S, M]):
 
     @abstractmethod
     def phase_of(self, group: S) -> StrEnum:
-        """Return the phase of the group."""
+        """Return the phase of the group, such as stable or rebalancing."""
 
     @abstractmethod
     def step(self, group: S, at: int) -> Step[S, M]:
-        """Return the step that applies an event to the group at the time ``at`` (ms)."""
+        """Return a new step, in which one event is applied to the group at the time ``at`` (ms)."""
 
     def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """Return the group after ``event``, and the outputs of applying it.
@@ -343,7 +343,7 @@ class Machine(ABC, Generic[S, M]):
             UndefinedTransition: the protocol defines nothing for this event in this state; nothing changed.
             InconsistentGroupProtocol: the members have no assignor in common.
             InvalidGroup: an assignor refuses the group.
-            AssertionError: the step led to a phase that the table does not allow, so the table or the handler is wrong.
+            AssertionError: the event led to a phase that the table of transitions forbids: table or handler is wrong.
         """
         if isinstance(event, (vocabulary.MemberEvent, vocabulary.Start)):
             return self._process(group, event)

@@ -48,7 +48,7 @@ class Client:
 
 
 class Held(NamedTuple):
-    """A member that is in the group from the start, with the partitions it owns then; default id: its name."""
+    """A member that is in the group at the start, with its partitions; its member id is by default its name."""
 
     client: Client
     share: TopicPartitions = NOTHING
@@ -95,7 +95,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Parameters of a protocol's state machine: timing model, assignor, and and functions for member ids and lags."""
+    """Parameters of a protocol's state machine: timing model, assignor, and functions for member ids and lags."""
 
     timing: Timing = field(default_factory=Timing)
     assignor: str = "range"
@@ -128,12 +128,12 @@ def ghost_name(name: str, incarnation: int) -> str:
 
 
 def process_name(name: str) -> str:
-    """Return the name of a member's process; the member may be an earlier incarnation (:func:`ghost_name`)."""
+    """Return the process name of a member, which may be an earlier incarnation of the process (:func:`ghost_name`)."""
     return name.partition("~")[0]
 
 
 class MachineEvent(Struct, frozen=True):
-    """Event at the time ``at``: an event from outside, or an event that a machine scheduled for itself."""
+    """Event of a simulated protocol at the time ``at``: from outside, or scheduled by the state machine itself."""
 
     at: int
 
@@ -148,7 +148,7 @@ class Start(MachineEvent, frozen=True):
 
 
 class MemberEvent(MachineEvent, frozen=True):
-    """Event of a protocol machine that concerns single processes, by name."""
+    """Event of a simulated protocol that concerns single processes, by name."""
 
     names: MemberIds
 
@@ -162,7 +162,7 @@ class ShutDown(MemberEvent, frozen=True):
 
 
 class Crash(MemberEvent, frozen=True):
-    """Processes end without LeaveGroup."""
+    """Event: processes crash, that is, end without LeaveGroup."""
 
 
 class Freeze(MemberEvent, frozen=True):
@@ -205,7 +205,7 @@ class Scheduled(NamedTuple):
 
 
 class RequestCount(NamedTuple):
-    """Output: ``times`` requests (or watch notifications) of this kind were sent."""
+    """Output of a simulated protocol: ``times`` requests (or watch notifications) of this kind were sent."""
 
     kind: str
     times: int
@@ -303,7 +303,7 @@ class MachineMember(Struct, frozen=True, gc=False):
 
     @property
     def counted(self) -> bool:
-        """True if the group keeps the member's state after its process has ended."""
+        """True if the group keeps a member's state after the member's process has ended."""
         return self.is_member
 
     def as_input(self, owned: TopicPartitions, generation: int, *, is_static: bool = True) -> Member:
@@ -359,7 +359,7 @@ def rows(
     to: tuple[StrEnum, ...] = (),
     label: str = "",
 ) -> dict[tuple[StrEnum, type[MachineEvent]], Transition]:
-    """Return table rows with the same transition for several phases; without ``to`` the phase does not change."""
+    """Return rows of a transition table: one transition for several phases; without ``to`` the phase stays."""
     return {(phase, event): Transition(handler, to or (phase,), label) for phase in phases}
 
 

@@ -21,7 +21,7 @@ class ZooKeeperPhase(StrEnum):
 
 
 class ZooKeeperView(NamedTuple):
-    """Nodes under the watched paths after a change, and when the ensemble's leader applied it."""
+    """Content of the watched ZooKeeper paths after a change, and when (ms) the ensemble's leader applied the change."""
 
     number: int
     at: int
@@ -30,7 +30,7 @@ class ZooKeeperView(NamedTuple):
 
 
 class ZooKeeperMember(MachineMember, frozen=True, gc=False):
-    """A ZooKeeper consumer: its process, its nodes, and its view of the group."""
+    """A ZooKeeper consumer: its process, its nodes, and the group changes of which it was notified."""
 
     #: The consumer's nodes under ``owners``: the partitions that it consumes or, after a crash, the partitions that its
     #: session still holds.
@@ -43,7 +43,7 @@ class ZooKeeperMember(MachineMember, frozen=True, gc=False):
 
 
 class ZooKeeperState(MachineState, frozen=True):
-    """State of a group in its ZooKeeper paths."""
+    """State of a group as stored in its ZooKeeper paths."""
 
     members: Mapping[str, ZooKeeperMember] = {}
     #: Views of the paths, newest last; older views are kept as long as a consumer may still read them.
@@ -296,7 +296,7 @@ GROUP_TABLE: Table = {
 
 
 class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
-    """State machine of the high-level consumer of Kafka 0.8."""
+    """State machine of ZooKeeper groups: the high-level consumer of Kafka 0.8."""
 
     group = ZooKeeperState
 

@@ -72,7 +72,7 @@ class RecordingHeader(Wire, frozen=True):
 
 
 class RecordedRecord(Wire, frozen=True, omit_defaults=True):
-    """A record of a topic. ``topic`` is its role; bytes that are not UTF-8 are base64 behind ``base64:``."""
+    """A record of a topic, which ``topic`` names by its role. Bytes that are not UTF-8 are ``base64:`` and Base64."""
 
     topic: TopicRole
     partition: int = 0
@@ -83,7 +83,7 @@ class RecordedRecord(Wire, frozen=True, omit_defaults=True):
 
     @property
     def record(self) -> Record:
-        """The Kafka record, with the partition and offset that it had in its topic."""
+        """The recorded Kafka record, with the partition and offset that it had in its topic."""
         headers = [(name, _decode_bytes(value)) for name, value in self.headers]
         return Record.of(self.partition, self.offset, _decode_bytes(self.key), _decode_bytes(self.value), headers)
 

@@ -55,7 +55,7 @@ class ReplayedOutput(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The ``ce_id`` of the record."""
+        """The ``ce_id`` header of the recorded record."""
         return codec.ce_attributes(self.write.headers)["id"]
 
 

@@ -100,7 +100,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def round_table(diffs: Sequence[Diff]) -> ReportTable:
-    """Return a table with one row per rebalance round."""
+    """Return a table of a report with one row per rebalance round."""
     rows = []
     for diff in diffs:
         names = display_names(diff.named)

@@ -111,7 +111,7 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
 
 
 def _drop_unknown_tasks(decoded: _T, value: bytes) -> _T:
-    """Return the decoded value; refuse partition -1 (a connector's own instance) in groups other than Connect's."""
+    """Return the decoded value; refuse partition -1 (a connector itself) in groups other than Connect's."""
     if not isinstance(decoded, _TYPES_WITH_PARTITIONS) or decoded.kind == "connect":
         return decoded
     # The search for a space is far faster than the search for two bytes, and usually finds that there is no space.

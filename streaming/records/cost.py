@@ -81,7 +81,7 @@ class FigureChange(Struct, frozen=True, rename="camel"):
 
 
 def figure_changes(before: Episode, after: Episode) -> list[FigureChange]:
-    """Return the figures of two episodes side by side, with the change of each."""
+    """Return the figures of two episodes, such as downtime, side by side, with the change of each."""
     changes = []
     for name, (heading, bounds_of) in COST_FIGURES.items():
         first, second = bounds_of(before), bounds_of(after)

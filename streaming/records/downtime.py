@@ -1,4 +1,4 @@
-"""Arithmetic of downtime bounds: sums and maxima."""
+"""Sums and maxima of downtimes that are known as lower and upper bounds."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class Stops(Struct, frozen=True, array_like=True, gc=False):
-    """Number, total duration and longest duration (ms) of the stops of partitions, as bounds."""
+    """Outages of partitions: bounds of their number, of their total duration and of the longest one (ms)."""
 
     count: Bounds
     total: Bounds
@@ -62,7 +62,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
 
 
 def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
-    """Return the partition with the longest downtime: by upper bounds if all are ``bounded``, else by lower bounds."""
+    """Return the partition with the longest downtime, by its upper bound if ``bounded``, else by its lower bound."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:
         lower, upper = partition.lower_ms, partition.upper_ms or 0

@@ -94,7 +94,7 @@ class PartitionDowntime(Wire, frozen=True):
 
     @property
     def total_ms(self) -> Bounds:
-        """Bounds of the partition's total downtime, ms."""
+        """Bounds of the total downtime of one partition, ms."""
         return self.lower_ms, self.upper_ms
 
 

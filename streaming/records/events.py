@@ -71,7 +71,7 @@ class EventData(Wire, frozen=True):
 
 
 class MemberEventData(EventData, frozen=True):
-    """Base of the events about one member."""
+    """Base class of the events about one member."""
 
     member_id: Id
 
@@ -98,7 +98,7 @@ class MemberJoined(MemberEventData, frozen=True):
 
 
 class MemberHeartbeat(MemberEventData, frozen=True):
-    """A member is alive."""
+    """A heartbeat of a member: the member is still alive."""
 
     generation: Int32 = -1
 
@@ -379,7 +379,7 @@ class ClusterChange(Wire, frozen=True, kw_only=False):
 
 
 class ClusterObserved(EventData, frozen=True):
-    """The brokers of the cluster, and its changes since the previous event; ``groupId`` is CLUSTER."""
+    """The brokers of the cluster, and the cluster's changes since the previous event; ``groupId`` is CLUSTER."""
 
     brokers: list[Int32]
     changes: list[ClusterChange] = field(default_factory=list)

@@ -174,7 +174,7 @@ class GroupApi:
         openapi.integer("limit", "Groups a page, by group id; all groups if left out.", minimum=1),
     )
     async def groups(self, request: Request, query: Query) -> Response:
-        """All groups as they are now, or as of a moment."""
+        """The state of all groups, now or at a past moment."""
         cursor, limit, at_ms = query["cursor"], query["limit"], query["at"]
         if cursor is None and limit is None and at_ms is None:
             return await self._feed.board.snapshot().body.response(request, self._feed.readers)
@@ -193,7 +193,7 @@ class GroupApi:
 
     @_route("/rounds", openapi.ROUND_PAGE, *_LISTING)
     async def all_rounds(self, _: Request, query: Query) -> Response:
-        """All groups' rounds, newest first."""
+        """The rounds of all groups, newest first."""
         return await self._page(query, None)
 
     async def _page(self, query: Query, group: str | None) -> Response:
@@ -203,7 +203,7 @@ class GroupApi:
 
     @_route("/groups/{group}/rounds/{seq}", openapi.ROUND)
     async def round(self, request: Request, _: Query) -> Response:
-        """One round with its diff."""
+        """One rebalance round of a group with its diff."""
         group, seq = self._group(request).group_id, openapi.digits(request.path_params["seq"])
         body = await self._feed.read(Archive.round, group, seq) if seq is not None else None
         if body is None:
@@ -295,7 +295,7 @@ class GroupApi:
 
     @_route("/clusters", openapi.CLUSTERS)
     async def clusters(self, _: Request, __: Query) -> Response:
-        """The clusters that are served, and whether each is ready. With several, each has `/clusters/NAME/api/v1`."""
+        """The served clusters, and whether each is ready. Of several, each has its API at `/clusters/NAME/api/v1`."""
         return Json({"clusters": [cluster.document() for cluster in self._clusters]})
 
     @_route("/lag", openapi.LAGS)

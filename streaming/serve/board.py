@@ -184,7 +184,7 @@ class Board:
         return {"caughtUp": status.caught_up, "lag": status.lag, "seq": self.extent.last, **optional}
 
     def groups_document(self, groups: list[GroupSummary], next_cursor: str | None = None) -> dict[str, object]:
-        """Return groups with the feed's status, as in JSON answers."""
+        """Return the JSON document of these groups, with the feed's status."""
         return self.status_document() | {"cluster": self.cluster, "groups": groups, "next": next_cursor}
 
     def progress_event(self) -> bytes:
@@ -277,7 +277,7 @@ STALE_KINDS: Final[tuple[StaleKind, ...]] = get_args(StaleKind)
 
 
 class Stale(Struct, frozen=True):
-    """The reason for outdated data, and its start (ms). Messages continue the clause ``reason`` with "since …"."""
+    """The reason for outdated data and its start (ms); messages continue the clause ``reason`` with "since …"."""
 
     kind: StaleKind
     reason: str

@@ -103,7 +103,7 @@ class Cluster:
         return self._follower.silent_seconds
 
     def open_feed(self) -> Feed:
-        """Return the feed; raise Problem while the cluster is not connected."""
+        """Return the cluster's feed; raise Problem while the cluster is not connected."""
         if self.feed is None:
             raise Problem("unconnected", f"cluster {self.name}: {self.problem}")
         return self.feed

@@ -57,7 +57,7 @@ def forecast(assignment: bytes | None, change: RollingRestart | Scale, times: Ma
 
 
 def plan(assignment: bytes | None, targets: tuple[str, ...], change: RollingRestart, times: Mapping[str, int]) -> bytes:
-    """Return the document of ``migrate --json`` with an empty ``happened``; raise the errors of :func:`forecast`."""
+    """Return the document of ``migrate --json`` without past steps (``happened``); raise errors of :func:`forecast`."""
     return encode(plan_migration(_live_group(assignment), targets, restart=change, times=times))
 
 
@@ -119,7 +119,7 @@ class WorkerPool:
         self._is_closing = False
 
     async def run(self, request: Request, function: Callable[..., bytes], *arguments: object) -> bytes:
-        """Return the result of a module's function, computed in a process; raise Problem if it fails or can't run."""
+        """Return the result of a function that runs in a worker process; raise Problem if it fails or can't run."""
         if len(self._tasks) >= self._max_requests:
             waiting = f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
             raise Problem("busy", waiting)

@@ -135,7 +135,7 @@ class History:
 
     @property
     def extent(self) -> Extent:
-        """First and last feed position from which a client can resume now."""
+        """The first and last feed position from which a client can resume now."""
         with historyfile.history_read_errors(self.path):
             trimmed = self._connection.execute("SELECT value FROM meta WHERE key = 'trimmed'").fetchone()[0]
             last = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'rounds'").fetchone()
@@ -147,7 +147,7 @@ class History:
         return self._stories.current_stories
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """``{(topic, partition): next offset to read}``."""
+        """Offsets at which reading continues: ``{(topic, partition): next offset}``."""
         with history_errors(self.path):
             rows = self._connection.execute("SELECT topic, partition, next_offset FROM positions")
             return {(topic, partition): offset for topic, partition, offset in rows}
@@ -170,7 +170,7 @@ class History:
                 connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"topic:{topic}", topic_id))
 
     def append(self, arrived: Sequence[TopicRecord], now_ms: int | None = None) -> HistoryUpdate:
-        """Store records and the offsets after them in one transaction. ``now_ms``: the time of storing."""
+        """Store records and the next offsets to read in one transaction. ``now_ms``: the time of storing."""
         batch = HistoryUpdate([], {})
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         stories_before = self._stories.begin()

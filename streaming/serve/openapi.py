@@ -41,13 +41,13 @@ class Parameter(NamedTuple):
     location: str = "query"
 
     def document(self) -> dict[str, Any]:
-        """Return the OpenAPI parameter object."""
+        """Return the parameter as an OpenAPI object."""
         document = {"name": self.name, "in": self.location, "required": self.location == "path"}
         return document | {"description": self.description, "schema": self.schema}
 
 
 def text(name: str, description: str, *, location: str = "query") -> Parameter:
-    """Return a parameter whose value is text."""
+    """Return an OpenAPI parameter of the type ``string``."""
     return Parameter(name, description, {"type": "string"}, location=location)
 
 
@@ -64,7 +64,7 @@ def integer(name: str, description: str, *, minimum: int = 0, location: str = "q
 
 
 def choice(name: str, values: Collection[str], description: str) -> Parameter:
-    """Return a parameter whose value is one of ``values``."""
+    """Return an API parameter whose value is one of ``values``."""
 
     def decode(value: str) -> str:
         if value not in values:
@@ -75,7 +75,7 @@ def choice(name: str, values: Collection[str], description: str) -> Parameter:
 
 
 def flag(name: str, description: str) -> Parameter:
-    """Return a parameter whose value is ``true`` or ``false``."""
+    """Return an API parameter whose value is ``true`` or ``false``."""
     as_text = choice(name, ("true", "false"), description)
     return as_text._replace(decode=lambda value: as_text.decode(value) == "true")
 
@@ -146,7 +146,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 def _answer(name: str, fields: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Any:
-    """Return the type of an answer, used only for its schema, as answers are built from stored JSON."""
+    """Return a struct type that describes an API answer in the schema; answers are built from stored JSON."""
     options = [(field, kind | UnsetType, UNSET) for field, kind in (optional or {}).items()]
     return defstruct(name, [*fields.items(), *options], rename="camel")
 

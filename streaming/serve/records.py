@@ -289,7 +289,7 @@ def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -
 
 
 def apply_assignment(group: GroupSummary | None, latest: LatestAssignment) -> GroupSummary:
-    """Return the group as its rounds describe it or, if they were dropped, as its latest assignment does."""
+    """Return a group's summary updated by its latest assignment, or built from it if the group has no rounds."""
     if group is not None and group.rounds:
         if latest.timestamp < group.timestamp or group.state == "Dead":
             return group

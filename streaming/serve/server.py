@@ -48,7 +48,7 @@ def open_socket(host: str, port: int) -> socket.socket:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=512)
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise OutsideFailure(f"--host {host} --port {port}: {reason}; --port 0 takes a free one") from error
+        raise OutsideFailure(f"--host {host} --port {port}: {reason}; --port 0 takes a free port") from error
 
 
 def address(listening: socket.socket) -> str:

@@ -117,7 +117,7 @@ class Source:
                 require_same_cluster(self._settings.kafka, self.cluster_id)
 
     def _check_offsets(self, record: TopicRecord) -> None:
-        """Log if offsets of the diff topic are missing: then rounds are lost. In other topics compaction makes gaps."""
+        """Log a warning if offsets of the diff topic are missing: rounds are lost. Other topics are compacted."""
         place = (record.topic, record.partition)
         expected = self._next_offsets.get(place, record.offset)
         if record.offset > expected and record.topic == self.topics[0]:
@@ -153,7 +153,7 @@ class Source:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The record types, episodes or incidents, whose topics are read to their ends."""
+        """The record types (episodes, incidents) whose topics have been read to their ends."""
         return frozenset(self.stories[reader.topic] for reader in self._story_readers if reader.is_complete)
 
     def publish(self, event: Event) -> None:
@@ -189,12 +189,12 @@ class RecordedSource:
 
     @property
     def whole(self) -> frozenset[Sort]:
-        """The record types, episodes or incidents, whose topics are read to their ends."""
+        """The record types (episodes, incidents) whose topics have been read to their ends."""
         return frozenset(RECORDED_STORY_SORTS.values() if self.caught_up else ())
 
     @property
     def lag(self) -> int:
-        """The number of unread records: 1 until all records are read, then 0."""
+        """The recording's lag: 1 until all its records are read, then 0."""
         return 0 if self.caught_up else 1
 
     def publish(self, event: Event) -> None:

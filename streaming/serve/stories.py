@@ -206,7 +206,7 @@ class StoryTable:
             self.current_stories.take(_summary(sort, zlib.decompress(body)))
 
     def begin(self) -> CurrentStories:
-        """Return the current stories and replace them by a copy; a failed transaction restores the originals."""
+        """Return the current stories and continue with a copy, so that a failed transaction can restore these."""
         before, self._of_cluster = self.current_stories, None
         self.current_stories = structs.replace(
             before, newest=dict(before.newest), open=dict(before.open), downtime=dict(before.downtime)
@@ -371,7 +371,7 @@ class StoryTable:
         )
 
     def forget(self, sort: Sort) -> None:
-        """Drop all episodes, or all incidents, as their topic was recreated."""
+        """Drop the stored episodes or incidents of a topic that was recreated."""
         for table in ("stories", "versions"):
             self._execute(f"DELETE FROM {table} WHERE sort = ?", (sort,))  # noqa: S608 - our tables
         self.reload()

@@ -128,7 +128,7 @@ class CollectSettings(Section):
         return self
 
     def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> Self:
-        """Return the settings with these groups and source (None: unchanged), and with additional logs."""
+        """Return a copy of the settings with these values (empty: unchanged), and with additional coordinator logs."""
         requested = {name: value for name, value in changes.items() if value}
         logs = [*self.coordinator_logs, *(coordinator_logs or ())]
         return changed(self, "collect", coordinator_logs=logs, **requested)

@@ -139,7 +139,7 @@ class KafkaSettings(Section):
 
     @property
     def uses_sasl(self) -> bool:
-        """True if the connection authenticates by SASL."""
+        """True if the connection uses SASL authentication."""
         return self.security_protocol.startswith("SASL")
 
     @property

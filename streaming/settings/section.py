@@ -1,4 +1,4 @@
-"""Base class of all tables of settings, and messages about invalid settings."""
+"""Base class of the tables of settings, and messages about invalid settings."""
 
 import re
 from collections.abc import Collection

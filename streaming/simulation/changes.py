@@ -192,7 +192,7 @@ ROLLOUTS = ("surge", "blue-green", "recreate")
 
 
 class RollingRestart(NamedTuple):
-    """Restart of all members in the order of names: number of members at once, their downtime, and the pause (ms).
+    """Restart of all members in the order of names: number of members at once, their downtime, and their interval (ms).
 
     If ``parallel`` is None, :func:`usual_parallel` determines it.
     """
@@ -243,13 +243,13 @@ class Scale(NamedTuple):
 
 
 class Deploy(NamedTuple):
-    """A change of the group by the events of a scenario file (``--deploy``)."""
+    """A change of a group that consists of the events in a scenario file (``--deploy``)."""
 
     document: Any
 
 
 class PastEpisode(NamedTuple):
-    """A past episode as the change to simulate again, identified by its number or ``last``."""
+    """The request to simulate a past episode again, identified by its number or ``last``."""
 
     episode: str
 
@@ -280,7 +280,7 @@ def single_change(*options: Change | PastEpisode | None) -> Change | PastEpisode
 
 
 def request_change(start: Baseline, times: Mapping[str, int], change: Change) -> RequestedChange:
-    """Return ``change`` applied to the group as a scenario; ``times`` override the times in that scenario."""
+    """Return the scenario in which ``change`` happens to the group; ``times`` override times of the scenario."""
     group, names = {**start.document, **times}, start.members
     match change:
         case RollingRestart():
@@ -303,7 +303,7 @@ def usual_parallel(size: int) -> int:
 def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, between_ms: int) -> list[EventEntry]:
     """Return the events of a rolling restart of ``parallel`` members at once, each of which is down for ``down_ms``.
 
-    ``between_ms``: time from the return of members to the stop of the next ones. As in a real deploy, successive
+    ``between_ms``: time from the return of members to the stop of the next members. As in a real deploy, successive
     restarts happen at different moments of the heartbeat interval, which differ by eighths of the interval.
     """
     late = min(_POLL_INTERVAL_MS, between_ms)

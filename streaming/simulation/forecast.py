@@ -137,7 +137,7 @@ def cost_figures(cost: ChangeCost) -> dict[str, Any]:
 
 
 def cost_sentence(costs: Sequence[ChangeCost], own: str, what: str) -> str:
-    """Return a sentence about the downtime that a change costs, as the group is configured and in the cheapest way."""
+    """Return a sentence about a change's downtime as the group is configured, and in the cheapest way to rebalance."""
     own_cost = next(cost for cost in costs if cost.way.name == own)
     best = min(costs, key=lambda cost: cost.total_ms)
     sentence = f"{what} costs {format_seconds(own_cost.total_ms)} of downtime, all partitions together"

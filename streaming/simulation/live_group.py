@@ -72,7 +72,7 @@ class MembershipLog:
         self._is_empty = True
 
     def feed(self, event: events.Event) -> None:
-        """Apply the next membership event."""
+        """Apply the next membership event to the live group."""
         self._is_empty = False
         data: events.EventData = event.data
         match data:

@@ -1,4 +1,4 @@
-"""Migration plans of a live group: obstacles, steps, and the forecast cost of each step.
+"""Migration of a live group to another protocol: obstacles, steps, and the forecast cost of each step.
 
 A migration to cooperative needs two rolling bounces (KIP-429, "Compatibility and Upgrade Path"); clients since 3.0 need
 only the second one, as their default list already has both assignors (KIP-726). Static membership: KIP-345. A migration
@@ -55,7 +55,7 @@ MigrationObstacle = tuple[LiveMember, str, str, int | None]
 
 
 def parse_targets(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested migration targets; without any, return all targets."""
+    """Return the target protocols that a migration plan was requested for, by default all."""
     for name in names:
         if name not in TARGETS:
             raise NoForecast(f"--to: {name!r} is not one of {', '.join(TARGETS)}")
@@ -157,7 +157,7 @@ class _MigrationPlan:
         return cost
 
     def cooperative(self) -> MigrationPath:
-        """Return the steps to cooperative rebalancing: a restart adds ``cooperative-sticky``, one removes the rest."""
+        """Return the path to cooperative rebalancing: one restart adds ``cooperative-sticky``, one removes the rest."""
         if self.start.protocol == "cooperative":
             return _path("done")
         if self.group.protocol == "consumer":
@@ -230,6 +230,6 @@ class _MigrationPlan:
 
 
 def recent_steps(episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the latest episodes that may have been migration steps, newest first."""
+    """Return the latest episodes that may belong to a migration to another protocol, newest first."""
     steps = [episode for episode in episodes if episode.kind in _PAST_STEP_KINDS]
     return sorted(steps, key=lambda step: (step.opened_at, step.episode), reverse=True)[:_MAX_PAST_STEPS]

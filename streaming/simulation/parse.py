@@ -229,7 +229,7 @@ def _suggestion(word: str, words: Iterable[str]) -> str:
 
 
 def parse_document(text: str) -> Any:
-    """Parse a YAML or JSON text into plain values; raise InvalidScenario for other texts, or above a limit."""
+    """Parse YAML or JSON into plain values; raise InvalidScenario if the text is invalid or larger than the limit."""
     if len(text) > MAX_JSON:
         raise InvalidScenario(f"scenario: has more than {MAX_JSON} characters, the limit")
     if not text.lstrip().startswith("{"):

@@ -25,7 +25,7 @@ _HAS_OWNER = -1
 
 
 class SimulationResult:
-    """Result of a simulation, collected from a machine's outputs: rounds, requests, moves, times without a consumer.
+    """Result of a simulation: rounds, requests, moves and times without a consumer, collected from its outputs.
 
     A partition is without a consumer from its loss (or the first subscription) until the next consumer starts.
     """
@@ -53,7 +53,7 @@ class SimulationResult:
         self.set_topics(topics, 0)
 
     def set_start(self, subscribed: frozenset[str], held: Mapping[str, TopicPartitions]) -> None:
-        """Set the members' partitions at the start, which are not counted as a round."""
+        """Set the members' partitions at the start of the simulation, which do not count as a round."""
         self.add_output(SubscribedTopics(subscribed), 0)
         self._set_consumers(held, 0)
         self.held = held

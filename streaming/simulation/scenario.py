@@ -64,7 +64,7 @@ class Scenario:
 
 
 class PlannedEvent(NamedTuple):
-    """An event of a protocol's state machine, and the scenario event that it is part of."""
+    """An event for a protocol's state machine, and the scenario event from which it is derived."""
 
     event: vocabulary.MachineEvent
     because: ScenarioEvent

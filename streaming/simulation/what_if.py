@@ -21,14 +21,14 @@ from streaming.simulation.live_group import LiveGroup, LiveMember
 
 
 class ProtocolAssignor(NamedTuple):
-    """A rebalance protocol and an assignor that it supports."""
+    """A rebalance protocol with one of its assignors."""
 
     protocol: str
     assignor: str
 
     @property
     def registry(self) -> str:
-        """Return the protocol's name in :mod:`assignors.registry`."""
+        """Return the protocol's name as :mod:`assignors.registry` spells it."""
         return FAMILIES[self.protocol].assignors_of
 
 

@@ -17,14 +17,14 @@ _MAX_QUOTED = 60
 
 
 class WhatIfQuery(NamedTuple):
-    """A what-if query: the changes, and the protocol and assignor to show first."""
+    """A what-if query: the changes of a group, and the protocol and assignor to show first."""
 
     changes: GroupChange
     protocol: str | None = None
     assignor: str | None = None
 
     def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
-        """Return the result for the requested assignor, else for the group's own; None: that is a custom assignor."""
+        """Return the result for the requested assignor, by default the group's; None if the group's is custom."""
         own = next((outlook for outlook in outlooks if outlook.own), None)
         if self.protocol is None and self.assignor is None:
             return own
@@ -50,7 +50,7 @@ def parse_query(
     protocol: str | None = None,
     assignor: str | None = None,
 ) -> WhatIfQuery:
-    """Parse the command's options into a query."""
+    """Parse the options of ``what-if`` into a query."""
     return WhatIfQuery(
         GroupChange(
             add=tuple(_names(group, add)),

@@ -99,7 +99,7 @@ class LocalCheckpoint:
             self._lock = None
 
     def check(self) -> None:
-        """Raise an error if the locked folder was removed or replaced."""
+        """Raise an error if the checkpoint's locked folder was removed or replaced."""
         if self._lock is None:
             return
         try:
@@ -226,7 +226,7 @@ def claim(checkpoint: str, store: Checkpoint, wanted: Metadata, on_data_loss: On
 
 
 def require_release(checkpoint: str, stored: Metadata) -> None:
-    """Raise BadInput if another release wrote the checkpoint."""
+    """Raise BadInput if another release of this program wrote the checkpoint."""
     if (stored.version, stored.state) != (_VERSION, bucket_state.VERSION):
         raise BadInput(
             f"--checkpoint {checkpoint}: another release wrote it (layout {stored.version}, state {stored.state}; "
@@ -299,7 +299,7 @@ class OffsetsFile:
 
     @classmethod
     def read(cls, checkpoint: Path, batch: int) -> "OffsetsFile":
-        """Read the offsets file of a batch."""
+        """Return the content of the checkpoint's file with the offsets of a batch."""
         file = checkpoint / "offsets" / str(batch)
         try:
             version, line, *sources = file.read_bytes().splitlines()

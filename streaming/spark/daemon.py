@@ -12,7 +12,7 @@ DAEMON_MODULE: Final = "streaming.spark.daemon"
 
 
 def main() -> None:
-    """Import the workers' modules, and run PySpark's daemon."""
+    """Import the modules that Spark's Python workers need, then run PySpark's daemon, which forks the workers."""
     import pandas  # type: ignore[import-untyped] # noqa: F401, ICN001 - the frames' library
     import pyspark.testing.utils
     import pyspark.worker  # noqa: F401 - the workers' main

@@ -115,7 +115,7 @@ class _StreamJob:
         self._connect()
 
     def _connect(self) -> None:
-        """Create the clients that read secrets from files; a job with ``available_now`` writes no heartbeats."""
+        """Create the watch of topic ids and, unless the job only reads existing records, the writer of heartbeats."""
         settings = self._setup.settings
         self._watch = IdentityWatch(settings.kafka, self._setup.topics)
         reads_existing_only = self._setup.options.available_now

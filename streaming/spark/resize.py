@@ -55,7 +55,7 @@ class Resized(Struct, frozen=True, rename="camel"):
     old_checkpoint: str | None = field(name="aside")
 
     def lines(self) -> Iterator[str]:
-        """Yield the result of the resize as lines of text."""
+        """Yield lines of text about the result of the resize."""
         yield f"buckets: {_change(self.before.buckets, self.after.buckets)}"
         yield f"shuffle partitions: {_change(self.before.shuffle_partitions, self.after.shuffle_partitions)}"
         yield f"groups: {self.groups}; largest bucket, bytes: {_change(*self.largest_bytes.values())}"

@@ -113,7 +113,7 @@ def jvm_path(path: str) -> str:
 
 
 def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dict[str, str]:
-    """Return Spark's properties; comments have the reasons."""
+    """Return Spark's configuration properties; comments have the reasons."""
     local = options.master.startswith("local")
     # VFORK: Hadoop forks a `chmod` for some files, which takes 1.0 ms this way and 1.6 by the JDK's helper.
     java_options = (

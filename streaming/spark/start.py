@@ -95,7 +95,7 @@ def prepare(settings: Settings, options: StreamOptions) -> PreparedStream:
 
 
 def claim(setup: PreparedStream, store: Checkpoint) -> PreparedStream:
-    """Return the job with the checkpoint's metadata, or raise an error; the caller has locked the checkpoint."""
+    """Return the job with the metadata of its locked checkpoint; raise an error if the checkpoint can't continue."""
     options, wanted = setup.options, setup.metadata
     metadata = checkpoint.claim(options.checkpoint, store, wanted, options.on_data_loss)
     if lost := check_lost_records(setup.settings, options.checkpoint, metadata):

@@ -22,7 +22,7 @@ _MIN_TICK_INTERVAL_SECONDS: Final = 0.5
 
 
 class Action(Enum):
-    """Next step of the job; each action except CONTINUE and TICK restarts the query."""
+    """Next action of the Spark job; every action except KEEP_RUNNING and TICK restarts the query."""
 
     KEEP_RUNNING = auto()
     TICK = auto()  # a timer is due
@@ -73,11 +73,11 @@ class PartitionGrowth:
 
     @property
     def is_pending(self) -> bool:
-        """True if some partitions of the topic are not read yet."""
+        """True if the topic has new partitions that the stream does not read yet."""
         return self.target > self.partitions
 
     def set_count(self, partitions: int, now: float) -> bool:
-        """Set the topic's partition count; return True if the count grew."""
+        """Store the topic's present partition count; return True if the count grew."""
         if partitions <= self.target:
             return False
         self.target = partitions
@@ -85,12 +85,12 @@ class PartitionGrowth:
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
-        """Store the old partitions' ends, once, when all producers must have received the metadata of the new ones."""
+        """Store the end offsets of the old partitions, once, when all producers must write to the new ones as well."""
         if self.is_pending and self._ends is None and now - self._since >= GROWTH_CONFIRM_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:
-        """Add a batch's next offsets, or the time ``at`` of a trigger that found no new records (no ``sources``)."""
+        """Store a batch's next offsets or, if the trigger found no records (no ``sources``), its time ``at``."""
         if "sources" not in progress:
             self._idle_at = at
         for source in progress.get("sources", ()):
@@ -99,7 +99,7 @@ class PartitionGrowth:
                 self.offsets = {int(number): int(offset) for number, offset in offsets.items()}
 
     def is_ready(self) -> bool:
-        """True if the old partitions were read to their ends, so that the query may read all partitions."""
+        """True if the old partitions have been read to their ends, so that the stream may read the new partitions."""
         if not self.is_pending or self._ends is None:
             return False
         read = all(self.offsets.get(number, -1) >= end for number, end in self._ends.items())

@@ -43,7 +43,7 @@ class TickTopic:
 
 
 class TopicEnds(NamedTuple):
-    """The ends of the read partitions: the last stable offsets (``stable``), and the ends of the ``log``."""
+    """End offsets by partition: up to the last stable offset (``stable``), and of the whole log (``log``)."""
 
     stable: Mapping[int, int]
     log: Mapping[int, int]

@@ -70,7 +70,7 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
 
 
 def test_consumer_callbacks_agree_at_every_generation(performance) -> None:
-    """Each last report of a (member, generation) equals the diff; this check does not use the demo's own comparison."""
+    """The last callback of each member and generation equals the diff, checked without the demo's own comparison."""
     diffs, folder = performance
     owned_before: dict[tuple[str, int], set] = {}
     for path in folder.glob("*.jsonl"):

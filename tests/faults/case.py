@@ -1,4 +1,4 @@
-"""One fault: inject it, wait for the report, undo the fault, and check the data afterwards."""
+"""A fault test: inject one fault, wait for its report, undo the fault, and check the data afterwards."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ class SimulatedHost:
         self._control_file.write_bytes(bytes(16))
 
     def set_clock(self, seconds: int) -> None:
-        """Shift the host's clock by this much."""
+        """Shift the clock of the simulated host by this much."""
         self._write_number(0, seconds)
 
     @contextmanager
     def slow_disk(self, milliseconds: int) -> Iterator[None]:
-        """Delay each write and each flush to a file by this much."""
+        """Delay each write and each flush to a file by ``milliseconds`` until the end of the block."""
         self._write_number(8, milliseconds)
         try:
             yield

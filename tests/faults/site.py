@@ -174,7 +174,7 @@ class TestedMonitor(Monitor):
         self.await_status(None)
 
     def expected(self) -> list[str]:
-        """Return the ids of the expected diffs, including those of deleted membership topics."""
+        """Return the ids of the diffs that a replay of the membership topics yields, including deleted topics."""
         return sorted({diff_id for log in (*self.past, self.log()) for diff_id in diff_ids(log)})
 
     def topic_ids(self) -> list[str]:

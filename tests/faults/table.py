@@ -25,7 +25,7 @@ class _Share(NamedTuple):
 
 
 def add(folder: Path, began: float, outcomes: Mapping[str, list[Outcome]], cases: Iterable[str]) -> None:
-    """Store the results of a process; the process that completes the run writes the table.
+    """Store the results of one test process; the process that completes the run writes the table.
 
     Args:
         folder: folder that all processes of the run share.

@@ -1,4 +1,4 @@
-"""Faults of the simulated host reach the program; otherwise tests with these faults would prove nothing."""
+"""Programs on the simulated host experience its faults; otherwise tests with these faults would prove nothing."""
 
 from __future__ import annotations
 

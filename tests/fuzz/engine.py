@@ -97,7 +97,7 @@ class _FuzzCases:
             os._exit(1)
 
     def store_count(self) -> None:
-        """Store the number of checked cases."""
+        """Write the number of checked cases to a file."""
         (self._folder / COUNT_FILE).write_text(str(self.count))
 
 
@@ -163,7 +163,7 @@ def _fresh(target: FuzzTarget) -> Callable[[bytes], Case | None] | None:
 
 
 def shrink_case(target: FuzzTarget, case: Case, error: BaseException) -> Case:
-    """Return a smaller case with the same finding, found by removing records and then pieces of parts."""
+    """Return a smaller case with the same finding, found by removing records, and then bytes from records."""
     wanted, ends = _finding_identity(error), time.monotonic() + _SHRINKING_SECONDS
     smaller = True
     while smaller and time.monotonic() < ends:

@@ -54,5 +54,4 @@ def _peak_memory_bytes() -> int:
 
 
 def bound_memory() -> None:
-    """Set the memory limit of this process."""
     resource.setrlimit(resource.RLIMIT_DATA, (_ALL_BYTES, _ALL_BYTES))

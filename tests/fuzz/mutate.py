@@ -28,7 +28,7 @@ _DEEP_NESTING = 3_000
 
 
 class CaseMutator:
-    """Mutates the inputs of one fuzz target, and mixes them with its seeds."""
+    """Mutates inputs of one fuzz target, and mixes them with the target's seeds."""
 
     def __init__(self, target: FuzzTarget, seeds: list[Case]) -> None:
         self._target = target
@@ -82,7 +82,7 @@ class CaseMutator:
         return self._bytes(part, random)
 
     def _random_part(self, at: int, random: Random) -> RecordPart:
-        """Return a part (such as a value) of a random record of a random seed, in the column of the part at ``at``."""
+        """Return a part (key, value, …) of a random record of a random seed, in the position of the part at ``at``."""
         other_seed = self.seed(random)
         parts_at = other_seed[at % self._target.width :: self._target.width]
         return random.choice(parts_at) if parts_at else b""

@@ -3,7 +3,7 @@
 An embedded broker, `collect`, `stream`, `serve` and clients of its feed, on this machine alone. Members of thousands of
 groups join and leave (:mod:`tests.soak.groups`) while each program is killed, the broker is restarted and the disk of
 the history is full. At the end every diff that follows from the groups' changes has to be in the topic, in the history
-and at each client, each once by its id. Exit status 0: this holds; 1: it does not.
+and at each client, each once by its id. The exit status is 1 if this does not hold.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tests.support.load import FeedClient
 
 
 class _Clients:
-    """All clients of the process; each distinct received id is stored once, as a number."""
+    """All feed clients of this process; each distinct received id is stored once, as a number."""
 
     def __init__(self, port: int, count: int) -> None:
         self._numbers: dict[bytes, int] = {}
@@ -61,7 +61,7 @@ class _Clients:
         }
 
     def ids(self) -> list[str]:
-        """Return every id that at least one client received."""
+        """Return every id that at least one feed client received."""
         return [number.decode() for number in self._numbers]
 
 

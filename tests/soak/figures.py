@@ -28,7 +28,7 @@ def student_quantile_95(degrees_of_freedom: int) -> float:
 
 @dataclass(frozen=True)
 class GrowthRate:
-    """A least-squares line: growth per hour with its 95 % interval; unknown with fewer than seven points."""
+    """Growth per hour with its 95 % interval, by least squares; unknown with fewer than seven points."""
 
     mean: float
     per_hour: float = math.nan
@@ -101,7 +101,7 @@ class ResourceSampler(threading.Thread):
                 self.samples[name].append((now, size() / 2**20))
 
     def since(self, name: str, begin: float) -> list[tuple[float, float]]:
-        """Return the samples that were taken at or after this time."""
+        """Return the samples that were taken at or after ``at``."""
         return [sample for sample in self.samples[name] if sample[0] >= begin]
 
     def __enter__(self) -> Self:

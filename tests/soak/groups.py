@@ -88,7 +88,7 @@ class MembershipTraffic:
 
 
 class _Worker(threading.Thread):
-    """Changes its groups in turn over two connections, because a member's join waits for the other member's join."""
+    """Changes groups, one after the other, over two connections: a member's join waits for the other member's join."""
 
     def __init__(self, traffic: MembershipTraffic, groups: list[_Group], rate: float, seed: int) -> None:
         super().__init__(daemon=True)

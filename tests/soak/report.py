@@ -12,7 +12,7 @@ from tests.soak.run import MEASURED_SHARE, RETENTION_MIB, Soak
 
 
 def report(run: Soak, results: SoakResult, load: dict[str, float]) -> str:
-    """Return the tables of the report."""
+    """Return the tables of the soak test's report."""
     options = run.options
     lines = [
         "### Soak",

@@ -75,7 +75,7 @@ class Soak:
         )
 
     def until(self, share: float, what: str = "load") -> None:
-        """Wait until this fraction of the soak's duration has passed."""
+        """Wait until this fraction of the soak test's duration has passed."""
         while (left := self.begin + share * self.seconds - time.monotonic()) > 0:
             self.say(what)
             time.sleep(min(left, 15))

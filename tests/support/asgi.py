@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 @dataclass
 class Response:
-    """Status, headers and body that the application sent."""
+    """Status, headers and body that the ASGI application sent."""
 
     status: int
     headers: dict[str, str]

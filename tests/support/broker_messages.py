@@ -59,7 +59,7 @@ def _metadata(member: str, instance: str, comma: str = "") -> str:
 
 # fmt: off
 def _scala_reasons(member: str) -> tuple[tuple[str, str, str, str | None], ...]:
-    """Return tuples of first release, last release, the coordinator's reason and the client's reason."""
+    """Return rebalance reasons in old releases' logs: first release, last release, coordinator's, client's reason."""
     return (
         ("2.1", "2.2", f"Adding new member {member}", None),
         ("2.3", "2.4", f"Adding new member {member} with group instanceid None", None),

@@ -75,7 +75,7 @@ class WatchedPage:
         self.page.on("console", self._message)
 
     def _message(self, message: ConsoleMessage) -> None:
-        """Record console errors and warnings, except those for network changes of the machine."""
+        """Record errors and warnings on the page's console, except those for changes of the host's network."""
         if message.type in ("error", "warning") and "net::ERR_NETWORK_CHANGED" not in message.text:
             self.errors.append(message.text)
 
@@ -83,7 +83,6 @@ class WatchedPage:
 def open_page(
     browser: Browser, url: str, *, theme: str = "light", height: int = 900, timezone: str | None = None
 ) -> WatchedPage:
-    """Open a page in a new browser context."""
     context = browser.new_context(
         viewport={"width": 1440, "height": height}, color_scheme=theme, reduced_motion="reduce", timezone_id=timezone
     )

@@ -111,7 +111,7 @@ class DiffBuilder:
         return self.round("member.fenced", gone=ids, after=after, evidence=(evidence,) if reason else ())
 
     def vanish(self, *ids: str, after: float = 1.0) -> DiffBuilder:
-        """Add a round in which these members are gone, with no evidence of the reason."""
+        """Add a round in which these members have departed for an unknown reason."""
         evidence = Evidence(source="polling", reason="can't tell", member_ids=list(ids), kind="group.observed")
         return self.round("group.observed", gone=ids, after=after, evidence=(evidence,))
 

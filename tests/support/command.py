@@ -70,7 +70,6 @@ class RunningCommand:
         return self.ended(seconds)
 
     def ended(self, seconds: float = TIMEOUT_SECONDS) -> int:
-        """Wait until the process has ended and return the exit status."""
         assert self.process is not None
         return self.process.wait(seconds)
 

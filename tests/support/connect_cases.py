@@ -126,7 +126,7 @@ def _change(change: WorkChange) -> list[Any]:
 
 
 def oracle_round_as_json(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the oracle's assignment with its unordered parts sorted."""
+    """Return a round of the Java oracle with sorted workers and sorted revoked work, for comparisons."""
     changes = {
         name: [assigned, [sorted(revoked[0]), sorted(revoked[1])]]
         for name, (assigned, revoked) in sorted(result["changes"].items())

@@ -70,7 +70,6 @@ class Container:
         self.bootstrap_servers = bootstrap_servers
 
     def log_text(self) -> str:
-        """Return the text that the broker's log contains now."""
         return "".join(part.decode(errors="replace") for part in self._container.get_logs())
 
 

@@ -70,7 +70,7 @@ class SimulatedConsumerGroup:
             self.held[ids[number % members]].add(place)
 
     def start(self) -> CoordinatorBatch:
-        """Return the records of the whole group, which a coordinator writes at once."""
+        """Return the records that a coordinator writes at once for a new group with all members."""
         records = [self._metadata(member, place) for place, member in enumerate(self.held)]
         records.append(self._record(EPOCH, pack(">hib", 0, self.epoch, 0)))
         records += [self._target(member) for member in self.held]

@@ -117,7 +117,7 @@ class GroupReader:
 
 
 def _rejoined_ids(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[str, MemberDiff]) -> dict[str, str]:
-    """Return new member id by old member id of static members that rejoined: both ids belong to the same member."""
+    """Return the new member id of each static member that rejoined, by its old member id."""
     instances = {
         member.group_instance_id: member_id
         for member_id, member in listed.items()
@@ -131,7 +131,6 @@ def _rejoined_ids(past: Mapping[str, MemberDiff], diff: Diff, listed: Mapping[st
 
 
 def _partitions_after(member: MemberDiff) -> Holding:
-    """Return a member's partitions after the round: kept and newly assigned partitions."""
     return {
         topic: [*member.kept.get(topic, ()), *member.assigned.get(topic, ())]
         for topic in {**member.kept, **member.assigned}
@@ -147,7 +146,7 @@ def _renamed(free: LastOwners, renamed: Mapping[str, str]) -> LastOwners:
 
 
 def _owners_after(free: LastOwners, diff: Diff, present_members: Mapping[str, MemberDiff]) -> LastOwners:
-    """Return the last owners of the partitions that are still free after the diff; empty for a deleted group."""
+    """Return the last owners of the partitions that have no owner after the diff; none for a deleted group."""
     if diff.cause.kind == _DELETED:
         return {}
     tasks = diff.kind == "connect" or diff.protocol == "streams"
@@ -226,7 +225,7 @@ def updates(
 def records(
     group_id: str, before: EpisodeState | None, after: EpisodeState | None, closed: EpisodeState | None
 ) -> Iterator[Episode]:
-    """Return the records that one step changed: the record of the ended episode and the record of the open one."""
+    """Yield the record of the ended episode, if one ended, and the record of the open episode, if it changed."""
     if closed is not None:
         yield record(group_id, closed, closed=True)
     if after is not None and after is not before and after.open:

@@ -64,7 +64,7 @@ class EpochLog:
         self._run: list[RawRecord] = []
 
     def join(self, *member_ids: str, instance: str | None = None) -> list[RawRecord]:
-        """Add these members to the group in one write."""
+        """Add members to the simulated group in one write; return the written records."""
         for member_id in member_ids:
             self.members[member_id] = _Member(instance=instance)
             self._put_metadata(member_id)
@@ -74,7 +74,7 @@ class EpochLog:
         return self._take_records()
 
     def leave(self, *member_ids: str) -> list[RawRecord]:
-        """Remove these members from the group in one write."""
+        """Remove members from the simulated group in one write; return the written records."""
         for member_id in member_ids:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:

@@ -218,7 +218,7 @@ class Group(Log):
             yield msgspec.structs.replace(diff, timestamp=self.timestamp)
 
     def diffs(self, count: int) -> list[Diff]:
-        """Return the next ``count`` diffs; further diffs of the last rebalance are dropped."""
+        """Return the next ``count`` diffs; drop further diffs of the last rebalance."""
         result: list[Diff] = []
         while len(result) < count:
             result += self.change()

@@ -1,4 +1,4 @@
-"""Incidents for tests."""
+"""Generated incidents for tests."""
 
 from __future__ import annotations
 

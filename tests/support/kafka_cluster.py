@@ -180,7 +180,6 @@ class KafkaCluster:
 
 
 def _format_storage(runtime: Runtime, storage: Path, cluster_id: str, number: int) -> None:
-    """Format the empty storage of a broker."""
     storage.mkdir(parents=True)
     for file in runtime.storage.iterdir():
         (storage / file.name).write_bytes(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Helpers for protocol machines: rounds of a YAML scenario as plain values, and a driver for single steps."""
+"""Helpers for simulated protocols: rounds of a scenario as plain values, and a driver that applies single events."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class MachineDriver:
         self._number = 0
 
     def apply(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
-        """Apply one event to the machine and queue the events that the machine schedules."""
+        """Apply one event to the simulated group, and queue the events that this schedules."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
@@ -99,7 +99,7 @@ class MachineDriver:
         return outputs
 
     def step(self) -> tuple[MachineOutput, ...]:
-        """Apply the next scheduled event."""
+        """Apply the next scheduled event to the simulated group."""
         at, _, event = heappop(self.queue)
         self.now = max(self.now, at)
         return self.apply(event)

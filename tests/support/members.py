@@ -96,7 +96,7 @@ class Member:
         self._reader.join(TIMEOUT_SECONDS)
 
     def freeze(self, *, frozen: bool) -> None:
-        """Stop the process, as a long pause of a virtual machine does, or let it continue."""
+        """Suspend the member's process (SIGSTOP), like a long pause of a virtual machine, or resume it."""
         self._process.send_signal(SIGSTOP if frozen else SIGCONT)
 
     def __enter__(self) -> Self:

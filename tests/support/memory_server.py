@@ -55,7 +55,7 @@ class StoryBuilder:
             self._open_diff = None
 
     def rest(self, now: int) -> Iterator[Episode | Incident]:
-        """Return the records for the end of the quiet time, if the quiet time has passed."""
+        """Yield the records that follow once no round has come for the quiet time."""
         last = self._last
         if now - last.timestamp <= QUIET_TIME_MS or isinstance(self._diffs_and_notes[-1], QuietNote):
             return

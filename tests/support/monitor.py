@@ -99,7 +99,7 @@ class Monitor:
         return statuses if self.watched is None else {**statuses, "page": _status_of_page(self.watched.page)}
 
     def await_status(self, kind: str | None, seconds: float = TIMEOUT_SECONDS) -> None:
-        """Wait until all interfaces show this problem, or a healthy monitor for None."""
+        """Wait until all interfaces show the problem ``kind`` or, for None, a healthy monitor."""
         wanted = {"ready": kind, "metrics": kind}
         if self.watched is not None:
             wanted["page"] = kind and "stale"

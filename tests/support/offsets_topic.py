@@ -122,7 +122,6 @@ def group_key(group_id: str) -> bytes:
 
 
 def commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Encode the key of an offset commit."""
     return pack(">h", 1) + string(group_id) + string(topic) + pack(">i", partition)
 
 

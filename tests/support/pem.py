@@ -1,4 +1,4 @@
-"""Creates certificates for tests: self-signed ones, and ones signed by a self-signed certificate."""
+"""Creates certificates for tests: self-signed, or signed by a self-signed certificate."""
 
 from __future__ import annotations
 

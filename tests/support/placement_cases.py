@@ -65,7 +65,7 @@ def striped_case(rng: random.Random) -> dict[str, Any]:
 
 
 def striped_answer(case: dict[str, Any]) -> dict[str, Any]:
-    """Return this project's result for an input of :func:`striped_case`."""
+    """Return this project's placement for a case of :func:`striped_case`, or an error."""
     try:
         placed = place_striped(
             [Broker(number, rack, fenced) for number, rack, fenced in case["brokers"]],

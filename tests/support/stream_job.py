@@ -58,7 +58,6 @@ class Job:
 
     @property
     def sinks(self) -> Sinks:
-        """Return the output topics of this job."""
         topics = self.settings.topics
         names = (*topics.names, topics.episodes, topics.incidents)
         return Sinks(

@@ -331,7 +331,7 @@ class _Epochs:
             self.line.stop(partition, at, fenced=self.line.now, commits=commits)
 
     def _follow(self, member: str, held: set[int]) -> None:
-        """Let a member give up partitions within 50 ms, and start consuming received ones within 2 s."""
+        """Let a member give up partitions within 50 ms, and start consuming the partitions that it gets within 2 s."""
         now = {number for _, number in self.log.members[member].held}
         for partition in held - now:
             stopped = self.line.now + self.chance.randint(0, 49)

@@ -84,7 +84,7 @@ class Timeline:
         self._starts[partition] = member, at
 
     def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken_at: int | None = None) -> None:
-        """Stop the consumption of a partition."""
+        """Let a member stop consuming a partition."""
         member, start = self._starts.pop(partition, ("", at))
         if start < at:
             self.intervals.append(
@@ -218,7 +218,7 @@ def _holding(partitions: list[int]) -> Holding:
 
 
 class UnconsumedPeriod(NamedTuple):
-    """A time without a consumer of a partition, until ``end`` or, if ``end`` is None, until the end of the timeline.
+    """A period in which no member consumed a partition; ``end`` None: until the end of the timeline.
 
     ``is_sure``: commits prove that the partition was consumed before.
     """

@@ -31,7 +31,7 @@ class ZookeeperGroups:
         self.equal = equal
 
     def cases(self, count: int) -> list[Case]:
-        """Return ``count`` groups, in sequences of up to nine states of one group."""
+        """Return ``count`` test groups; up to nine in a row are states of one group."""
         cases: list[Case] = []
         while len(cases) < count:
             cases.append(self.fresh())

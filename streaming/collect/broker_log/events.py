@@ -41,7 +41,7 @@ class MessageKind(StrEnum):
 
 
 class ReasonKind(StrEnum):
-    """The reason for which a classic group prepares to rebalance."""
+    """The reason for which the coordinator of a classic group prepares a rebalance."""
 
     JOINED = "joined"
     LEFT = "left"

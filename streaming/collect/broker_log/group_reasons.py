@@ -69,7 +69,7 @@ class JoinPhases:
         self._phases: OrderedDict[tuple[str, int], tuple[_JoinPhase, LogTimestamp]] = OrderedDict()
 
     def add(self, event: CoordinatorEvent) -> None:
-        """Add the next event of the log."""
+        """Add the next event of the coordinator's log."""
         has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
         if event.kind is MessageKind.PREPARING:
             phase = self._take_phase(event)
@@ -120,7 +120,7 @@ def _drop_oldest(entries: OrderedDict[Any, Any]) -> None:
 
 
 def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> int | UnsetType:
-    """Return the earliest (``end``: latest) time in ms that a timestamp of the log can mean."""
+    """Return the earliest possible time (ms) of a timestamp in the coordinator's log; ``end``: the latest."""
     if timestamp is None:
         return UNSET
     ms = timestamp.ms + zone + (timestamp.precision_ms - 1 if end else 0)

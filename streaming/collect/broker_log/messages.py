@@ -161,7 +161,7 @@ OPENINGS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, maxsp
 
 
 def _needle(template: str) -> str:
-    """Return the longest literal text that every message of a template contains."""
+    """Return the longest literal text in a template, which every message of the template contains."""
     without_optional = re.sub(r"<[^>]*>|\.$", "{}", template)
     return max(re.split(r"\{\w*\}|\^", without_optional), key=len)
 

@@ -47,7 +47,7 @@ class MemberMetadata(NamedTuple):
 
 
 class CurrentMemberAssignment(NamedTuple):
-    """A member's current assignment, epochs and state; its state is None before its first assignment."""
+    """A member's current assignment, epochs and state; the state is None before the first assignment."""
 
     member_epoch: int | None = None
     previous_member_epoch: int | None = None
@@ -96,7 +96,7 @@ class EpochGroup:
     _members_by_epoch: Counter[int | None] = field(default_factory=Counter, init=False, compare=False, repr=False)
 
     def put(self, part: str, key: str | None, value: Any) -> None:
-        """Set a field of the group, or the entry ``key`` of a mapping; the value None removes the entry."""
+        """Set a field of the group's state or, in a mapping, its entry ``key``; the value None removes the entry."""
         if part in ("epoch", "target_epoch", "topology"):
             setattr(self, part, value)
             return

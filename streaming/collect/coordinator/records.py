@@ -130,7 +130,7 @@ _SUBTOPOLOGIES = structs(
 
 
 def _source_topics(reader: Reader, what: str) -> tuple[str, ...]:
-    """Return the source topics of all subtopologies, ascending and without topics of patterns."""
+    """Return the topics that a topology's subtopologies read, ascending, without topics of patterns."""
     return tuple(sorted({topic for topics in _SUBTOPOLOGIES(reader, what) for topic in topics}))
 
 

@@ -96,7 +96,7 @@ class Reader:
         return taken
 
     def nullable_string(self, what: str) -> str | None:
-        """Read a string, or None for null."""
+        """Read a nullable string of Kafka's encoding; None for null."""
         size = self._length(what, is_array=False)
         if size < 0:
             return None
@@ -108,7 +108,7 @@ class Reader:
             raise MalformedRecord(f"{what}: not UTF-8") from error
 
     def string(self, what: str) -> str:
-        """Read a string; null is an error."""
+        """Read a string of Kafka's encoding; null is an error."""
         text = self.nullable_string(what)
         if text is None:
             raise MalformedRecord(f"{what}: null")
@@ -229,7 +229,7 @@ def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
 
 
 def strings(reader: Reader, what: str) -> tuple[str, ...]:
-    """Read an array of strings."""
+    """Read an array of strings of Kafka's encoding."""
     return tuple(reader.array(what, lambda: reader.string(what)))
 
 

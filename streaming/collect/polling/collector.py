@@ -146,7 +146,7 @@ class PollingCollector(BaseCollector):
         return self._groups.get(group_id, UNKNOWN)
 
     def _add_other_event(self, event: Event) -> None:
-        """Compare later answers with another collector's event, as the group's last event.
+        """Take another collector's event as the group's last event, with which later answers are compared.
 
         An answer to an earlier request may be older than the event: an ended rebalance would look like a new one.
         """

@@ -56,9 +56,9 @@ class Flux:
 
 @dataclass(frozen=True, slots=True)
 class PolledGroup:
-    """The state of a group: its last published event, and times of its last answers (ms).
+    """The state of a polled group: its last published event, and times of its last answers (ms).
 
-    ``described``: the last description that equals the event ``view``. ``rest``: when the group was last seen stable.
+    ``described``: when a description last equalled the event ``view``. ``rest``: when the group was last seen stable.
     """
 
     view: GroupObserved | None = None
@@ -122,7 +122,7 @@ def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = 
 
 
 def shows_change(group: PolledGroup, state: str) -> bool:
-    """Return True if a listed state shows that a described group's rebalance has begun or ended."""
+    """Return True if a group rebalances, or its state in the group list differs from its last description."""
     expected = "Empty" if group.view is None else group.view.state
     return group.flux is not None or (group.described is not None and expected not in (None, state))
 
@@ -197,7 +197,7 @@ def _has_changed(group: PolledGroup, view: GroupObserved, *, is_at_rest: bool) -
 
 
 def _visible_content(view: GroupObserved) -> tuple[str | None, Mapping[str, tuple[object, ...]]]:
-    """Return the fields of a snapshot that a coordinator's answer contains."""
+    """Return the fields of a snapshot that the Admin API returns."""
     is_consumer = view.group_protocol == "consumer"
     return view.protocol or None, {
         member.member_id: (

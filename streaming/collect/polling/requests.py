@@ -95,7 +95,7 @@ class GroupRequests:
         return len(self._admin.list_topics(topic, timeout=REQUEST_TIMEOUT_SECONDS).brokers)
 
     def list(self) -> None:
-        """Request the list of all groups."""
+        """Send ListGroups requests for all groups."""
         future = self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_SECONDS)
         self._add_pending(
             None, future, 2 * REQUEST_TIMEOUT_SECONDS

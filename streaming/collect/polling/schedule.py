@@ -22,7 +22,7 @@ AnswerContent = Literal["flux", "rest", "nothing"]
 
 
 class RequestLimits(NamedTuple):
-    """The shortest and longest pause (s) between two requests about a group, and the most requests per second."""
+    """The shortest and longest interval (s) between two requests about a group, and the most requests per second."""
 
     min_interval_s: float
     max_interval_s: float
@@ -74,12 +74,12 @@ class RequestSchedule:
         return self._budget
 
     def spend(self, requests: int, now: float) -> None:
-        """Deduct requests that are sent for other purposes from the budget."""
+        """Deduct requests that are sent for other purposes from the budget of requests."""
         self._refill_budget(now)
         self._budget -= requests
 
     def add(self, group_id: str, cost: int, now: float) -> None:
-        """Schedule descriptions of a group, or change the number of requests that one description costs."""
+        """Add a group to the schedule, or change the number of requests that one description of it costs."""
         self._slots.setdefault(group_id, _GroupSlot(now, cost)).cost = cost
 
     def remove(self, group_id: str) -> None:
@@ -93,7 +93,7 @@ class RequestSchedule:
             slot.unchanged_answers, slot.due = 0, min(slot.due, now)
 
     def retry(self, now: float) -> None:
-        """Make all groups without an answer due now, because the cluster answers again."""
+        """Make groups whose last requests failed due now, because the cluster answers again."""
         for slot in self._slots.values():
             if slot.failed:
                 slot.due = min(slot.due, now)

@@ -76,7 +76,7 @@ def _accept_joins(step: classic.ClassicStep, names: Sequence[str]) -> None:
 
 
 def _static_instance(step: classic.ClassicStep, name: str, member: classic.ClassicMember) -> str | None:
-    """Replace the known member that has the same instance id, fence that member if it runs, and return its name."""
+    """Replace the member that has the same instance id, fence its process if it runs, and return its name."""
     if not step.static(member):
         return None
     instance = member.client.instance_id
@@ -200,7 +200,7 @@ def _select_assignor(members: Mapping[str, classic.ClassicMember]) -> str:
 
 
 def _answer_joins(step: classic.ClassicStep, members: Mapping[str, classic.ClassicMember]) -> None:
-    """Answer JoinGroup requests: members send SyncGroup next or, in the first version, receive their partitions."""
+    """Answer JoinGroup requests; members then send SyncGroup or, if the coordinator assigns, get their partitions."""
     ready: list[str] = []
     silent: list[str] = []
     for name, member in members.items():

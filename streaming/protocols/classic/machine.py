@@ -23,7 +23,7 @@ def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
 
 
 def _apply_metadata(step: classic.ClassicStep, event: classic.MetadataSeen) -> None:
-    """Let the leader rejoin if topics changed since the assignment; in version 1 the coordinator rebalances."""
+    """Let the leader rejoin if topics changed since the assignment; if coordinators assign, they rebalance instead."""
     del event
     if step.rules.coordinator_assigns:
         if step.group.phase is classic.ClassicPhase.STABLE and _has_other_topics(step):
@@ -98,7 +98,7 @@ def _end_delay(step: classic.ClassicStep, event: classic.DelayOver) -> None:
 
 
 def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFails) -> None:
-    """Let the next coordinator restore the group; in the first version the group is lost and all members rejoin."""
+    """Let another coordinator restore the group; if coordinators assign, the group is lost and all members rejoin."""
     del event
     live = [name for name, member in step.members.items() if member.stage in LIVE]
     step.send(step.first_request, len(live))
@@ -277,7 +277,7 @@ class Incremental(EagerWorkers):
 
 
 def _running_work(work: incremental.Work, member: classic.ClassicMember) -> incremental.Work:
-    """Return the work that a worker reports, in wire order; empty if the worker is new or rejoined without work."""
+    """Return the connectors and tasks that a worker reports, in wire order; none if it is new or rejoined without."""
     if member.claim_generation < 0:
         return incremental.Work()
     held = {(topic, number) for topic, numbers in member.claim.items() for number in numbers}
@@ -314,5 +314,5 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         return group.phase
 
     def step(self, group: classic.ClassicState, at: int) -> classic.ClassicStep:
-        """Return a new step of the group at the time ``at``, under the protocol's rules."""
+        """Return a new step, in which one event is applied to a classic group at the time ``at``."""
         return classic.ClassicStep(group, at, self.setup, self.rules)

@@ -1,4 +1,4 @@
-"""Types of the JoinGroup protocols: group, members, events and step.
+"""Types of the JoinGroup protocols: group, members, events, and the application of one event.
 
 The coordinator follows ``ClassicGroup``, ``ClassicGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1; members
 follow ``AbstractCoordinator`` and ``ConsumerCoordinator``.
@@ -96,7 +96,7 @@ class SyncGroup(MemberCalls, frozen=True):
 
 
 class LeaveGroup(MemberCalls, frozen=True):
-    """LeaveGroup requests arrive at the coordinator."""
+    """Event: LeaveGroup requests arrive at the coordinator."""
 
 
 class RebalanceInProgress(MemberCalls, frozen=True):
@@ -104,13 +104,13 @@ class RebalanceInProgress(MemberCalls, frozen=True):
 
 
 class Assigned(MemberCalls, frozen=True):
-    """Members receive their assigned partitions."""
+    """Event: members receive their assigned partitions."""
 
     generation: int
 
 
 class SessionExpired(MemberCalls, frozen=True):
-    """Members sent no request during the session timeout."""
+    """Event: members sent no request during the session timeout."""
 
 
 class RebalanceTimer(vocabulary.MachineEvent, frozen=True):
@@ -120,7 +120,7 @@ class RebalanceTimer(vocabulary.MachineEvent, frozen=True):
 
 
 class InitialDelayOver(RebalanceTimer, frozen=True):
-    """``group.initial.rebalance.delay.ms`` has passed."""
+    """Event: ``group.initial.rebalance.delay.ms`` has passed."""
 
 
 class JoinTimeout(RebalanceTimer, frozen=True):
@@ -136,7 +136,7 @@ class MetadataSeen(vocabulary.MachineEvent, frozen=True):
 
 
 class DelayOver(vocabulary.MachineEvent, frozen=True):
-    """The scheduled rebalance of a Connect group is due."""
+    """Event: the scheduled rebalance of a Connect group is due."""
 
     generation: int
 

@@ -111,7 +111,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return _STABLE
 
     def step(self, group: consumer.ConsumerState, at: int) -> consumer.ConsumerStep:
-        """Return a step of the consumer protocol (KIP-848) for an event of a group with classic members."""
+        """Return a new step, in which one event is applied to a KIP-848 group that may have classic members."""
         return consumer.ConsumerStep(group, at, self.setup)
 
     def apply(

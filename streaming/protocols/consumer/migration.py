@@ -34,7 +34,7 @@ def classic_machine(setup: vocabulary.Setup) -> Classic:
 def route_event(
     inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
-    """Apply an event to the group of classic members; return None if the event is one of the consumer group."""
+    """Apply an event that concerns classic members; return None if the event is for the consumer protocol."""
     if _is_classic(group, event):
         if isinstance(event, vocabulary.TopicsChanged):
             group = structs.replace(group, topics={**group.topics, **event.topics})
@@ -127,7 +127,7 @@ def _member(member: ClassicMember, generation: int, at: int) -> consumer.Consume
 
 
 def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bool:
-    """Convert the group to a classic group if only classic members remain; they rebalance without the ``gone`` ones."""
+    """Convert the group to a classic group if only classic members remain; members in ``gone`` do not rejoin."""
     remaining = step.group_members()
     if not remaining or not all(member.is_classic for member in remaining.values()):
         return False

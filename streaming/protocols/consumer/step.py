@@ -1,4 +1,4 @@
-"""Types of the consumer protocol (KIP-848): group, members, events and step.
+"""Types of the consumer protocol (KIP-848): group, members, events, and the application of one event.
 
 The coordinator follows ``ConsumerGroup``, ``ConsumerGroupMember`` and ``GroupMetadataManager`` of Kafka 4.3.1; members
 follow ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``.
@@ -175,7 +175,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         self._holders: dict[str, dict[int, str]] | None = None
 
     def add_to_coordinator(self, name: str, **changes: Any) -> None:
-        """Add this member to the coordinator's members."""
+        """Add the member to the coordinator's list of members."""
         place = self.group.places + 1
         self.update(name, is_member=True, place=place, **changes)
         self.set(places=place)
@@ -189,7 +189,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
-        """Return the partitions of ``target`` that are assigned to other members or not yet given up by them."""
+        """Return the partitions of ``target`` that other members own, or still have to give up."""
         blocked = {}
         for topic, partitions in minus(target, self.members[name].current.assigned).items():
             owners = self.holders().get(topic, {})
@@ -270,7 +270,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             self.set(first=None, second=False)
 
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
-        """Output a rebalance round with the reasons of its epoch."""
+        """Output a rebalance round with the reasons for which its epoch was raised."""
         number = self.group.target_epoch if after else self.group.group_epoch
         pending = self.group.reasons
         reasons = [reason for epoch, reason in pending if epoch <= number]

@@ -34,14 +34,14 @@ class Advised(NamedTuple):
     history: GroupHistory
 
     def episodes(self, *kinds: str) -> list[int]:
-        """Return the numbers of the episodes of the group's steps of these kinds, newest first."""
+        """Return the numbers of the group's episodes whose expected kind is one of ``kinds``, newest first."""
         steps = [step for step in self.group.steps if step.kind in kinds]
         return sorted({episode.episode for step in steps for episode in step.episodes[LOG]}, reverse=True)
 
 
 @dataclass(frozen=True)
 class Play(Generic[_T]):
-    """The clients of a group's members, and a function that changes the group and returns the play's result."""
+    """A run with a real group: the kind of its members, and a function that changes the group and returns a result."""
 
     member_kind: MemberKind
     run: Callable[[RealGroup], _T]

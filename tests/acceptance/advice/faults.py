@@ -1,4 +1,4 @@
-"""Changes of real groups that have the fault of a rule of advice, and changes of twins that have not."""
+"""Changes of real groups for each rule of advice: with the fault that the rule detects, and without it."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def three_topics(group: RealGroup) -> None:
 
 
 def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
-    """Start the group twice, with its members one after the other or at the same time."""
+    """Start the whole group twice; its members start one after the other (``is_staggered``) or at the same time."""
     for number in range(2):
         if number:
             end(group)
@@ -163,7 +163,7 @@ def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
 
 
 def start_workers(group: RealGroup) -> None:
-    """Start two Connect workers, first the leader, which knows what a departed worker had."""
+    """Start two Connect workers; the first one is the leader, which remembers the work of departed workers."""
     begin(group, "w1")
     with group.step("scale-out", joined=("w2",)):
         group.start("w2")

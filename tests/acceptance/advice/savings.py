@@ -89,7 +89,7 @@ def overlaps(first: _Range, second: _Range) -> bool:
 
 
 def measure(group: RealGroup, *steps: Step) -> Measured:
-    """Return the downtime and the rebalances of a group of Java consumers in these steps.
+    """Return the measured downtime and the rebalances of a group of Java consumers during these changes.
 
     A gap between the records of two holders of a partition begins up to a record interval after the last record.
     """
@@ -122,7 +122,6 @@ def _pause(seconds: float) -> None:
 
 
 def restart_each(group: RealGroup, parallel: int = 1, names: tuple[str, ...] = _SIX) -> None:
-    """Restart the members one after the other, or ``parallel`` members at once."""
     with group.step("static-bounce" if group.member_kind.static else "rolling-restart", rejoined=names):
         for first in range(0, len(names), parallel):
             batch = names[first : first + parallel]
@@ -197,7 +196,7 @@ def _with_session(group: RealGroup, advice: Advice) -> None:
 
 
 def _change_nothing(group: RealGroup, advice: Advice) -> None:
-    """The change is in the next deploy."""
+    """Apply no change: the next deploy of the trial contains the recommended change."""
     del group, advice
 
 
@@ -218,7 +217,7 @@ class Trial:
     deploys: int = 1
 
     def run(self, group: RealGroup) -> Outcome:
-        """Deploy, ask for advice, follow it, deploy again."""
+        """Run a trial of advice: deploy, ask for advice, follow it, deploy again."""
         if self.names:
             begin(group, *self.names)
         start = len(group.steps)

@@ -149,7 +149,7 @@ def validate() -> Callable[..., str]:
 
 
 def require_schemas(validate: Callable[..., str], files: Iterable[Path]) -> None:
-    """Check the operators' resources against the types in this module, and all others against Kubernetes' schemas."""
+    """Check operators' resources against the types in this module, and other resources against Kubernetes' schemas."""
     files, others = list(files), 0
     for document in (document for file in files for document in yaml.safe_load_all(file.read_text())):
         expected = SHAPES.get((document["apiVersion"], document["kind"]))

@@ -63,7 +63,7 @@ class Streams(_Processes[StreamsApplication]):
 
     @staticmethod
     def thread(name: str) -> str:
-        """Return the client id of a member's thread."""
+        """Return the client id of the stream thread of a Streams instance."""
         return name + _THREAD_SUFFIX
 
     def _start(self, name: str, member_kind: MemberKind) -> None:
@@ -142,7 +142,6 @@ class Connect(_Processes[ConnectWorker]):
         self._tasks[connector] = tasks
 
     def delete(self, connector: str) -> None:
-        """Delete the connector."""
         del self._tasks[connector]
         self._send_request(f"/connectors/{connector}", "DELETE")
 

@@ -1,7 +1,7 @@
-"""The closest bounds of a cost that commits allow, if all end offsets were known at every moment.
+"""The closest bounds of an episode's cost that commits allow, with end offsets known at every moment.
 
-The bounds of an outage come from the same commits and rounds as the reported ones. Only the times at which records
-were sent are the true ones, not those of samples. So no sampling can narrow the bounds further.
+The bounds of an outage come from the same commits and rounds as in the monitor's reports. Only the times at which
+records were sent are exact instead of sampled. So no sampling can narrow the bounds further.
 """
 
 from __future__ import annotations

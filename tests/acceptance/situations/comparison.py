@@ -53,11 +53,11 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Return true if the bounds contain the downtime; a gap begins within a record interval of the last record."""
+        """Return true if the reported bounds contain the downtime that the consumed records show."""
         return self.within(RECORD_MS)
 
     def within(self, interval: int) -> bool:
-        """Return true if the bounds contain the downtime; a gap begins within ``interval`` ms of the last record."""
+        """Return true if the reported bounds contain the measured downtime; gaps are known within ``interval`` ms."""
         if self.reported is None:
             return not self.gaps
         lower, upper = self.reported
@@ -73,7 +73,7 @@ class ComparedDowntime(NamedTuple):
 
     @property
     def beyond(self) -> int:
-        """Return the excess (ms) of the bounds' width over 1.5 times the measurement plus a commit interval."""
+        """Return the excess (ms) of the bounds' width over 1.5 times the measured downtime plus a commit interval."""
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
 
@@ -175,7 +175,7 @@ class DowntimeLine(NamedTuple):
     beyond: float
 
     def row(self) -> str:
-        """Return the line as a Markdown table row."""
+        """Return the comparison as a row of a Markdown table."""
         return (
             f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} "
             f"| {self.bounded_rounds} of {self.stops} | {self.gap:.0f} ms "

@@ -73,7 +73,6 @@ class ComparedCost:
 
     @property
     def figures(self) -> dict[str, MeasuredFigure]:
-        """Return the figures of the whole group by name."""
         return {"delayedMessages": self.delayed, "worstDelayMs": self.worst_delay, "catchUpMs": self.catch_up}
 
     @property
@@ -260,7 +259,6 @@ class Summary(NamedTuple):
 
 
 def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
-    """Return the summary of the costs of several changes."""
     costs = [*compared_costs]
     costs_with_delay = [item for item in costs if item.delayed.true_value]
     names = costs[0].figures if costs else ()

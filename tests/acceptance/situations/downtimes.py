@@ -40,12 +40,12 @@ def group_downtimes(group: RealGroup, view: str) -> list[ComparedDowntime]:
 
 
 def is_inside(downtime: ComparedDowntime) -> bool:
-    """Return true if the bounds contain the measured downtime, which ends only with the next consumed record."""
+    """Return true if the bounds contain the measured downtime; each gap is known to within a pause between records."""
     return downtime.within(max(RECORD_MS, downtime.pause))
 
 
 class DowntimeSummary(NamedTuple):
-    """Number of partitions with correct bounds, of all partitions, and median of lower bound / measured downtime."""
+    """Number of partitions with correct bounds, number of all partitions, median of lower bound / measured downtime."""
 
     inside: int
     partitions: int

@@ -40,10 +40,10 @@ Place = tuple[str, int]
 
 
 class ConsumptionMark(NamedTuple):
-    """Consumption of records of a partition at a time (ms); each assignment of the partition has a new ``holder``.
+    """A mark of a consumer that got or consumed a partition; each assignment of the partition has a new ``holder``.
 
-    ``first``: offset of the first record. ``next_offset``: offset after the last record. If both are -1, the partition
-    was assigned.
+    ``at``: ms. ``first``: offset of the first consumed record. ``next_offset``: offset after the last one. Both are -1
+    if the partition was only assigned.
     """
 
     partition: Place
@@ -283,7 +283,7 @@ class AppliedChanges:
         return sorted(marks, key=lambda mark: (mark.partition, mark.at))
 
     def marks(self) -> list[ConsumptionMark]:
-        """Return the marks that the consumers wrote for records, without those for assignments."""
+        """Return the marks of consumed records, without the marks of assignments."""
         return [mark for mark in self.read_marks() if mark.first >= 0]
 
     def gaps(self) -> list[UnconsumedPeriod]:

@@ -69,7 +69,7 @@ def rejoins(group: RealGroup) -> None:
 
 
 def request_one_rebalance(group: RealGroup) -> None:
-    """Let one application of a group request a rebalance."""
+    """Let the application of one member request a rebalance."""
     begin(group, "a", "b")
     with group.step("app-requested"):
         group.rejoin("b", "app asked")

@@ -65,7 +65,7 @@ class Poller:
         return self.lines[-1]["owned"] if self.lines else {}
 
     def pause_polling(self, ms: int) -> None:
-        """Stop polling for this long, and wait until the consumer polls again."""
+        """Let the consumer stop polling for this long; return once it polls again."""
         self._pause_s = ms / 1000
         self._stop.wait(ms / 1000 + 0.5)
 

@@ -1,4 +1,4 @@
-"""Applies changes to one group step by step, and records each step's episodes as each collector reports them."""
+"""Applies changes to one real group, and records the episodes that each data source reports for each change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PYTHON_CONFIGS: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer"
 
 @dataclass
 class Step:
-    """One step of a group: the expected kind of its episode, and the episodes reported by each view (data source).
+    """One step of a test, which changes a group: its episode's expected kind, and the episodes by each data source.
 
     Attributes:
         kind: the expected kind of the step's episode.
@@ -207,7 +207,7 @@ class RealGroup:
         self.stage.delete(topic)
 
     def subscribe(self, name: str, *topics: str) -> None:
-        """Let a member subscribe to these topics instead of its earlier ones."""
+        """Let a member subscribe to these topics instead of its present topics."""
         self.subscribed[name] = topics
         self.stage.java.subscribe(self.java[name], list(topics))
 
@@ -390,7 +390,6 @@ class RealGroup:
         return self.views[view].incidents(self.group_id)
 
     def close(self) -> None:
-        """Stop all running members."""
         for member in self.python.values():
             member.crash()
         for java_id in self.java.values():

@@ -60,7 +60,6 @@ class SinkTasks(Members):
         self._send_request(f"/connectors/{self._connector_name}/config", "PUT", config)
 
     def restart(self) -> None:
-        """Restart the connector with its tasks."""
         self._send_request(f"/connectors/{self._connector_name}/restart?includeTasks=true", "POST")
 
     def _send_request(self, path: str, method: str, body: Any = None) -> None:
@@ -77,7 +76,7 @@ class SinkTasks(Members):
         self._stack.close()
 
     def _follow(self, stop: threading.Event) -> None:
-        """Update the tasks' partitions and files a few times a second."""
+        """Read the tasks' partitions and list their files several times per second."""
         while not stop.wait(0.2):
             self.files[:] = sorted(self._folder.glob("*.marks"))
             shares_by_worker = {name: self._partitions_of(name) for name in [*self._workers]}

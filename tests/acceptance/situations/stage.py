@@ -69,7 +69,7 @@ class SituationStage:
         return self.broker.bootstrap_servers
 
     def topic(self, partitions: int, prefix: str = "topic") -> str:
-        """Create a topic that receives traffic from now on, and return its name."""
+        """Create a topic to which records are written from now on, and return its name."""
         name = unique_name(prefix)
         self.create(name, partitions)
         return name
@@ -102,7 +102,7 @@ class SituationStage:
 def stage(
     folder: Path, properties: dict[str, str] | None = None, names: Collection[str] = DATA_SOURCES
 ) -> Iterator[SituationStage]:
-    """Run a stage with the views of these names and a separate broker, because the stage reads the broker's log."""
+    """Run the test environment with the data sources ``names``, on a separate broker, whose log is evidence."""
     with ExitStack() as stack:
         broker_properties = PROPERTIES | LONG_BROKER_SESSION | _BROKER_PROPERTIES | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))

@@ -33,7 +33,7 @@ def write(groups: Mapping[str, RealGroup]) -> None:
 
 
 def complete(groups: Mapping[str, RealGroup], path: Path) -> None:
-    """Write the results to the CSV file, with a line for each group, step and source of evidence."""
+    """Write the results to the CSV file, with a line for each group, change and source of evidence."""
     header = (
         "situation",
         "happened",
@@ -88,7 +88,7 @@ def summary(groups: Iterable[RealGroup]) -> str:
 
 
 def kinds(steps: Iterable[Step]) -> str:
-    """Return a Markdown table of reported kinds: a row for each expected kind, a column for each view."""
+    """Return a Markdown table of reported kinds: a row for each expected kind, a column for each data source."""
     kinds_by_scenario: dict[str, dict[str, Counter[str]]] = {}
     for step in steps:
         row = kinds_by_scenario.setdefault(step.kind, {view: Counter() for view in DATA_SOURCES})
@@ -104,7 +104,7 @@ def _markdown_table(lines: Iterable[Iterable[str]]) -> str:
 
 
 def answer(episode: Episode, kind: str, proven_text: str = "yes") -> str:
-    """Return ``proven_text`` if the kind is as expected, otherwise the kind; ``?`` is appended if it is not sure."""
+    """Return a table cell: ``proven_text`` if the episode has this kind, else its kind; with ``?`` if not sure."""
     reported = proven_text if episode.kind == kind else episode.kind
     return reported if episode.sure or reported == "unknown" else f"{reported}?"
 

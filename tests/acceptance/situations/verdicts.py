@@ -34,7 +34,7 @@ def named(episode: Episode) -> dict[str, set[str]]:
 
 
 def report_errors(step: Step, view: str) -> list[str]:
-    """Return a line for each error in what the data source ``view``, such as polling, reports about one step."""
+    """Return a line for each error in the episodes that the data source ``view`` reports for one change of a group."""
     episodes = step.episodes[view]
     if view == POLLING and not episodes and not step.joined | step.left | step.rejoined:
         return []  # joined and left between two polls, and nothing else changed
@@ -69,7 +69,7 @@ def missing_assignments(group: RealGroup, view: str) -> list[str]:
 
 
 def unexpected_incidents(group: RealGroup, view: str) -> list[str]:
-    """Return descriptions of wrong incidents; ``view``: source of the reports. Storms must be closed at the end."""
+    """Return descriptions of wrong incidents in the reports of the data source ``view``; all storms must have ended."""
     if not group.kill_times:
         kinds, wanted = [incident.kind for incident in group.incidents(view)], [*group.expected_incidents]
         # Kinds that only the coordinator's log shows may be missing in other views; no view may add one.

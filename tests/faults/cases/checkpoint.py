@@ -48,7 +48,7 @@ def _newest(folder: Path, kind: str) -> Path:
 
 
 def _display_name(kind: str) -> str:
-    """Return the name of files with this pattern in the table of faults."""
+    """Return a file pattern as shown in the table of faults: ``N`` in place of ``*``."""
     return kind.replace("[0-9]*", "N").replace("*", "N")
 
 

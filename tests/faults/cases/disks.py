@@ -27,7 +27,7 @@ def flip_bits(file: Path) -> None:
 
 
 def _component_disk(tested_monitor: TestedMonitor, name: str) -> Path:
-    """Return the file system to which a component writes."""
+    """Return the simulated file system to which a component writes."""
     folder = {
         "serve": tested_monitor.history.parent,
         "stream": tested_monitor.checkpoint.parent,

@@ -1,4 +1,4 @@
-"""All cases of faults, in an order in which each case starts from the state that it needs."""
+"""All fault tests in the order in which they run: each one starts from the state that it needs."""
 
 from __future__ import annotations
 

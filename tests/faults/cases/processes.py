@@ -13,7 +13,7 @@ from tests.support.stream_job import processes_of
 
 @contextmanager
 def kill_process(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
-    """Send SIGKILL to the component's process and its children."""
+    """Kill the component's process and its children with SIGKILL."""
     tested_monitor.parts[name].kill()
     yield [tested_monitor.metrics_unavailable(name)]
     tested_monitor.begin(name)
@@ -31,7 +31,7 @@ def jvm_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 @contextmanager
 def stopped(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
-    """Stop all processes of a component with SIGSTOP until the end of the block; yield the expected reports."""
+    """Stop a component's processes with SIGSTOP until the end of the block; yield the reports expected of others."""
     pids = tested_monitor.pids(name)
     reports = tested_monitor.silence() if name == "broker" else [tested_monitor.metrics_unavailable(name)]
     for pid in pids:

@@ -146,7 +146,7 @@ def _read(read: Callable[[bytes], T | None], data: bytes) -> T | None:
 
 
 def _task(name: str, number: int) -> bytes:
-    """Return a standby task as version 11 writes it, without partitions."""
+    """Return a standby task without partitions, in version 11 of the user data of Streams."""
     topology, _, subtopology = name.rpartition("__")
     text = topology.encode("utf-16-be")
     return pack(">iii", int(subtopology), number, len(text) // 2) + text + pack(">i", 0)

@@ -60,7 +60,7 @@ def _assert_one_answer_per_line(source: bytes, answer: Callable[[bytes], Any]) -
 
 
 def _exceeds_time_limit(case: Case) -> bool:
-    """Return true if a line requests more work than the time limit for one input allows."""
+    """Return true if the input line requests more work than fuzzing allows for one input."""
     line = (case[0] if case else None) or b""
     try:
         group = msgspec.json.decode(line, type=GroupLine)

@@ -41,7 +41,7 @@ _Place = tuple[str, Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]]
 
 
 class _Member(msgspec.Struct):
-    """Fields of the client's ``MemberDescription``."""
+    """Fields of confluent-kafka's ``MemberDescription``."""
 
     member_id: str
     assigned: list[_Place]

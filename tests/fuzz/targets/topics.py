@@ -63,7 +63,6 @@ def _check_dead_letter_shown(letter: dlt.DeadLetter) -> None:
 
 
 def _message(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> Any:
-    """Return a record as a confluent-kafka message."""
     return SimpleNamespace(
         key=lambda: key, value=lambda: value, headers=lambda: headers, partition=lambda: 0, offset=lambda: 7
     )

@@ -92,7 +92,7 @@ def test_offsets_topic_dump_adds_member_names_to_the_log() -> None:
 
 @pytest.mark.parametrize("name", ["librdkafka-848", "librdkafka-cooperative"])
 def test_client_logs_give_the_rounds_of_the_broker_log(name: str) -> None:
-    """Clients of one library log the rounds that the broker logged, except the last: no remaining member logs it."""
+    """Clients' logs show the rounds of the broker's log except the last one, which no remaining member logs."""
 
     def numbers(*names: str) -> list[tuple[str, int]]:
         rounds = [name for name in explained(*(LOGS / f"{name}.log" for name in names)) if name["type"] == "round"]

@@ -75,7 +75,7 @@ def test_log_of_the_earlier_release_has_the_same_diffs() -> None:
 
 
 def diff_ids(writes: list[OutputRecord]) -> list[tuple[bytes | None, str]]:
-    """Return the record key and the diff id of each written diff."""
+    """Return record key and diff id of each diff among the written records."""
     return [(write.key, ce_attributes(write.headers)["id"]) for write in writes if write.topic == SINKS.diffs]
 
 

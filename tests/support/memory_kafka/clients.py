@@ -118,7 +118,7 @@ class MemoryConsumer:
 
 
 class MemoryProducer:
-    """In-memory Producer, with or without transactions."""
+    """In-memory Producer of confluent-kafka, with or without transactions."""
 
     def __init__(self, kafka: MemoryKafka, config: dict[str, Any]) -> None:
         self._kafka = kafka

@@ -1,4 +1,4 @@
-"""The in-memory cluster, with methods by which tests change it."""
+"""The cluster in memory that replaces Kafka in tests, with methods by which tests change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command line in the documents is valid."""
+"""Every command line in the documentation is valid."""
 
 from __future__ import annotations
 

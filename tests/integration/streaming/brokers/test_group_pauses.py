@@ -70,7 +70,7 @@ class Committer(Protocol):
 
 
 class PythonCommitter:
-    """A consumer of a Python Kafka library, run in a thread."""
+    """A consumer of confluent-kafka or kafka-python, run in a thread."""
 
     def __init__(self, group: str, run: Callable[[PythonCommitter], None]) -> None:
         self.group = group
@@ -178,7 +178,6 @@ def kafka_python(servers: str, topic: str) -> Callable[[str], Committer]:
 
 
 def coordinator_of(cluster: KafkaCluster, group: str) -> int:
-    """Return the broker that coordinates a group."""
     return cluster.leader(OFFSETS_TOPIC, coordinator_partition(group, _OFFSETS_PARTITIONS))
 
 
@@ -199,7 +198,7 @@ def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[Coll
 
 @contextmanager
 def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Iterator[dict[str, Committer]]:
-    """Run groups of all client libraries that the broker ``down`` coordinates, and groups of another broker."""
+    """Run groups of all client libraries: the broker ``down`` coordinates most of them, another broker the rest."""
     servers = cluster.bootstrap_servers
     neighbour = next(number for number in (1, 2, 3) if number != down)
     committers: dict[str, Committer] = {}
@@ -235,7 +234,7 @@ def contains_pause(true_ms: int, least: int, most: int, tolerance_ms: int) -> bo
 
 
 def incident_with_pauses(view: LiveStream, kind: str, subject: str) -> Incident | None:
-    """Return the incident of a change of the cluster once it has the groups' pauses."""
+    """Return the cluster incident of this kind and subject once it lists the groups' pauses in commits, else None."""
     for incident in view.incidents(CLUSTER):
         if incident.kind == kind and subject in incident.story and incident.pauses is not UNSET:
             return incident
@@ -252,7 +251,7 @@ def explained(view: LiveStream, group: str) -> list[Episode]:
 def test_a_broker_away_is_one_incident_with_pauses(
     fault: str, replicas: int, tmp_path: Path, record_property: Record
 ) -> None:
-    """With one replica the groups have no coordinator while the broker is down; with three, they get another."""
+    """With one replica the groups have no coordinator while the broker is down; with three, another takes over."""
     with kafka_cluster(properties={"offsets.topic.replication.factor": str(replicas)}) as cluster:
         servers, topic = cluster.bootstrap_servers, "orders"
         admin = AdminClient({"bootstrap.servers": servers})

@@ -1,4 +1,4 @@
-"""The polling collector on a real broker: for a stable group it agrees with the consumers' own callbacks."""
+"""The polling collector on a real broker: its snapshots of a stable group agree with the consumers' callbacks."""
 
 from __future__ import annotations
 

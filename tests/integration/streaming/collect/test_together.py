@@ -1,4 +1,4 @@
-"""An offsets collector and a polling one follow the same group: both into one topic, and polling alone."""
+"""A collector by offsets and one by polling publish a group into one topic; a third collector polls alone."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ Summary = tuple[str, frozenset[str], frozenset[str]]
 
 @dataclass
 class LoggedGroup:
-    """A group whose members write a log each (Python), or one log together (Java)."""
+    """A group whose clients write logs: one log per member (Python), or one log for all members (Java)."""
 
     servers: str
     topic: str
@@ -136,7 +136,7 @@ def live(episode: Episode) -> Summary:
 
 
 def explained(*files: Path, incident: Incident) -> dict[str, Summary]:
-    """Return the output of ``explain`` for an incident's time, by group; only groups with exactly one episode."""
+    """Run ``explain`` over the time of an incident; return each group's episode, if it is the group's only one."""
     done = run("explain", *map(str, files), "--json", "--from", str(incident.began), "--to", str(incident.ended))
     assert done.returncode == 0, done.stderr
     summaries: dict[str, list[Summary]] = {}

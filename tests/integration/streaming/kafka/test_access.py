@@ -228,7 +228,7 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
 
 @pytest.mark.parametrize("number", range(3))
 def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, number: int) -> None:
-    """All four topics need the same permissions, so the test removes only those of the first topic."""
+    """The test removes permissions of one topic only, because all four topics need the same permissions."""
     settings = cluster.settings("monitor")
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('made')}."})
     principal, wanted = cluster.secured_broker.principal("monitor"), required_permissions("topics", settings)

@@ -1,4 +1,4 @@
-"""Java consumers in one JVM that is controlled by lines of text."""
+"""Java consumers in one JVM, which a test controls by lines of text."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class JavaMembers:
         self._jvm.kill()
 
     def end(self) -> None:
-        """End the JVM; the consumers that still run send no LeaveGroup."""
+        """End the JVM of the consumers; those that still run send no LeaveGroup."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
         self._jvm.stdin.close()  # the JVM exits when its standard input ends

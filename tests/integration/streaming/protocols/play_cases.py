@@ -99,7 +99,7 @@ def case(seed: int) -> tuple[Group, dict[str, Any]]:
 
 
 def _initial_counts(topics: dict[str, int], events: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the partition counts of the topics before any event increased them."""
+    """Return the topics' partition counts before the first event that increases them."""
     first = dict(topics)
     for name in topics:
         grown = [event["partitions"][name] for event in events if name in event.get("partitions", {})]

@@ -26,7 +26,7 @@ class Predictions:
         self.kept = self.open = 0
 
     def before(self, event: ScenarioEvent) -> None:
-        """Predict the result of the event if ``what-if`` supports this kind of change."""
+        """Predict the result of the scenario's next event, if ``what-if`` supports this kind of change."""
         self._expected_shares = None
         changes = self._changes(event)
         if changes is None:

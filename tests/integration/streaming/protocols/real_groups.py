@@ -48,7 +48,7 @@ class ScenarioObserver(Protocol):
         """Hook that is called before each event of the scenario, while the group is stable."""
 
     def after(self, event: ScenarioEvent) -> None:
-        """Called after an event, once the group is stable again."""
+        """Called after each event of the scenario, once the group is stable again."""
 
 
 class BrokerScenario:

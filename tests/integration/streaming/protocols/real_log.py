@@ -57,7 +57,7 @@ class Log:
     _epochs: set[int] = field(default_factory=set)
 
     def read(self) -> None:
-        """Read all records that are available now."""
+        """Read all records of the offsets topic that are available now."""
         while messages := self.consumer.consume(500, 0.05):
             for message in messages:
                 assert message.error() is None, message.error()

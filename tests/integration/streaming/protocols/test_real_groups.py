@@ -64,7 +64,7 @@ def test_machine_computes_the_rounds_of_a_real_group(
 
 
 def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int, *, last: bool) -> bool:
-    """Run a seed's scenario; return false, except on the ``last`` try, if a late SyncGroup added a round."""
+    """Run and check a seed's scenario; return false if a late SyncGroup added a round, unless this is the last try."""
     group, document = case(seed)
     play = BrokerScenario(broker, java, group, document)
     try:

@@ -52,7 +52,7 @@ class Restart:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """Return the restarts as events in a scenario's format."""
+        """Return the restarts of members as events in a scenario's format."""
         return rolling_restart(
             self.names[: self.restarted_members], parallel=1, down_ms=self.down_ms, between_ms=self.between_ms
         )
@@ -258,7 +258,7 @@ def _restart_outcome(
     rounds: int,
     undelivered_rounds: int,
 ) -> Outcome:
-    """Return the outcome of the restart according to the members' callbacks."""
+    """Return the measured outcome of a rolling restart, from the members' callbacks."""
     shares = {name: set(starts[name].get(restart.group, [])) for name in restart.names}
     last = {partition: name for name, share in shares.items() for partition in share}
     stopped: dict[int, int] = {}

@@ -25,7 +25,7 @@ UNANSWERED_ERRORS = {"java.lang.NullPointerException", "oracle.Timeout"}
 
 
 def answered(java: Oracle, name: str, batch: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
-    """Return each case together with Java's result."""
+    """Return each group together with the assignment by Java."""
     requests = [{"family": "classic", "assignor": name, "limitMs": 5000, **case} for case in batch]
     return zip(batch, java.ask(requests), strict=True)
 

@@ -1,4 +1,4 @@
-"""Intact and damaged records of KIP-848, share and Streams groups, as the coordinator of Kafka 4.3.1 writes them."""
+"""Decoding of intact and damaged records of KIP-848, share and Streams groups, compared with Kafka 4.3.1."""
 
 from __future__ import annotations
 

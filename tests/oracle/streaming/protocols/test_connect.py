@@ -1,7 +1,7 @@
-"""The Connect machine against ``IncrementalCooperativeAssignor``, in every round of random clusters.
+"""Simulated Connect clusters against ``IncrementalCooperativeAssignor``, in every round of random histories.
 
-Each call of the machine's leader is repeated with the Java class, with a new instance for each leader; the workers'
-tasks in the Java result must equal those of the machine's round.
+Each assignment by the simulated leader is repeated with the Java class, with a new instance for each leader; the
+workers' tasks in the Java result must equal those in the simulated round.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class RecordedAssignor:
 
 
 def shares_by_process(shares: Mapping[str, TopicPartitions]) -> list[tuple[str, TopicPartitions]]:
-    """Return each worker process's assignment; a crashed worker that still counts has ``~`` in its member name."""
+    """Return each worker process's assignment; a crashed worker that is still a member has ``~`` in its name."""
     owners = [
         (name.partition("~")[0], {topic: list(numbers) for topic, numbers in sorted(share.items())})
         for name, share in shares.items()

@@ -38,7 +38,7 @@ def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> 
 
 
 def _ordered_assignment(answer: Assignment) -> list[tuple[str, dict[str, list[int]]]]:
-    """Return the assignment as a list, which makes the order of members (but not of topics) count in comparisons."""
+    """Return the assignment as a list, so that comparisons respect the order of members, but not of topics."""
     return [(member, {t: list(p) for t, p in share.items()}) for member, share in answer.items()]
 
 

@@ -41,7 +41,7 @@ class RandomGroups:
         self.log = [event for source_event in plain for event in self.delayed_events(source_event)]
 
     def delayed_events(self, event: Event) -> Iterator[Event]:
-        """Yield the event, delayed by random pauses, then evidence of downtime and at random a ``group.quiet``."""
+        """Yield the event at a randomly delayed time, then evidence of downtime and at random a ``group.quiet``."""
         group_id = event.data.group_id
         self.late[group_id] += self.random.choice((0, 0, 0, 119_000, 200_000))
         moved = event.data.timestamp + self.late[group_id]

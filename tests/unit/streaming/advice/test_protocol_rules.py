@@ -18,7 +18,6 @@ COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 
 
 def group_of_ten(assignor: str = "range", client: str = "pay-{0}@h{0}#1") -> DiffBuilder:
-    """Return a group of ten members with sixty partitions."""
     builder = DiffBuilder(60)
     builder.assignor = assignor
     return builder.join(*[client.format(number) for number in range(10)])
@@ -97,7 +96,6 @@ def test_classic_groups_get_consumer_protocol_advice() -> None:
 
 
 def group_of_twelve() -> DiffBuilder:
-    """Return a group of twelve members with 96 partitions."""
     return DiffBuilder(96).join(*[f"pay-{number}@h{number}#1" for number in range(12)])
 
 

@@ -68,7 +68,7 @@ def test_the_worst_group_comes_first() -> None:
 
 
 def test_advice_beyond_the_work_budget_has_no_saving() -> None:
-    """A replay of ten restarts of ten members costs 140 units; it is simulated four times, with and without change."""
+    """A replay of ten restarts of ten members costs 140 units; it takes four with the change and four without it."""
     histories = [history(deploy(group_of_ten(name)), downtime_ms=ms) for name, ms in (("a", 1000), ("b", 9000))]
     advice = advise_all(histories, Budget(work=1200))
     savings = {(item.group_id, item.rule): item.saving for item in advice}

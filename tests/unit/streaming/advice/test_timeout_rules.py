@@ -17,7 +17,7 @@ def group_of_three(instances: bool = False) -> DiffBuilder:
 
 
 def pause_member(builder: DiffBuilder, times: int = 2) -> DiffBuilder:
-    """Let member a's session time out and the same client rejoin from the same host two seconds later."""
+    """Let the session of member a time out, and the same client rejoin from the same host two seconds later."""
     for number in range(1, times + 1):
         builder.fence(f"a@h1#{number}", after=3600, reason=EXPIRED).join(f"a@h1#{number + 1}", after=2)
     return builder

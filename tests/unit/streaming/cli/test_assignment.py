@@ -158,6 +158,6 @@ def test_sticky_refuses_owned_partitions_that_do_not_exist(assignor: str) -> Non
     with pytest.raises(InvalidGroup) as refused:
         assignment_answer(without_last_partitions(assignor, {"c1": {"t": [7, 8]}, "c2": {"t": [9]}}))
     assert str(refused.value) == (
-        "members: they own partitions that do not exist (t has 3), so others can't be "
+        "members: some own partitions that do not exist (t has 3), so others can't be "
         "assigned; Kafka's assignor fails with IllegalStateException"
     )

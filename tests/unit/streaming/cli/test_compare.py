@@ -1,4 +1,4 @@
-"""Comparison of two episodes: which figures certainly improved, and which ones the bounds leave open."""
+"""Comparison of two episodes: figures that certainly improved, and figures whose bounds overlap."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.unit.streaming.cli.conftest import Command
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Simulate a machine with Java and all downloads."""
+    """Simulate a host with Java and all downloads."""
     monkeypatch.setattr(doctor, "java", lambda: (Path("/java"), 21))
     monkeypatch.setattr(doctor, "kafka_connector", lambda: [tmp_path] * 7)
     monkeypatch.setattr(doctor, "assignment_code", lambda: AssignmentCode("native", is_chosen=True))

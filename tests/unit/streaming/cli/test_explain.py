@@ -28,7 +28,7 @@ def test_gzipped_standard_input_gives_the_same_answer() -> None:
 
 
 def test_utf_16_log_gives_the_same_answer() -> None:
-    """A log in UTF-16, which PowerShell's redirection writes, gives the same answer."""
+    """A log in UTF-16, as PowerShell's redirection writes it, is explained like the same log in UTF-8."""
     assert run("-", "--json", stdin=LOG.read_text().encode("utf-16")).stdout == run(LOG, "--json").stdout
 
 

@@ -91,7 +91,7 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
 
 
 def test_diffs_with_omitted_members_equal_the_replay(log: MemoryKafka) -> None:
-    """Diffs that list only changed members are compared by content, whatever the setting ``diffs`` is now."""
+    """Stored diffs with only changed members equal replayed diffs, whatever the setting ``diffs`` is now."""
     log.publish(*static_member_handover(Log("big")), partition=2)
     brief_settings = Settings(kafka=SETTINGS.kafka, stream=StreamSettings(diffs="changed"))
     records = list(replayed_diffs(brief_settings, "big"))

@@ -71,12 +71,12 @@ def test_rounds_of_many_protocols_are_listed_on_request(
         (
             ["-", "--members", "3"],
             SCENARIO_TEXT,
-            "--members, --partitions: only for built-in scenarios; a file sets its own",
+            "--members, --partitions: only for built-in scenarios; a scenario file sets its own",
         ),
         (
             ["-", "--partitions", "3"],
             SCENARIO_TEXT,
-            "--members, --partitions: only for built-in scenarios; a file sets its own",
+            "--members, --partitions: only for built-in scenarios; a scenario file sets its own",
         ),
         (["{folder}"], "", "SCENARIO {folder}: Is a directory"),
         (["{folder}/latin-1"], "", "SCENARIO {folder}/latin-1: not UTF-8 text"),

@@ -1,4 +1,4 @@
-"""The whole collector, from the recorded offsets topic to the membership topic, over a cluster in memory."""
+"""The complete collector over a cluster in memory: from the recorded offsets topic to the membership topic."""
 
 from __future__ import annotations
 

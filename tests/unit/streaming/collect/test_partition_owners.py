@@ -42,7 +42,7 @@ def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[b
 
 
 def holding(protocol: str | None = "range") -> PartitionOwners:
-    """Return the partition owners a and b after they committed twice; only the second commits prove consumption."""
+    """Return the owners of two partitions, each with two commits; only the second commit proves consumption."""
     partition_owners = PartitionOwners()
     partition_owners.observe(view(1000, 1, {"a": [0], "b": [1]}, protocol))
     assert committed(partition_owners, (0, 2000, 10), (1, 2100, 10), (0, 3000, 20), (1, 3100, 20)) == [

@@ -1,4 +1,4 @@
-"""Bounds of delayed messages for outages of several rounds, slow requests, and samples around an episode."""
+"""Bounds of an episode's cost: outages of several rounds, slow requests, and samples around the episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The begin, the rounds and the end of an episode."""
+"""Start, rounds and end of an episode, computed from a group's rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts and ends of groups that were already running or already empty at the first observation."""
+"""Starts and ends of groups that ran already, or were empty, when the monitor first observed them."""
 
 from __future__ import annotations
 

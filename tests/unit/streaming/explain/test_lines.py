@@ -1,4 +1,4 @@
-"""One line of a client's log, of an old coordinator's log or of a tool, and the event that the line gives."""
+"""Events read from single lines: of a client's log, of an old coordinator's log, or of a tool's output."""
 
 from __future__ import annotations
 

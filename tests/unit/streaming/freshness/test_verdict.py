@@ -53,7 +53,7 @@ def test_slow_heartbeats_allow_longer_silence() -> None:
 
 
 def test_freshness_is_unknown_just_after_the_reader_started() -> None:
-    """An old heartbeat does not show a reader that has just started if the component still runs."""
+    """A reader that has just started can't derive from an old heartbeat whether the component still runs."""
     old = heartbeat(AT - 3600)
     assert compute_freshness([old], AT, AT, LIMITS) == Freshness(is_known=False)
     assert compute_freshness([old], AT + 20, AT, LIMITS) == Freshness(is_known=False)

@@ -22,7 +22,7 @@ UNREACHABLE_ADDRESS = "127.0.0.1:1"
 
 
 class RecordingReporter:
-    """A reporter that records the calls to it."""
+    """A fake reporter of the listener that records the calls to it."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -19,7 +19,7 @@ COOPERATIVE = structs.replace(EAGER, assignors=["cooperative-sticky"])
 
 
 def at(tick: int) -> ClockReading:
-    """Return the clocks ``tick`` ms after the start; the wall clock is one second ahead of the monotonic clock."""
+    """Return clock readings ``tick`` ms after the start; the wall clock is one second ahead of the monotonic clock."""
     return ClockReading(1000 + tick, tick)
 
 

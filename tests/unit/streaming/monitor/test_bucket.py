@@ -346,7 +346,7 @@ def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterato
 
 
 def acknowledgement_events(log: Log, generations: int) -> Iterator[Event]:
-    """Yield the events of members that report their partitions, but not since when they have owned them."""
+    """Yield events of members that report their partitions without how long they have owned them."""
     for name in ("c1", "c2"):
         yield log.join(name, acknowledges=True)
     for number in range(1, generations):

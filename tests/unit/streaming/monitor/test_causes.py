@@ -1,4 +1,4 @@
-"""Generations in the log that some members did not receive."""
+"""Generations that the coordinator's log contains but some members did not receive."""
 
 from __future__ import annotations
 

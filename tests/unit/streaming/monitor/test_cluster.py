@@ -23,7 +23,7 @@ OPENED_MS = 1_700_000_000_000
 
 
 class Cluster:
-    """Applies events of the cluster one by one, each in its own batch."""
+    """Applies cluster events one by one, each in a separate batch."""
 
     def __init__(self) -> None:
         self.blob: bytes | None = None

@@ -24,7 +24,7 @@ SINKS = Sinks("m", "d", "a", "dlt", TOPICS, episodes="e", incidents="i", quiet_m
 
 
 class WatchedGroup:
-    """A group, and its incidents after each event; by default the events are ten seconds apart."""
+    """Applies events to one group and returns its incident records; by default events are ten seconds apart."""
 
     def __init__(self, sinks: Sinks = SINKS, **fields: Any) -> None:
         self.log, self.bucket, self.sinks, self.fields = _Log(), Bucket(), sinks, fields

@@ -17,7 +17,7 @@ NAMES_A, NAMES_B = MemberNames(**A), MemberNames(**B)
 
 
 def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """Return, per diff, the names of the diff's members."""
+    """Return the names of the members in each diff."""
     return [
         {
             name: MemberNames(
@@ -30,7 +30,7 @@ def names_by_diff(outputs: list[Output]) -> list[dict[str, MemberNames]]:
 
 
 def latest(outputs: list[Output]) -> list[dict[str, MemberNames]]:
-    """Return, per latest assignment, the names of its members."""
+    """Return the names of the members in each latest assignment."""
     records = [output.assignment for output in assignments(outputs)]
     return [{} if record is None else record.names for record in records]
 

@@ -1,4 +1,4 @@
-"""Reported groups, whose assignments are computed from the reports of their members."""
+"""Groups whose assignments are computed from the reports of their members, without a collector."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_last_leaver_leaves_an_empty_group_that_restarts() -> None:
 
 
 def test_last_leaver_of_highest_generation_empties_the_group() -> None:
-    """A member may report the highest number, so the next generation is 1 and not a larger number."""
+    """After the highest possible generation the next one is 1, not a larger number."""
     log, highest_generation = ReportedGroup(), MAX_INT32
     joined = [log.join("c1"), *log.acks(highest_generation, c1=[0]), *log.settled(highest_generation, c1=[0])]
     *_, last = diffs(play([*joined, log.leave("c1", acknowledges=True)])[1])

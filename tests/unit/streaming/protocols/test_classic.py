@@ -1,4 +1,4 @@
-"""Details of the JoinGroup protocols, each from a scenario: requests by kind, timeouts, removed members."""
+"""Classic groups (JoinGroup) in simulated scenarios: requests by kind, timeouts, and removed members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timing model's default values, and heartbeats that are counted but not simulated."""
+"""Default values of the timing model, and the count of heartbeats, which are not simulated one by one."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def log_records(log: list[Event]) -> list[Record]:
 
 
 def batches(records: list[Record], chance: Random) -> Iterator[list[Record]]:
-    """Yield the log in random batches; events with equal times are in one batch."""
+    """Yield the membership log in random batches; events with equal times are in one batch."""
     batch: list[Record] = []
     for record, following in zip_longest(records, records[1:]):
         batch.append(record)

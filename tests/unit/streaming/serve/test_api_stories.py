@@ -1,4 +1,4 @@
-"""Episodes and incidents under /api/v1/, requested without a server."""
+"""The API's JSON of episodes and incidents, requested without a server."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def round_numbers(items: list[bytes]) -> list[int]:
 
 
 def pages(archive: Archive, window: PageQuery, *, with_diff: bool = False) -> list[list[bytes]]:
-    """Return the items of this page of an archive query and of all later pages, one list per page."""
+    """Return the items of an archive query from this page to the last page, one list per page."""
     page = archive.page(window, with_diff=with_diff)
     later = [] if page.next is None else pages(archive, window._replace(before=page.next), with_diff=with_diff)
     return [page.items, *later]
@@ -70,7 +70,7 @@ def test_rounds_after_an_expired_position_are_refused(archive: Archive, history:
 
 
 def test_a_timeline_replays_to_the_ownership_of_every_round(archive: Archive) -> None:
-    """A timeline's first owners and changes give the same owners after each round as the diffs."""
+    """The first owners and the changes in a timeline give the same owners after each round as the stored diffs."""
     original = {("a", index + 1): diff for index, diff in enumerate(Group("a", {"t": 6}, 0).diffs(30))}
     ends, page, _ = archive.timeline(PageQuery(group="a", limit=20))
     owners: dict[tuple[str, int], str | None] = {}

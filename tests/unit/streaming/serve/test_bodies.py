@@ -26,7 +26,7 @@ SCOPE: dict[str, Any] = {"type": "http", "path": "/x", "method": "GET", "headers
 
 
 class Client:
-    """A client that receives one message at a time, when the test allows it."""
+    """A client that receives one message at a time, each when the test allows it."""
 
     def __init__(self, app: Any) -> None:
         self.messages: list[Message] = []

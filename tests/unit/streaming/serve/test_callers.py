@@ -59,7 +59,6 @@ def test_weak_token_is_refused(tmp_path: Path, content: str, mode: int, message:
 
 @pytest.fixture
 def check_token_file_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the token file for changes at every request."""
     monkeypatch.setattr(security, "_CHECK_SECONDS", 0.0)
 
 

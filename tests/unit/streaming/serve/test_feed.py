@@ -254,7 +254,7 @@ async def test_keepalive_carries_the_current_position(feed_under_test: FeedUnder
 
 
 class Client:
-    """An ASGI client that reads until it disconnects or pauses."""
+    """An ASGI client that reads until it disconnects or stops reading for a while."""
 
     def __init__(self, feed_under_test: FeedUnderTest) -> None:
         self.sent: list[dict[str, Any]] = []

@@ -102,7 +102,7 @@ def test_unusable_address_is_reported_in_one_line(host: str, port: int, message:
         open_socket(host, port)
     assert str(refused.value).startswith(f"--host {host} --port {port}: ")
     assert message in str(refused.value)
-    assert str(refused.value).endswith("; --port 0 takes a free one")
+    assert str(refused.value).endswith("; --port 0 takes a free port")
 
 
 def test_history_is_unlocked_when_the_port_is_in_use(options: ServeOptions) -> None:

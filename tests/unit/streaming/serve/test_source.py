@@ -60,7 +60,6 @@ def source(kafka: MemoryKafka) -> Iterator[Source]:
 
 
 def read(source: Source) -> list[TopicRecord]:
-    """Return all records of the source's topics."""
     polled: list[TopicRecord] = []
     eventually(lambda: polled.extend(source.poll(0.01)) or source.caught_up)
     return polled

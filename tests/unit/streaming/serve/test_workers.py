@@ -19,7 +19,7 @@ from streaming.serve.problems import Problem
 
 
 class UnpicklableError(BadInput):
-    """An error whose arguments pickle cannot restore."""
+    """A test error whose arguments pickle cannot restore."""
 
     def __init__(self, first: str, two: str) -> None:
         super().__init__(f"{first} and {two}")
@@ -85,7 +85,7 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 
 class Waiting(WorkerPool):
-    """Worker processes that never finish a computation, and count the cancelled ones."""
+    """A pool of worker processes that never finish a computation; it counts the cancelled computations."""
 
     cancelled = 0
 

@@ -1,4 +1,4 @@
-"""A live group becomes the start of a scenario."""
+"""Conversion of a live group into the start of a simulated scenario."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SCENARIO_TEXT = scenario("t: 2", "at: 0, join: a", "at: 5000, leave: a")
 
 
 class EndlessRequester:
-    """A protocol's state machine that schedules one event at the time ``at``, and then counts a heartbeat."""
+    """A fake protocol: its first event schedules another at the time ``at``, which outputs a heartbeat."""
 
     name = "restless"
 

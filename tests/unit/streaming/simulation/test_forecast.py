@@ -84,7 +84,7 @@ def test_forecast_lists_each_protocol_by_name() -> None:
 
 
 def test_new_member_ids_keep_the_order_of_client_ids() -> None:
-    """Client ids come first in member ids, so range keeps each assignment whatever UUIDs Kafka chooses."""
+    """Kafka's member ids begin with the client id, so range's assignments do not depend on the random UUIDs."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
     last_round = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after

@@ -134,7 +134,7 @@ def test_assignor_change_or_missing_rounds_give_no_replay() -> None:
 
 
 def test_successor_joining_before_session_end_follows_a_crash() -> None:
-    """A crash and its successor's join are in one round, because the rebalance waits for the session to expire."""
+    """A crash and the successor's join are in one round, as the rebalance waits until the crashed session expires."""
     builder = DiffBuilder(6).join("a@h1#1", "b@h2#1")
     ended = Evidence(source="group-records", reason="ended", member_ids=["a@h1#1"], kind="member.fenced")
     builder.round("member.joined", joined=("a@h9#2",), gone=("a@h1#1",), after=600, evidence=(ended,))

@@ -181,7 +181,7 @@ def test_refusing_assignor_reports_why() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_leave_in_a_what_if_equals_the_simulated_protocol(seed: int) -> None:
-    """When a member leaves, shares, rounds and moves equal the simulation's under each classic protocol.
+    """A leave in ``what-if`` has the partitions, rounds and moves of a simulation, under each classic protocol.
 
     The consumer protocol is left out, because the simulation chooses its own random member ids there.
     """

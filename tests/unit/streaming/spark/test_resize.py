@@ -117,7 +117,7 @@ def test_resize_before_the_first_batch_changes_only_the_buckets(tmp_path: Path) 
 
 
 def test_staged_files_are_synced_before_the_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the metadata first, a power failure could leave metadata of a checkpoint whose files are missing."""
+    """Staged files reach the disk before their metadata; else a power failure could leave only the metadata."""
     folder = begun(tmp_path / "checkpoint", 2)
     synced_files: list[tuple[bool, bool, Metadata | None]] = []
 
@@ -214,7 +214,7 @@ def test_resize_result_as_text_and_as_json(tmp_path: Path) -> None:
 
 
 def checkpoint_with_state(folder: Path, *kilobytes: int) -> Path:
-    """Return a checkpoint of 16 buckets with one task per size, each with a snapshot of this size (kB)."""
+    """Return a checkpoint of 16 buckets; each size (kB) becomes the state snapshot of one task."""
     begun(folder, len(kilobytes))
     (folder / "commits").mkdir()
     (folder / "commits" / "0").write_text("v1\n{}")

@@ -1,4 +1,4 @@
-"""The bucket number of each group."""
+"""The number of the state bucket to which each group belongs."""
 
 from __future__ import annotations
 

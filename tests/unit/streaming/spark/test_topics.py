@@ -1,4 +1,4 @@
-"""Ticks that the job writes, over a cluster in memory."""
+"""Ticks that the Spark job writes to their topic, tested on a cluster in memory."""
 
 from __future__ import annotations
 

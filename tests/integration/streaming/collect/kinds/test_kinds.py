@@ -230,7 +230,7 @@ def test_streams_rounds_match_their_active_and_standby_tasks(
         group = Group(collecting, group_id)
 
         def at_rest(*applications: StreamsApplication) -> None:
-            """Wait until all tasks, including standby tasks, are assigned and all sources agree."""
+            """Wait until all tasks, including standby tasks, are assigned and all sources report the same tasks."""
 
             def agreed_tasks() -> bool:
                 reports = {name: report for app in applications for name, report in app.report.items()}

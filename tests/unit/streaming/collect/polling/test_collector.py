@@ -1,4 +1,4 @@
-"""The whole ``collect --by polling``, over a cluster in memory."""
+"""The complete polling collector (``collect --by polling``) over a cluster in memory."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def consumer(state: str, *members: ObservedMember) -> GroupObserved:
 
 
 def polled(*responses: GroupObserved, group: PolledGroup = UNKNOWN) -> tuple[PolledGroup, list[Event]]:
-    """Return the group after these responses, which arrive one second apart, and the published events."""
+    """Apply coordinators' responses, which arrive one second apart; return the group and the published events."""
     events = []
     for number, answer in enumerate(responses, start=1):
         group, event = poll(group, answer, 1000 * number, "s")

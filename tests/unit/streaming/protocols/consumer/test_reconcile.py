@@ -1,4 +1,4 @@
-"""Each state transition of ``CurrentAssignmentBuilder``; whole values are compared."""
+"""Every state transition of ``CurrentAssignmentBuilder``, each with its complete result."""
 
 from __future__ import annotations
 
