@@ -52,7 +52,7 @@ class ComponentHeartbeat(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Key of the record; in the compacted topic the newest heartbeat of a component replaces the previous one."""
+        """Record key of a heartbeat: in the compacted topic a component's new heartbeat replaces the previous one."""
         return f"{self.part}/{self.id}"
 
 

@@ -131,7 +131,7 @@ class Holdings:
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def remove_partitions(self, place: int, name: str, partitions: Container[int]) -> None:
-        """Remove partitions of topic ``name`` from a member's share; ``self.partitions`` does not change."""
+        """Remove partitions of topic ``name`` from a member's share, without recording them as lost."""
         share = dict(self.shares[place])
         before = share.pop(name)
         remaining = [partition for partition in before if partition not in partitions]

@@ -155,7 +155,7 @@ class _ImprovedPlacement:
         return [Move(partition, former, self.lists[partition][0]) for partition, former in changed]
 
     def _chain(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
-        """Return a shortest chain of leader moves, last first, to a broker that leads at least two partitions fewer."""
+        """Return a shortest chain of leadership moves, last first, to a broker with at least two leaderships fewer."""
         moves_by_broker: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])
         while queue:

@@ -183,5 +183,5 @@ def severity_of(incidents: Iterable[Incident]) -> Severity:
 
 
 def longest_stops_ms(episodes: Iterable[Episode]) -> int:
-    """Return the sum over the episodes of the longest stop of a partition, by its lower bound, ms."""
+    """Return the sum (ms) over the episodes of the longest outage of a partition, by its lower bound."""
     return sum(episode.downtime.longest_ms[0] for episode in episodes if episode.downtime is not None)

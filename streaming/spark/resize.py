@@ -35,7 +35,7 @@ _TARGET_BUCKET_BYTES: Final = 30_000
 
 
 class Layout(Struct, frozen=True, rename="camel"):
-    """The numbers that a checkpoint's first batch fixes; ``shuffle_partitions`` is None before that batch."""
+    """A checkpoint's number of buckets and of shuffle partitions (None until its first batch fixes the number)."""
 
     buckets: int
     shuffle_partitions: int | None

@@ -37,7 +37,7 @@ class InspectedGroup(NamedTuple):
     tracked: TrackedGroup
 
     def as_json(self) -> bytes:
-        """Return the group as one JSON object, with timers in milliseconds since the epoch."""
+        """Return the group's state as one JSON object, with timers in milliseconds since the epoch."""
         place = {"groupId": self.group_id, "bucket": self.bucket, "bytes": self.size}
         return msgspec.json.encode(place | _fields(self.tracked))
 

@@ -203,7 +203,7 @@ def _shorter_cases(case: Case) -> Iterator[Case]:
 
 
 def replay(target: FuzzTarget, path: Path) -> None:
-    """Check the case in a file against the fuzz target; raise the finding, if there is one."""
+    """Run the fuzz target on the case in a file; raise the finding, if there is one."""
     limited(target.check, load(path.read_text()))
 
 

@@ -95,7 +95,7 @@ class Outcome:
 
 
 def play(kafka: Kafka, java: JavaMembers, restarts: Sequence[Restart]) -> list[tuple[Outcome, Outcome]]:
-    """Run all restarts at the same time; return the forecast and the measured outcome of each."""
+    """Run all rolling restarts at the same time; return the forecast and the measured outcome of each."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.create_topics([NewTopic(restart.group, PARTITIONS, 1) for restart in restarts]).values():
         future.result(30)
