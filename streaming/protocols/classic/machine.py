@@ -93,8 +93,12 @@ def assigned(step: classic.ClassicStep, event: classic.Assigned) -> None:
 
 
 def _end_delay(step: classic.ClassicStep, event: classic.DelayOver) -> None:
-    if event.generation == step.group.generation:
-        step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
+    if event.generation != step.group.generation:
+        return
+    # A worker counts the delay from when it receives its assignment (``DistributedHerder.RebalanceListener``).
+    if any(member.stage is Stage.SYNCING for member in step.members.values()):
+        step.later(classic.DelayOver(step.network(), event.generation))
+    step.join(name for name, member in step.members.items() if member.stage is Stage.STABLE)
 
 
 def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFails) -> None:

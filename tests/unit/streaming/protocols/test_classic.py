@@ -271,3 +271,24 @@ def test_present_member_leads_while_static_members_are_away(protocol: str, stays
     assert rounds[1].after[stays]["q"] == [0]
     assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}
     assert {name for name, share in rounds[1].after.items() if share} == {"a", "b", "c"}
+
+
+def test_connect_delay_ends_after_the_assignment_arrives() -> None:
+    delays = {
+        "scheduled_rebalance_delay_ms": 11,
+        "heartbeat_ms": 4,
+        "processing_ms": 4,
+        "initial_rebalance_delay_ms": 0,
+    }
+    driver = MachineDriver("connect", topics(t=8), **delays)
+    returning_worker = Client("e", (), "i-e")
+    driver.apply(Start(0, (Client("d", ()),)))
+    driver.until(100)
+    driver.apply(Start(100, (returning_worker,)))
+    driver.until(201)
+    driver.apply(ShutDown(201, ("e",)))
+    driver.until(205)
+    # The rest of the delay ends while the leader's new assignment is on its way.
+    driver.apply(Start(205, (returning_worker,)))
+    driver.settle()
+    assert {name: len(share["t"]) for name, share in driver.machine.owned(driver.state).items()} == {"d": 4, "e": 4}
