@@ -12,25 +12,26 @@ from typer.main import get_command
 
 from streaming.cli.main import COMMANDS, build
 from streaming.settings.config import load
+from tests.support.pem import certificate
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 #: Matches up to the end of a command in a shell or in Markdown.
 COMMAND_LINE = re.compile(r"(?<![\w./-])rebalance-monitor ((?:'[^']*'|\"[^\"]*\"|[^'\"|&;<>`#\n\\…])+)")
+CODE_SPAN = re.compile(r"`(rebalance-monitor [^`]+)`")
+FENCED_BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 GENERATED_PAGES = {"commands.md"}
 
 
 def command_lines() -> Iterator[tuple[str, list[str]]]:
     for page in PAGES:
-        lines = [] if page.name in GENERATED_PAGES else page.read_text().splitlines()
-        for line in (line for line in lines if line.startswith(("$ ", "| ", "rebalance-monitor"))):
+        text = "" if page.name in GENERATED_PAGES else page.read_text()
+        lines = [line for line in text.splitlines() if line.startswith(("$ ", "| ", "rebalance-monitor"))]
+        lines += [span.replace("\n", " ") for span in CODE_SPAN.findall(FENCED_BLOCK.sub("", text))]
+        for line in lines:
             for command_line in COMMAND_LINE.findall(line):
-                words = shlex.split(command_line)
-                if (
-                    words
-                    and words[0] in COMMANDS
-                    and (line.startswith(("$ ", "|", "rebalance-monitor")) or "`" in line)
-                ):
+                words = shlex.split(command_line.replace("NUMBER", "3"))
+                if words and words[0] in COMMANDS:
                     yield page.name, words
 
 
@@ -64,3 +65,19 @@ def test_documents_have_examples_of_each_command() -> None:
 def test_the_example_of_settings_is_valid() -> None:
     settings = load(ROOT / "examples" / "monitor.toml")
     assert [target.name for target in settings.notify] == ["ops"]
+
+
+SETTINGS_BLOCK = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SETTINGS = [(page.name, block) for page in PAGES for block in SETTINGS_BLOCK.findall(page.read_text())]
+
+
+@pytest.mark.parametrize(
+    ("page", "block"), SETTINGS, ids=[f"{page}-{number}" for number, (page, _) in enumerate(SETTINGS)]
+)
+def test_documented_settings_are_valid(page: str, block: str, tmp_path: Path) -> None:
+    certificate(tmp_path, "monitor")
+    (tmp_path / "secret").write_text("secret")
+    block = re.sub(r'"/[^"]*/monitor\.key"', f'"{tmp_path / "monitor.key"}"', block)
+    block = re.sub(r'"/[^"]*\.pem"', f'"{tmp_path / "monitor.pem"}"', block)
+    (tmp_path / "monitor.toml").write_text(re.sub(r'"/(run|etc)/[^"]*"', f'"{tmp_path / "secret"}"', block))
+    load(tmp_path / "monitor.toml")
