@@ -78,7 +78,7 @@ def normalize(owned: TopicPartitions) -> Lists:
 
 
 def normalize_members(assignment: Mapping[str, TopicPartitions]) -> dict[str, Lists]:
-    """Return the assignment with each member's partitions normalized."""
+    """Return an assignment with lists of partitions, sorted topics and no empty topics, for comparisons by ``==``."""
     return {member: normalize(owned) for member, owned in assignment.items()}
 
 

@@ -74,7 +74,7 @@ def read_with_bare_consumer(servers: str) -> int:
 
 
 def read_with_collector(servers: str) -> int:
-    """Return the number of records that the collector's source reads until the end of every partition."""
+    """Let the collector's source read every partition to its end; return the number of records."""
     settings = load(bootstrap_servers=servers)
 
     def fold(partition: int) -> Fold:

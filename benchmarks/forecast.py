@@ -27,7 +27,7 @@ MEASURED_GROUPS = ((100, 1000, None), (100, 1000, 1), (1000, 10_000, None), (100
 
 
 class Measurement(NamedTuple):
-    """The result of a case: seconds, maximum MB, and the number of rounds of all protocols together."""
+    """The result of one measured forecast: seconds, maximum MB, and the number of rounds of all protocols together."""
 
     seconds: float
     peak: float

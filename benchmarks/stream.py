@@ -157,7 +157,7 @@ class StreamBench:
         return queries.writes(*rows, buckets, sinks, BucketReports(spark).accumulator)
 
     def start(self, rows: Any, mode: str, *, available_now: bool, checkpoint: Path | None = None) -> Any:
-        """Start a query that writes the rows to Kafka, with its own checkpoint."""
+        """Start a Spark query that writes these rows to Kafka, with its own checkpoint."""
         writer = (
             rows.writeStream.format("kafka")
             .options(includeHeaders="true", **spark_options(self.kafka, PRODUCER_OPTIONS))

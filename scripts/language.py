@@ -67,7 +67,7 @@ SAMPLE_SIZES = {"docstrings": 60, "identifiers": 60, "messages": 30}
 
 
 class Finding(NamedTuple):
-    """A violation of a rule: the place, the rule, and the text that violates it."""
+    """A violation of a language rule: the place in the code, the rule, and the text that violates it."""
 
     path: Path
     line: int
@@ -202,7 +202,7 @@ def _text(node: ast.expr) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return true if a message has at least two words of its own, beside the values that it quotes."""
+    """Return true if a message contains at least two words besides the values that are inserted into it."""
     return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"<\w+>", "", text))) > 1
 
 

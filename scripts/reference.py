@@ -28,7 +28,7 @@ GENERATED_NOTE = "<!-- Written by scripts/reference.py from the code: change it 
 
 
 def commands() -> str:
-    """Return the output of every command's ``--help``, as on a terminal of 100 columns without colour."""
+    """Return the text of every command's ``--help``, as in a terminal of 100 columns without colour."""
     parts = ["# Commands\n", GENERATED_NOTE]
     terminal = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"})
     for name in COMMANDS:

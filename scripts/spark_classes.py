@@ -43,7 +43,7 @@ def make_archive(archive: Path, connector: list[Path]) -> None:
 
 
 def load() -> None:
-    """Run the job on an embedded broker: its first batch, and one more with the same query."""
+    """Run the Spark job on an embedded broker: its first batch, and one more batch of the same query."""
     from confluent_kafka import Producer
 
     from streaming.kafka.broker import EmbeddedBroker

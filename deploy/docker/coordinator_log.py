@@ -29,7 +29,7 @@ def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 def main() -> None:
-    """Copy the topic's records into the file until a signal ends the process."""
+    """Copy the log lines in a topic into a file until a signal ends the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, help="settings file (TOML)")
     parser.add_argument("--topic", required=True, help="topic whose records are lines of the coordinator's log")

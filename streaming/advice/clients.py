@@ -109,7 +109,7 @@ class ClientConfiguration(NamedTuple):
         return [_SHORT_NAMES.get(word.rpartition(".")[2].replace("Partition", ""), word) for word in words]
 
     def quote(self, *names: str) -> str:
-        """Return settings as text with the name of their file, such as ``app.properties: a=1, b=2``."""
+        """Return settings of a file as text with the file's name, such as ``app.properties: a=1, b=2``."""
         return f"{self.source}: {', '.join(f'{self.names[name]}={self.values[name]}' for name in names)}"
 
 

@@ -117,7 +117,7 @@ def _read_chunks(name: str, file: BinaryIO) -> Iterator[bytes]:
 
 
 def report_lines(stories: Iterable[GroupStory], counts: LineCounts) -> Iterator[SafeText]:
-    """Yield the lines of the report, group by group."""
+    """Yield the lines of the report of ``explain``, group by group."""
     for story in stories:
         rounds = sum(len(episode.rounds) for episode in story.episodes)
         head = SafeText().append(story.group_id, "bold")

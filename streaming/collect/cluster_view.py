@@ -68,7 +68,7 @@ class ClusterView:
             self._silent_since_ms = at_ms
 
     def add_snapshot(self, snapshot: ClusterSnapshot, groups: Mapping[str, GroupObserved], at_ms: int) -> Event | None:
-        """Compare a snapshot with the previous one; return an event with the changes, or None if nothing changed."""
+        """Compare a snapshot of the cluster with the previous one; return an event with the changes, or None."""
         before, self._snapshot = self._snapshot, snapshot
         topics: dict[str, frozenset[str]] = {}
         if snapshot != before or self._silent_since_ms is not None:  # with thousands of groups too expensive at rest

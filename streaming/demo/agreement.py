@@ -29,7 +29,7 @@ class ReportLine(Struct, frozen=True, rename="camel"):
 
 
 class Agreement(NamedTuple):
-    """Result of a comparison: the number of compared (member, generation) pairs, and a text for each differing pair."""
+    """Result of comparing diffs with callbacks: the number of compared (member, generation) pairs, and differences."""
 
     compared: int
     differences: tuple[str, ...]

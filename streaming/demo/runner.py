@@ -159,7 +159,7 @@ class DemoRun:
         return Child(actor.name, words, log=file.with_suffix(".log"), output=file.with_suffix(".jsonl"))
 
     def _read_reports(self) -> list[ReportLine]:
-        """Return the reports of all callbacks of all consumers; the reports of each consumer are in order."""
+        """Return the reports of all consumers about their rebalance callbacks; those of each consumer are in order."""
         decode = msgspec.json.Decoder(ReportLine).decode_lines
         # A killed consumer may leave an incomplete line.
         files = (path.read_bytes().rpartition(b"\n")[0] for path in sorted(self._folder.glob("*.jsonl")))

@@ -106,7 +106,7 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return the content as JSON bytes."""
+        """Return the content of a response as JSON bytes."""
         return encode(content)
 
 

@@ -132,7 +132,7 @@ class SharedBody:
         self._lock = threading.Lock()
 
     def compressed(self) -> bytes:
-        """Return the bytes in gzip. This is slow for a large body: call it off the event loop."""
+        """Return the body compressed with gzip. This is slow for a large body: call it off the event loop."""
         with self._lock:
             if self._compressed is None:
                 self._compressed = gzip.compress(self.plain, compresslevel=1, mtime=0)

@@ -113,7 +113,7 @@ class History:
         raise BadInput(f"--database {self.path}: {reason}; {advice}")
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and close it."""
+        """Merge the write-ahead log into the history file, and close the file."""
         with suppress(historyfile.HistoryFailure):
             self.check()
         self._file.close()

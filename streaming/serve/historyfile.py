@@ -185,7 +185,7 @@ class HistoryFile:
                     raise HistoryFailure(f"history {path}: was removed or replaced while in use; {advice}")
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and close it."""
+        """Merge the write-ahead log into the history file, and close the file."""
         with self._opened:
             # Otherwise the changes stay in the log, which the next start merges.
             with suppress(sqlite3.Error):

@@ -101,7 +101,7 @@ class Source:
                 yield from (record for record in records if record.type in (ce_type, ANNOTATION_TYPE))
 
     def _update_state(self) -> None:
-        """Update topic ids, offsets and staleness from the reader; check the cluster id when brokers answer again."""
+        """Update the topics' ids and offsets from the reader; check the cluster id when brokers answer again."""
         reader = self._reader
         if reader.ids != self._ids:
             require_same_cluster(self._settings.kafka, self.cluster_id)

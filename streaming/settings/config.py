@@ -26,7 +26,7 @@ _MAX_PREFIX_CHARACTERS: Final = 249 - len("rebalance.membership-dlt")
 
 
 class TopicName:
-    """Descriptor that returns the name of a topic with the prefix, as in ``settings.topics.diffs``."""
+    """Descriptor that returns the name of a topic with its prefix, as in ``settings.topics.diffs``."""
 
     def __init__(self, name: str) -> None:
         self._name = name

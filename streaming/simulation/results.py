@@ -137,7 +137,7 @@ class SimulationResult:
 
 
 class Simulation(NamedTuple):
-    """Simulation under one protocol: the result, and the time at which the group became stable (ms)."""
+    """A scenario's simulation under one protocol: its result, and the time at which the group became stable (ms)."""
 
     protocol: str
     assignor: str

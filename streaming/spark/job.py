@@ -226,7 +226,7 @@ class _StreamJob:
         self._heartbeats.write(up_to=up_to, positions=self._supervisor.growth.offsets)
 
     def write_last_heartbeat(self) -> None:
-        """Write the heartbeat that reports an orderly end of the job."""
+        """Write the last heartbeat, which reports an orderly end of the Spark job."""
         if self._heartbeats is not None:
             self._heartbeats.write_last(self._supervisor.growth.offsets)
 

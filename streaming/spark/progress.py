@@ -68,7 +68,7 @@ class ProgressReader:
         self._last: StreamingQueryProgress | None = None
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the query's progress since the last call, oldest first; idle triggers have only a ``timestamp``."""
+        """Return the Spark query's new progress, oldest first; triggers without records have only a ``timestamp``."""
         last = self._query.lastProgress
         if last is None or last == self._last:
             return []

@@ -213,7 +213,7 @@ class Supervisor:
         return max(0, *behind) if behind else None
 
     def next_action(self, now: float) -> Action:
-        """Return the job's next action at ``now``; a returned ``TICK`` counts as written from then on."""
+        """Return the Spark job's next action at ``now``; a returned ``TICK`` counts as written from then on."""
         if self._missing:
             return Action.CONFIRM_TOPICS
         if self.growth.is_ready():

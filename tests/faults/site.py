@@ -185,7 +185,7 @@ class TestedMonitor(Monitor):
         ]
 
     def count_lost_and_repeated(self) -> tuple[int, int]:
-        """Return the number of diffs lost (at the server or in the topic), and the number of repeats at the server."""
+        """Return how many diffs are lost (in the server or the topic), and how many the server has twice."""
         expected = {*self.expected()}  # read first: more may arrive meanwhile
         served_ids = self.ids()
         lost = (expected - {*served_ids}) | (expected - {*self.topic_ids()} - self.written)

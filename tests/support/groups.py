@@ -35,7 +35,7 @@ def member_of(fields: Mapping[str, Any]) -> Member:
 
 
 def assignment_lists(assignment: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, list[int]]]:
-    """Return the assignment with each member's partitions as lists."""
+    """Return an assignment in which each member's partitions are lists."""
     return {member: {topic: list(p) for topic, p in share.items()} for member, share in assignment.items()}
 
 

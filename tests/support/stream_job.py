@@ -109,7 +109,7 @@ class Job:
         )
 
     def drain(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run the job until it has processed all available records."""
+        """Run the Spark job until it has processed all available records."""
         done = self.start("--available-now", *options)
         assert done.returncode == 0, done.stderr
         return done

@@ -129,7 +129,7 @@ class Timeline:
         return sent + self.chance.randint(0, 15)
 
     def _offset(self, partition: int, at: int) -> int:
-        """Return the offset up to which the partition is consumed at this time."""
+        """Return the offset up to which a partition is consumed at this time."""
         consuming_ms = sum(
             min(interval.end, at) - interval.start
             for interval in self.intervals

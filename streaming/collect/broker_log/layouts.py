@@ -233,7 +233,7 @@ def _strip_end(text: str, pattern: re.Pattern[str]) -> str:
 
 
 def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
-    """Return the first timestamp in the fields of a JSON object; None if no field has one."""
+    """Return the first timestamp among the fields of a JSON object; None if no field has one."""
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
             nanos = value.get("nanoOfSecond")

@@ -31,7 +31,7 @@ JsonObject = dict[str, Any]
 
 
 def shape(kind: str, /, **fields: Any) -> type[Struct]:
-    """Return a type with exactly these fields; a field given as ``(type, default)`` is optional."""
+    """Return a msgspec struct type with exactly these fields; a field given as ``(type, default)`` is optional."""
     listed = [(field, *what) if isinstance(what, tuple) else (field, what) for field, what in fields.items()]
     return defstruct(kind, listed, forbid_unknown_fields=True, rename="camel", kw_only=True)
 

@@ -1,4 +1,4 @@
-"""Groups of real consumers under steady traffic, changes of these groups, and the times of consumption."""
+"""Groups of real consumers under steady traffic, the changes of these groups, and the times of consumption."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def _await_stability(members: Members) -> None:
 
 
 def play_all_groups(groups: list[Members], rounds: int) -> list[AppliedChanges]:
-    """Apply the changes to all groups at the same time."""
+    """Start all groups, apply changes to them at the same time, and return the changes of each group."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))
         for members in groups:

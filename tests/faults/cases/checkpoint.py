@@ -111,7 +111,7 @@ def folder_lost_while_running(tested_monitor: TestedMonitor) -> Iterator[list[Re
 
 @contextmanager
 def folder_lost_while_stopped(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
-    """Delete the whole checkpoint folder while the job is stopped."""
+    """Delete the whole checkpoint folder while the Spark job is stopped."""
     tested_monitor.end("stream")
     shutil.rmtree(tested_monitor.checkpoint)
     tested_monitor.begin("stream")

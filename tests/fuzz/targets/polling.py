@@ -84,7 +84,7 @@ _description_decoder = msgspec.json.Decoder(_GroupDescription)
 
 
 def _polling(case: Case) -> None:
-    """Assert that a response gives at most one event, and that the stream and another collector accept the event."""
+    """Assert that a response gives at most one event, which the stream and other collectors accept."""
     polled, bucket, ids = UNKNOWN, Bucket(), set[str]()
     for number, part in enumerate(case):
         try:

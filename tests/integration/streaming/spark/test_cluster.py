@@ -116,7 +116,7 @@ def test_killed_executors_and_a_moved_driver_lose_no_diff(
     rng, stopped, written = random.Random(34), threading.Event(), 0
 
     def await_progress_of_job(driver: subprocess.Popen[str]) -> None:
-        """Wait until the job writes output or has processed all records."""
+        """Wait until the Spark job writes output or has processed all records."""
         before = written
         eventually(
             lambda: (

@@ -26,7 +26,7 @@ AGAIN = pytest.mark.xfail(
 
 
 def log_with_unusable_records(log: Topic) -> Topic:
-    """Return the log with additional records that the job cannot use."""
+    """Return the membership log with additional records that the Spark job cannot use."""
     log[0].insert(1, (b"g", b'{"groupId":"g","timest', [("ce_type", b"member.joined")]))
     log[1].insert(1, (b"g", b"{}", [("ce_type", b"made.up"), ("ce_id", b"1"), ("ce_source", b"s")]))
     log[2].append((b"g", b"{}", []))

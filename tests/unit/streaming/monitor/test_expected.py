@@ -137,7 +137,7 @@ def _split_partitions(count: int, members: int, start: Callable[[int], int]) -> 
 
 
 class TestOtherClients:
-    """Clients of other languages whose assignor has the name of a Java assignor but follows another rule."""
+    """Tests of clients in other languages whose assignor has the name of a Java assignor but follows another rule."""
 
     @pytest.mark.parametrize(
         ("name", "shares"),

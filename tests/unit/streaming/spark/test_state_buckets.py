@@ -26,7 +26,7 @@ def test_buckets_are_spread_evenly_over_spark_tasks(buckets: int) -> None:
 
 
 def test_bucket_numbers_equal_those_of_older_checkpoints() -> None:
-    """If a bucket's number changed, the state of every group in this bucket would be lost."""
+    """Groups stay in the buckets of older checkpoints; otherwise their states would be lost."""
     assert {buckets: bucket_numbers(buckets) for buckets in (1, 2, 3, 4, 6, 8, 12, 16)} == {
         1: [0],
         2: [2, 0],
