@@ -1,4 +1,4 @@
-"""The command ``demo``: real rebalances of real consumers on this machine, as diffs."""
+"""The command ``demo``: runs real consumers on this machine, and shows their rebalances as diffs."""
 
 import time
 from collections import Counter

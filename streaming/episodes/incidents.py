@@ -135,7 +135,7 @@ def open_incident(
 
 
 def close_incidents(state: IncidentState, keys: Iterable[str], at: int) -> IncidentState:
-    """Return the incidents after those with these keys are closed; the same object as ``state`` if none is open."""
+    """Close the open incidents with these keys; return the same object ``state`` if none of them is open."""
     opened = {key: state.by_key[key] for key in keys if state.is_open(key)}
     ended = {k: structs.replace(i, closed_at=at, updated_at=max(at, i.updated_at)) for k, i in opened.items()}
     return structs.replace(state, by_key={**state.by_key, **ended}) if ended else state

@@ -101,7 +101,7 @@ def changes_tasks(
 
 
 def topic_change(cause: Cause) -> str | None:
-    """Return ``added`` if a cause only added topics, ``deleted`` if it only deleted topics, else ``""`` or None."""
+    """Return ``added`` or ``deleted`` if all changes of topics in a cause were, else ``""``; None without counts."""
     reasons = " ".join(item.reason for item in cause.evidence if item.kind == cause.kind)
     counts = [(int(old), int(new)) for old, new in _PARTITION_COUNT_CHANGE.findall(reasons)]
     if not counts:

@@ -62,7 +62,7 @@ class IdentityWatch:
         self._admin = kafka_admin.AdminClient(confluent_config(settings))  # a deleted client receives no answers
 
     def poll(self, now: float) -> Mapping[str, Identity | None] | None:
-        """Return the topics' identities if an answer arrived since the last call, else None; send due requests.
+        """Return topics' ids and partition counts if an answer has arrived, else None; send requests that are due.
 
         A topic that does not exist maps to None. A topic that this user may not describe is left out.
         """

@@ -66,7 +66,7 @@ class Round(NamedTuple):
 def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[GroupState, Diff, Partitions]:
     """Apply a rebalance round; return the group after the round, the diff, and the moved partitions.
 
-    ``data``: data of the event that caused the round. Moves: partitions whose new owner is not their last owner.
+    ``data``: data of the event that caused the round. Moved partitions have a new owner that is not their last owner.
     """
     departed = _departed_names(state, decided)
     after = structs.replace(

@@ -36,7 +36,7 @@ class _Unavailable(OutsideFailure):
 
 
 class Sender:
-    """Sends requests to one target's receiver, whose address must be public unless ``allow_private`` is set.
+    """Sends requests to the receiver of one notification target; its address must be public by default.
 
     ``wait`` is called with the seconds until the next attempt.
     """
