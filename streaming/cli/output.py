@@ -95,7 +95,7 @@ class Progress:
             _write_progress(f"\r{self._read_count:,} {self._unit}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, and advance the progress display by one step for each item."""
+        """Yield the items, and count each item in the progress display."""
         for item in items:
             self.step()
             yield item

@@ -213,7 +213,7 @@ class Closeable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to Kafka."""
 
     def __enter__(self) -> Self:
         return self

@@ -268,5 +268,5 @@ class EpisodeReader(Closeable):
             self._on_malformed(MalformedEpisode(f"{place}: {problem}"))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to Kafka."""
         self._reader.close()

@@ -109,7 +109,7 @@ class DiffReader(Closeable):
         return DiffRecord(ce_id, diff, value, partition, offset)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to Kafka."""
         self._reader.close()
 
 

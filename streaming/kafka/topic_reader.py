@@ -258,7 +258,7 @@ class TopicReader(Closeable):
             self._reconnect()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to Kafka."""
         self._consumer.close()
 
 

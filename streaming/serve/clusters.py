@@ -68,7 +68,7 @@ class Cluster:
         return self._opened
 
     def close(self) -> None:
-        """Close the history."""
+        """Close the history file of the cluster."""
         if self._opened is not None:
             self._opened[1].close()
             self._opened = None

@@ -52,7 +52,7 @@ def text(name: str, description: str, *, location: str = "query") -> Parameter:
 
 
 def integer(name: str, description: str, *, minimum: int = 0, location: str = "query") -> Parameter:
-    """Return a parameter whose value is a whole number from ``minimum`` to 2^53."""
+    """Return an API parameter whose value is a whole number from ``minimum`` to 2^53."""
 
     def decode(value: str) -> int:
         number = digits(value)
@@ -81,7 +81,7 @@ def flag(name: str, description: str) -> Parameter:
 
 
 def moment(name: str, description: str) -> Parameter:
-    """Return a parameter whose value is a time: milliseconds since the epoch, or RFC 3339."""
+    """Return an API parameter whose value is a time: milliseconds since the epoch, or RFC 3339."""
     schema = {"oneOf": [{"type": "integer"}, {"type": "string", "format": "date-time"}]}
     return Parameter(name, description, schema, _milliseconds)
 

@@ -244,7 +244,7 @@ def _group_fields(round_: RoundSummary) -> dict[str, Any]:
 
 
 def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> GroupSummary:
-    """Return the group after its next round."""
+    """Return the state of a group after its next round."""
     fields = _group_fields(round_)
     if group is None or not group.rounds:
         group = GroupSummary(**fields)

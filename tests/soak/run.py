@@ -142,7 +142,7 @@ def show(text: str) -> None:
 
 
 def discard_result(_: object) -> None:
-    """Do nothing."""
+    """Receive a result and do nothing."""
 
 
 @contextmanager

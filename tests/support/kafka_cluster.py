@@ -124,7 +124,6 @@ class KafkaCluster:
         self.wait_for(len(self.nodes))
 
     def close(self) -> None:
-        """Kill every broker."""
         for node in self.nodes.values():
             if node.running:
                 node.kill()

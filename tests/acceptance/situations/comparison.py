@@ -209,7 +209,6 @@ def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDow
 
 
 def table(lines: Iterable[DowntimeLine]) -> str:
-    """Return the lines as a Markdown table."""
     lines = list(lines)
     rounds = sum({line.group: line.rounds for line in lines}.values())
     head = (

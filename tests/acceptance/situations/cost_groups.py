@@ -62,7 +62,6 @@ class WrittenTopics:
         self.topics[name] = PARTITIONS
 
     def grow(self, name: str) -> None:
-        """Add a partition to a topic."""
         total = self.topics[name] + 1
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.create_partitions([NewPartitions(name, total)])[name].result(TIMEOUT_SECONDS)

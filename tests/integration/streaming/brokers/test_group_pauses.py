@@ -81,7 +81,6 @@ class PythonCommitter:
         self._thread.start()
 
     def commit(self, commit: Commit, errors: type[Exception]) -> None:
-        """Commit once, and log the attempt."""
         sent = time.time_ns() // 1_000_000
         try:
             commit(len(self.attempts))

@@ -53,7 +53,7 @@ class JavaProcess:
         """Handle one line that the process wrote to standard output."""
 
     def kill(self) -> None:
-        """Kill the process, as a crash would."""
+        """Kill the application's process, as a crash would."""
         self.process.kill()
         self._await_end()
 
