@@ -24,9 +24,7 @@ MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
 
-_PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-_Share = dict[str, list[_PartitionNumber]]
-_ThreadCount = Annotated[int, Meta(ge=1, le=MAX_THREADS)]
+_Share = dict[str, list[Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
 
 
 class TooLarge(BadInput):
@@ -54,7 +52,7 @@ class MemberLine(_InputStruct, frozen=True):
     topics: list[str] | None = None
     owned: _Share = field(default_factory=dict)
     generation: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = -1
-    streams: dict[str, _ThreadCount] | None = None
+    streams: dict[str, Annotated[int, Meta(ge=1, le=MAX_THREADS)]] | None = None
 
 
 class GroupLine(_InputStruct, frozen=True):

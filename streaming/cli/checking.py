@@ -77,8 +77,7 @@ def _name_options_in_errors() -> Iterator[None]:
 
 
 _MAX_ID = 2**31 - 1
-_BrokerId = Annotated[int, Meta(ge=0, le=_MAX_ID)]
-_Replicas = list[_BrokerId]
+_Replicas = list[Annotated[int, Meta(ge=0, le=_MAX_ID)]]
 
 
 class PlacementLine(Struct, frozen=True, kw_only=True):

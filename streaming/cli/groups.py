@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Annotated, Final, get_args
 
 import typer
@@ -79,7 +78,7 @@ def top(
     """Show the groups in the worst status first, refreshed in place. Into a pipe: one reading after the other."""
     screen = console(wide=True)
     with Live(console=screen, auto_refresh=False, transient=True) as live:
-        for number in islice(itertools.count(), readings):
+        for number in itertools.islice(itertools.count(), readings):
             if number:
                 time.sleep(interval)
             records = read_groups(settings, on_malformed=warn_skipped)

@@ -15,9 +15,7 @@ from streaming.cli.output import Progress
 
 #: The longest line that is read, in bytes: a group that owns a million partitions has 8 MiB.
 MAX_LINE_BYTES = 64 * 1024 * 1024
-_SKIPPED_CHUNK_BYTES = 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BAD_INPUT_STATUS = 2
 
 _Struct = TypeVar("_Struct")
 
@@ -56,7 +54,7 @@ def read_lines(stream: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes 
         if len(data) <= limit:
             yield data
             continue
-        while not is_complete and (rest := stream.readline(_SKIPPED_CHUNK_BYTES)):
+        while not is_complete and (rest := stream.readline(2**20)):
             is_complete = rest.endswith(b"\n")
         yield None
 
@@ -91,7 +89,7 @@ def answer_lines(
                     )
                 write(answer(line))
             except MonitorError as error:
-                status = BAD_INPUT_STATUS
+                status = 2
                 write(error_answer(error))
             progress.step()
     return status

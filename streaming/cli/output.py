@@ -71,11 +71,6 @@ def answer(values: Iterable[Any], lines: Iterable[Any], *, as_json: bool) -> Non
     show(lines)
 
 
-#: Seconds before progress is first shown, and between updates.
-PROGRESS_DELAY_SECONDS = 2.0
-PROGRESS_INTERVAL_SECONDS = 0.5
-
-
 class Progress:
     """Progress display that counts steps; shown on standard error after two seconds of work, in a terminal only."""
 
@@ -84,14 +79,14 @@ class Progress:
         self._read_count = 0
         self._is_shown = False
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next = time.monotonic() + PROGRESS_DELAY_SECONDS
+        self._next = time.monotonic() + 2
 
     def step(self, count: int = 1) -> None:
         """Add ``count`` to the displayed number of items that were read."""
         self._read_count += count
         if self._is_terminal and time.monotonic() >= self._next:
             self._is_shown = True
-            self._next = time.monotonic() + PROGRESS_INTERVAL_SECONDS
+            self._next = time.monotonic() + 0.5
             _write_progress(f"\r{self._read_count:,} {self._unit}")
 
     def counted(self, items: Iterable[T]) -> Iterator[T]:

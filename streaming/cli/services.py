@@ -13,7 +13,6 @@ from streaming.cli.options import Session, checkpoint_option, duration_option, f
 from streaming.process.plain import print_line
 
 _BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
-_OBJECTS_BETWEEN_COLLECTIONS = 100_000
 _MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."
 
 
@@ -43,7 +42,7 @@ def collect(
     registry = CollectorRegistry()
     serve_metrics(registry, metrics_host, metrics_port)
     # A garbage collection walks through the state of all groups; by default each list of topics would start several.
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    gc.set_threshold(100_000)
     if settings.collect.by == "polling":
         from streaming.collect.metrics import PollMetrics
         from streaming.collect.polling.collector import PollingCollector
@@ -98,10 +97,6 @@ def run(
         children.watch(stop, lambda name: require_no_collector(settings, stop) if name == "collect" else None)
 
 
-#: Seconds without progress after which the watchdog ends the server; it reports progress once a second.
-_WATCHDOG_SECONDS = 60.0
-
-
 @long_running("rebalance-monitor serve --bootstrap-servers kafka:9092 --port 8686")
 def serve(
     session: Session,
@@ -153,7 +148,7 @@ def serve(
         cluster = Cluster(partial(Source, settings), replace(config, history=history), name=name)
         cluster.freshness, cluster.lags = heartbeat_tracker.freshness, partial(getattr, lags, "groups")
         clusters.append(cluster)
-    watchdog = Watchdog(_WATCHDOG_SECONDS)
+    watchdog = Watchdog(60.0)  # seconds without progress, which the server reports once a second
     server = FeedServer(clusters, config, beat=watchdog.beat)
     print_line(f"serving {server.address}")
     with watchdog, ExitStack() as stack:  # printed last, so that an error at the start is the only line

@@ -23,8 +23,6 @@ _T = TypeVar("_T")
 _STORY_POLL_SECONDS: Final = 0.1
 #: Seconds that a diff waits for its story, as the stream writes both at the same time.
 _STORY_WAIT_SECONDS: Final = 0.2
-#: Seconds between two waits for stories, so that many diffs in a row are not delayed.
-_SECONDS_BETWEEN_WAITS: Final = 1.0
 
 
 class StoryFollower(Closeable):
@@ -72,7 +70,7 @@ class StoryFollower(Closeable):
         for record in records:
             now = time.monotonic()
             if now >= self._next_wait_at:
-                self._next_wait_at = now + _SECONDS_BETWEEN_WAITS
+                self._next_wait_at = now + 1.0  # so that many diffs in a row are not delayed
                 deadline = now + _STORY_WAIT_SECONDS
                 while self._reader is not None and (seconds_left := deadline - time.monotonic()) > 0:
                     if self._print_stories(seconds_left):
@@ -102,10 +100,6 @@ class StoryFollower(Closeable):
             reader.close()
 
 
-#: Seconds between checks of the heartbeats.
-_FRESHNESS_POLL_SECONDS: Final = 1.0
-
-
 class FreshnessWarnings:
     """Reports on standard error when a component's heartbeats are late, and when all components are up to date again.
 
@@ -121,7 +115,7 @@ class FreshnessWarnings:
         """Warn if the data became outdated or current again; ``now``: monotonic time, ``epoch_seconds``: wall clock."""
         if now < self._next:
             return
-        self._next = now + _FRESHNESS_POLL_SECONDS
+        self._next = now + 1.0
         freshness = self._freshness(now)
         late, reported = freshness.late, self._last_reason
         if late is not None and late.reason != reported:

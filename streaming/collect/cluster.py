@@ -17,14 +17,6 @@ from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
 _TIMEOUT = 10.0
-#: Timeout of the request for the list of topics (s), which is short because the collector publishes nothing meanwhile.
-_LIST_TIMEOUT_SECONDS = 3.0
-#: The number of attempts to list the topics, each with a timeout of ``_TIMEOUT`` seconds.
-_LIST_ATTEMPTS = 6
-#: The number of attempts to read the settings of all brokers.
-_DESCRIBE_ATTEMPTS = 3
-#: The error code of a topic that does not exist; a topic that this user may not see has another code.
-_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"
 #: The metadata of a topic that does not exist.
 DELETED_TOPIC = TopicMetadata(partitions=0)
 #: The most topics in one DescribeTopics request.
@@ -40,7 +32,7 @@ def max_silence_ms(kafka: KafkaSettings) -> int | None:
     The settings of every group lie within the brokers' limits: see :mod:`streaming.collect.evidence`.
     """
     admin = kafka_admin.AdminClient(confluent_config(kafka))
-    for attempts_left in reversed(range(_DESCRIBE_ATTEMPTS)):
+    for attempts_left in reversed(range(3)):
         try:
             # One request per broker, as librdkafka requires.
             brokers = [ConfigResource(ResourceType.BROKER, str(n)) for n in admin.list_topics(timeout=_TIMEOUT).brokers]
@@ -93,7 +85,7 @@ class ClusterTopics:
 
     def _list_topics(self) -> None:
         self._topics.clear()  # a topic that was created again has the old name and count, but another id
-        for attempts_left in reversed(range(_LIST_ATTEMPTS)):
+        for attempts_left in reversed(range(6)):
             try:
                 self.refresh(None)
             except KafkaException as error:
@@ -119,7 +111,7 @@ class ClusterTopics:
         self.snapshot = None
         if admin is None:  # not "or": a client without pending requests has the length 0
             admin = kafka_admin.AdminClient(confluent_config(self._kafka))
-        cluster = admin.list_topics(timeout=_LIST_TIMEOUT_SECONDS)
+        cluster = admin.list_topics(timeout=3.0)  # short, because the collector publishes nothing meanwhile
         counts = {name: len(topic.partitions) for name, topic in cluster.topics.items() if topic.error is None}
         for gone in self._topics.keys() - counts.keys():
             del self._topics[gone]
@@ -129,7 +121,8 @@ class ClusterTopics:
         self._counts = counts
         topics = {name: self._topics[name] for name in names if name in self._topics}
         for name, topic in _described_topics(admin, requested_topics - counts.keys()):
-            if isinstance(topic, KafkaError) and topic.name() == _UNKNOWN_TOPIC:
+            # A topic that this user may not see has another error.
+            if isinstance(topic, KafkaError) and topic.name() == "UNKNOWN_TOPIC_OR_PART":
                 topics[name] = DELETED_TOPIC
         self.snapshot = _snapshot(cluster, {name: topic.partitions for name, topic in topics.items()})
         self._admin = admin

@@ -20,8 +20,6 @@ _WITHIN_MS: Final = 120_000
 _MIN_SILENCE_MS: Final = 10_000
 #: The time (ms) for which a coordinator's move waits: a broker that is stopped in order moves its partitions first.
 _SHUTDOWN_MS: Final = 10_000
-#: The subject of the change that reports an outage of the whole cluster.
-_ALL_BROKERS: Final = "all brokers"
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
@@ -77,7 +75,7 @@ class ClusterView:
         changes += self._completed_moves(at_ms)
         changes += self._removed_hosts(groups, at_ms)
         if self._silent_since_ms is not None and at_ms - self._silent_since_ms >= _MIN_SILENCE_MS:
-            changes.append(ClusterChange("broker-restart", _ALL_BROKERS, self._silent_since_ms, [*topics]))
+            changes.append(ClusterChange("broker-restart", "all brokers", self._silent_since_ms, [*topics]))
         self._silent_since_ms = None
         has_other_brokers = self._brokers not in (None, snapshot.brokers)
         if not changes and not has_other_brokers:

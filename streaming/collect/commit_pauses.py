@@ -21,7 +21,6 @@ _MAX_NOTICE_DELAY_MS: Final = 30_000
 _MAX_COMMIT_PAUSE_MS: Final = 60_000
 #: The most groups that an event lists.
 _MAX_GROUPS: Final = 500
-_FindGroup = Callable[[str], KnownGroup | None]
 
 
 class CommitPauses:
@@ -41,7 +40,9 @@ class CommitPauses:
             if change.kind in ("broker-restart", "coordinator-moved") and change.groups:
                 self._open[change.kind, change.subject] = change, until
 
-    def event(self, group_of: _FindGroup, snapshot: ClusterSnapshot | None, now: int) -> Event | None:
+    def event(
+        self, group_of: Callable[[str], KnownGroup | None], snapshot: ClusterSnapshot | None, now: int
+    ) -> Event | None:
         """Return an event with the groups' commit pauses that ended by ``now`` (ms); None if there are none."""
         if not self._open or snapshot is None or snapshot is self._snapshot:
             return None

@@ -31,10 +31,6 @@ from streaming.records.events import PROBING, Evidence, GroupObserved, ObservedM
 COMMIT_SOURCE = "offset-commits"
 #: The evidence kind of a removal that is either a crash or a leave.
 UNSURE_CAUSE = "group.observed"
-#: A member without commits for more than this many session timeouts counts as idle.
-_IDLE_INTERVAL_FACTOR = 2
-#: The least number of heartbeats in a session timeout, as Kafka advises for classic consumers.
-_HEARTBEATS_PER_SESSION = 3
 
 
 def departure_evidence(
@@ -60,7 +56,7 @@ def removal_evidence(
         if last_commit is None:
             continue
         silence_ms = max(0, at - last_commit)
-        surely_alive = max_silence_ms if timeout is None else timeout - timeout // _HEARTBEATS_PER_SESSION
+        surely_alive = max_silence_ms if timeout is None else timeout - timeout // 3
         reason = f"last offset commit {silence_ms} ms before it was gone"
         if timeout is not None:
             reason += f", session timeout {timeout} ms"
@@ -71,8 +67,8 @@ def removal_evidence(
             kind = "member.left"
             reason += f": its session can't have run out within {surely_alive} ms, it left"
         elif protocol == "classic" and timeout is not None and silence_ms >= timeout:
-            if silence_ms > _IDLE_INTERVAL_FACTOR * timeout:
-                continue
+            if silence_ms > 2 * timeout:
+                continue  # the member is idle
             kind = "member.fenced"
             reason += ": most likely its session ran out"
         else:

@@ -18,8 +18,6 @@ from streaming.records.events import COORDINATOR_MOVED, GROUP_CREATED, Evidence,
 _GROUP_CREATED_EVIDENCE: Final = Evidence(
     source="group-records", reason="the group's first record has no generation: it is new", kind=GROUP_CREATED
 )
-#: Parts of a group that the coordinator may write even after it deleted the group.
-_PARTS_WITHOUT_EVENT = frozenset({"regexes"})
 #: A group with more members than this is large.
 LARGE_GROUP_MEMBERS: Final = 100
 #: The least record time (ms) between two snapshots of a large, rebalancing group.
@@ -48,8 +46,8 @@ class CoordinatedGroup:
             self.epoch_group = None if group is not None else self.epoch_group
         elif group is not None:
             group.put(record.part, record.key, record.value)
-        elif record.value is not None and record.part not in _PARTS_WITHOUT_EVENT:
-            # Tombstones of a deleted group come in any order; a tombstone never creates the group again.
+        elif record.value is not None and record.part != "regexes":
+            # Tombstones of a deleted group come in any order, and patterns may follow; neither creates the group again.
             self.epoch_group = EpochGroup(record.kind)
             self.epoch_group.put(record.part, record.key, record.value)
 

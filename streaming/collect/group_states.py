@@ -18,14 +18,8 @@ from streaming.kafka.security import kafka_python
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-#: Seconds between two ListGroups requests to a broker, and from a failure to a new client.
-_LIST_INTERVAL_SECONDS: Final = 1.0
-_RETRY_SECONDS: Final = 5.0
-_TIMEOUT_MS: Final = 5000
 #: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
 _STATE_NAMES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
-#: ListGroups requests between two requests for the cluster's brokers and, while no group is visible, for all groups.
-_LISTS_PER_CONNECTION: Final = 15
 
 
 class RebalancingGroups(NamedTuple):
@@ -59,7 +53,7 @@ class GroupStates(Closeable):
             except Exception as error:  # noqa: BLE001 - the collector continues without group states
                 self.latest = RebalancingGroups(self.latest.number + 1)
                 self._report(f"{type(error).__name__}: {error}")
-                self._stopping.wait(_RETRY_SECONDS)
+                self._stopping.wait(5.0)
 
     def _report(self, trouble: str | None) -> None:
         if trouble != self._reported and not self._stopping.is_set():
@@ -68,16 +62,15 @@ class GroupStates(Closeable):
 
     def _list_repeatedly(self) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
-        timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), _TIMEOUT_MS)
-        timeouts["reconnect_backoff_max_ms"] = 1000
+        timeouts = {"bootstrap_timeout_ms": 5000, "request_timeout_ms": 5000, "reconnect_backoff_max_ms": 1000}
         with KafkaAdminClient(**kafka_python(self._settings) | timeouts, client_id=CLIENT_ID) as client:
             brokers: list[int] = []
             while not self._stopping.is_set():
-                if self.latest.number % _LISTS_PER_CONNECTION == 0 or not brokers:
+                if self.latest.number % 15 == 0 or not brokers:
                     brokers = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
                     self._has_seen_groups = self._has_seen_groups or bool(client.list_groups(broker_ids=brokers))
                 self._request(client, brokers)
-                self._stopping.wait(_LIST_INTERVAL_SECONDS)
+                self._stopping.wait(1.0)
 
     def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
         groups: dict[str, ListedGroup] = {}

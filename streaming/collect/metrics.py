@@ -15,8 +15,6 @@ from streaming.records.events import GroupDeleted, GroupProgress
 
 #: The most partitions with time series of their own; further partitions are included only in the sums.
 _MAX_PARTITIONS: Final = 20_000
-#: The number of end offsets that are kept per partition, to compute the age of the lag.
-_MAX_END_OFFSETS: Final = 30
 _PARTITION_LABELS: Final = ("consumergroup", "topic", "partition")
 _TOPIC: Final = ("consumergroup", "topic")
 
@@ -49,7 +47,7 @@ class LagMetrics(Collector):
                 if ends and end < ends[-1][1]:
                     ends.clear()  # the topic was created again
                 ends.append((data.timestamp, end))
-                del ends[:-_MAX_END_OFFSETS]
+                del ends[:-30]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the lag metrics of all groups."""

@@ -38,7 +38,6 @@ _MAX_CALL_TIMEOUT_SECONDS = 40.0
 _SEQUENCE_ERROR = "out of order sequence number"
 #: The timeout of librdkafka's own call, as a part of that timeout.
 _CALL_TIMEOUT_SHARE = 0.8
-_REACH_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 
 
@@ -273,7 +272,7 @@ class Publisher:
 
     def _is_reachable(self) -> bool:
         try:
-            clients.check_reachable(self._settings.kafka, timeout=_REACH_TIMEOUT_SECONDS)
+            clients.check_reachable(self._settings.kafka, timeout=5.0)
         except OutsideFailure:
             return False
         return True

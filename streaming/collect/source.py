@@ -27,8 +27,6 @@ from streaming.settings.connection import KafkaSettings
 _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
 _MAX_BATCH_RECORDS = 2000
-#: Seconds at the end of a partition after which the log has all records of the last millisecond.
-_SETTLE_SECONDS = 0.05
 _TIMEOUT = 30.0
 #: Seconds between two checks that the cluster answers, while no records arrive.
 _IDENTITY_CHECK_SECONDS = 2.0
@@ -145,11 +143,11 @@ class OffsetsTopic:
         isolation_config = {"isolation.level": "read_uncommitted"}
         return confluent_kafka.Consumer(reader_config(self._kafka, self._group_id) | isolation_config)
 
-    def read(self, settle_seconds: float = _SETTLE_SECONDS, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
+    def read(self, settle_seconds: float = 0.05, flush_seconds: float = COALESCE_MS / 1000) -> OffsetsBatch:
         """Read the topic once; return the events and rejected records of complete runs (records with one timestamp).
 
-        After ``settle_seconds`` at the end of a partition its last run of records counts as complete, and after
-        ``flush_seconds`` every waiting snapshot is returned.
+        After ``settle_seconds`` at the end of a partition the log has all records of the last millisecond, so the
+        last run of records counts as complete; after ``flush_seconds`` every waiting snapshot is returned.
         """
         messages = self._consumer.consume(_MAX_BATCH_RECORDS, _POLL_SECONDS)
         self._on_fetch(all(m.error() or m.offset() < self._end_offsets_at_start[m.partition()] for m in messages))

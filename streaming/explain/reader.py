@@ -27,8 +27,6 @@ _RELEVANT_LINE: Final = re.compile(
     rb"ebalanc|[Jj]oin|[Gg]eneration|[Ll]eav|[Ll]eft|epoch|[Aa]ssign|[Rr]evok|fenced|member|Member|oordinator|"
     rb"is dead|is now empty|[Ll]oad|lost|Lost|poll|onverted|session|synced|CONSUMER-ID|changed from|heartbeat"
 )
-#: Longest line, in bytes; tools list a whole group in one line.
-_LONGEST_LINE_BYTES: Final = 2**20
 _GROUP_SIZE: Final = re.compile(r"(?:with|The group has) (\d+) members")
 #: Matches lines about rebalances, which this module should understand.
 _REBALANCE_WORDS: Final = re.compile(r"(?<!trigger r)(?<!trigger a r)ebalanc|LeaveGroup|[Jj]oin.* group")
@@ -65,7 +63,8 @@ class LogReader:
 
     def __init__(self, name: str, newest_ms: int, counts: LineCounts) -> None:
         self._name, self._newest_ms, self._counts = name, newest_ms, counts
-        self._scanner = LineScanner(_RELEVANT_SUBSTRINGS, _RELEVANT_LINE, max_line_bytes=_LONGEST_LINE_BYTES)
+        # Tools list a whole group in one line.
+        self._scanner = LineScanner(_RELEVANT_SUBSTRINGS, _RELEVANT_LINE, max_line_bytes=2**20)
         self._table = MemberTable()
         self._dump_reader = DumpReader()
         self._groups: dict[str, str] = {}

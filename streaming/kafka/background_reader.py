@@ -21,8 +21,6 @@ _log = logging.getLogger(__name__)
 POLL_SECONDS: Final = 0.5
 #: Seconds before the next attempt to read the topic.
 RETRY_SECONDS: Final = 10.0
-#: Seconds that the thread may take to end at the end of the ``with`` block.
-_JOIN_TIMEOUT_SECONDS: Final = 5.0
 
 
 class BackgroundReader(ABC):
@@ -46,7 +44,7 @@ class BackgroundReader(ABC):
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
         if self._thread.ident is not None:
-            self._thread.join(_JOIN_TIMEOUT_SECONDS)
+            self._thread.join(5.0)
 
     @abstractmethod
     def read(self) -> None:
@@ -83,8 +81,6 @@ class BackgroundReader(ABC):
 
 
 _BATCH_RECORDS: Final = 500
-#: The most batches that are queued; reading pauses while this many batches wait.
-_MAX_QUEUED_BATCHES: Final = 4
 
 
 class TopicBatch(NamedTuple):
@@ -104,7 +100,7 @@ class BufferedTopicReader(BackgroundReader):
         self._kafka = settings
         self._positions = {place: offset for place, offset in positions.items() if place[0] == topic}
         self._ids = {} if topic_id is None else {topic: topic_id}
-        self._batches: queue.Queue[TopicBatch] = queue.Queue(_MAX_QUEUED_BATCHES)
+        self._batches: queue.Queue[TopicBatch] = queue.Queue(4)  # reading pauses while it is full
         self._is_at_end = False
 
     def take(self) -> TopicBatch | None:

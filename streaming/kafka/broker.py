@@ -19,7 +19,6 @@ from streaming.process.children import SupervisedProcess, make_private
 from streaming.settings.connection import KafkaSettings
 
 _START_TIMEOUT_SECONDS = 60.0
-_START_ATTEMPTS = 3
 _EXCEPTION_LINE = re.compile(r"^(Caused by: )?[\w.$]+(Exception|Error)\b")
 
 
@@ -94,7 +93,7 @@ class EmbeddedBroker:
             return self
         prepared = runtime.prepare_runtime(self._version)
         has_fixed_port = self._ports is not None or self._requested_port is not None
-        for tries_left in reversed(range(1 if has_fixed_port else _START_ATTEMPTS)):
+        for tries_left in reversed(range(1 if has_fixed_port else 3)):
             ports = self._ports or self._choose_ports()
             try:
                 self._start(prepared, ports)

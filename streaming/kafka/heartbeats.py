@@ -27,13 +27,8 @@ from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between two checks that the topic exists.
-_TOPIC_CHECK_SECONDS: Final = 2.0
-#: Seconds between two attempts to create the topic, and the timeout of an attempt.
+#: Seconds between two attempts to create the topic.
 _CREATE_INTERVAL_SECONDS: Final = 30.0
-_CREATE_TIMEOUT_SECONDS: Final = 5.0
-#: Timeout for the delivery of the last heartbeat (s).
-_LAST_DELIVERY_TIMEOUT_SECONDS: Final = 2.0
 _DENIED_CONSEQUENCE: Final = "without heartbeats it is not noticed when this component stops"
 
 
@@ -50,7 +45,7 @@ class HeartbeatWriter:
         self._has_topic = False
         self._last_check_at = float("-inf")
         self._next = float("-inf")
-        self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=_TOPIC_CHECK_SECONDS)
+        self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=2.0)
         # A heartbeat that is not delivered in time is replaced by the next ones.
         self._producer = ReplaceableProducer(settings.kafka, {"delivery.timeout.ms": int(LATE_DELIVERY_SECONDS * 1000)})
         now = time.time_ns() // 1_000_000
@@ -74,7 +69,7 @@ class HeartbeatWriter:
         """Write the last heartbeat of a component that is shut down; wait up to 2 s for its delivery."""
         if self._has_topic:
             self._send("stopped", None, positions)
-            self._producer.client.flush(_LAST_DELIVERY_TIMEOUT_SECONDS)
+            self._producer.client.flush(2.0)
 
     def _send(
         self, state: Literal["running", "stopped"], up_to: float | None, positions: Mapping[int, int] | None
@@ -97,7 +92,7 @@ class HeartbeatWriter:
         elif not self._has_topic and now - self._last_check_at >= _CREATE_INTERVAL_SECONDS:
             self._last_check_at = now
             try:
-                create_topics(self._settings, [self._topic], _CREATE_TIMEOUT_SECONDS)
+                create_topics(self._settings, [self._topic], timeout=5.0)
             except (MonitorError, KafkaException) as error:
                 self._log_trouble(f"{error}; {_DENIED_CONSEQUENCE}")
         return self._has_topic
@@ -232,14 +227,6 @@ class HeartbeatTracker(BackgroundReader):
             self._view = self._view._replace(last=last)
 
 
-#: The number of missed heartbeats after which a component counts as stopped.
-_MISSED_HEARTBEATS: Final = 2
-#: A component whose last heartbeat is this many intervals old is not waited for.
-_REMOVED_AFTER_INTERVALS: Final = 20
-_CHECK_POLL_SECONDS: Final = 0.2
-_CHECK_BATCH: Final = 500
-
-
 def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """Wait until it is certain that no collector with this id runs; raise OutsideFailure if a collector with it runs.
 
@@ -248,10 +235,10 @@ def require_no_collector(settings: Settings, stop: threading.Event) -> None:
     """
     key = f"collector/{settings.collector_id}"
     last, age = last_heartbeat(settings, key)
-    if last is None or last.state == "stopped" or age > _REMOVED_AFTER_INTERVALS * last.every_ms / 1000:
-        return
+    if last is None or last.state == "stopped" or age > 20 * last.every_ms / 1000:
+        return  # a component that has missed 20 heartbeats is not waited for
     with TopicReader(settings.kafka, [settings.topics.signs], from_beginning=False) as reader:
-        newest, by = None, time.monotonic() + _MISSED_HEARTBEATS * last.every_ms / 1000
+        newest, by = None, time.monotonic() + 2 * last.every_ms / 1000
         while newest is None and time.monotonic() < by and not stop.is_set():
             newest, _ = _newest_heartbeat(reader, key, RecordOrder())
     if newest is not None and newest.state == "running":
@@ -276,7 +263,7 @@ def _newest_heartbeat(
     reader: TopicReader, key: str, order: RecordOrder, last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
 ) -> tuple[ComponentHeartbeat | None, float]:
     """Return a component's newest heartbeat among the reader's next records, and its age (s); else ``last``."""
-    for message in reader.poll(_CHECK_POLL_SECONDS, _CHECK_BATCH):
+    for message in reader.poll(0.2, 500):
         value = message.value()
         if message.key() == key.encode() and value is not None and order.accept(message):
             with suppress(MalformedHeartbeat):  # `serve` reports it

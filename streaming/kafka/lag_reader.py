@@ -17,14 +17,9 @@ from streaming.settings.config import Settings
 
 #: The age of the oldest events that a start reads (ms): 120,000 samples for 2,000 stable groups.
 _START_MS: Final = 3_600_000
-#: The age of a newest sample (ms) after which its group is dropped.
-_KEPT_HISTORY_MS: Final = 6 * 3_600_000
 #: The most samples per group: six hours of a stable group.
 _MAX_SAMPLES: Final = 360
-#: Added to twice the sampling interval (ms): the newest sample of a stable group is not older than the sum.
-_MIN_SAMPLE_DISTANCE_MS: Final = 30_000
 _BATCH: Final = 500
-_PROGRESS_TYPE: Final = b"group.progress"
 _samples: Final = msgspec.json.Decoder(GroupProgress)
 
 
@@ -81,7 +76,7 @@ class LagReader(BackgroundReader):
         ) as reader:
             while not self.stopping.is_set():
                 groups = _add_progress(self.groups, reader.poll(POLL_SECONDS, _BATCH))
-                since = time.time_ns() // 1_000_000 - _KEPT_HISTORY_MS
+                since = time.time_ns() // 1_000_000 - 6 * 3_600_000  # groups without a newer sample are dropped
                 self.groups = {group_id: lag for group_id, lag in groups.items() if lag.timestamp > since}
                 self.log_trouble(None)
 
@@ -92,7 +87,8 @@ class LagReader(BackgroundReader):
 def read_lags(settings: Settings, now_ms: int) -> dict[str, int | None]:
     """Return the lag of each group in its newest sample; raise the errors of :class:`TopicReader`."""
     groups: dict[str, GroupLag] = {}
-    positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - _MIN_SAMPLE_DISTANCE_MS)
+    # The newest sample of a stable group is not older than twice the sampling interval and 30 s.
+    positions = _offsets_at(settings, now_ms - 2000 * settings.collect.progress_rest_seconds - 30_000)
     topics = [settings.topics.membership]
     with TopicReader(settings.kafka, topics, from_beginning=False, positions=positions) as reader:
         while not reader.at_end:
@@ -104,7 +100,7 @@ def _add_progress(groups: dict[str, GroupLag], messages: list[Message]) -> dict[
     """Return the groups with the samples of these records, as a new dictionary: other threads read the old one."""
     added = dict(groups)
     for message in messages:
-        if dict(message.headers() or ()).get("ce_type") != _PROGRESS_TYPE:
+        if dict(message.headers() or ()).get("ce_type") != b"group.progress":
             continue
         try:
             sample = codec.decode(_samples, message.value() or b"")

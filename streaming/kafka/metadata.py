@@ -123,21 +123,15 @@ def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identi
     return dict(identities)
 
 
-#: Seconds to wait for partitions without a leader, such as those of a new topic.
-_MAX_WAIT_SECONDS: Final = 10.0
-_RETRY_SECONDS: Final = 0.1
-
 _LATEST_OFFSETS: Final = OffsetSpec.latest()
 #: A topic and the number of a partition.
 Place = tuple[str, int]
 
 
-def bounds(
-    settings: KafkaSettings, places: Iterable[Place], *, max_wait: float = _MAX_WAIT_SECONDS
-) -> dict[Place, tuple[int, int]]:
+def bounds(settings: KafkaSettings, places: Iterable[Place], *, max_wait: float = 10) -> dict[Place, tuple[int, int]]:
     """Return ``{(topic, partition): (earliest offset, next offset)}``, without records of open transactions.
 
-    ``max_wait``: seconds to wait for partitions without a leader.
+    ``max_wait``: seconds to wait for partitions without a leader, such as those of a new topic.
     """
     places, request = list(places), OffsetRequest(settings, committed=True)
     by = time.monotonic() + max_wait
@@ -149,7 +143,7 @@ def bounds(
         if request.refused or time.monotonic() >= by:
             names = ", ".join(sorted({topic for topic, _ in places}))
             raise ClusterUnavailable(f"topic {names}: no broker returns its partitions' ends: {request.trouble}")
-        time.sleep(_RETRY_SECONDS)
+        time.sleep(0.1)
 
 
 class OffsetRequest:

@@ -28,8 +28,6 @@ _TOPIC_DENIED = "TOPIC_AUTHORIZATION_FAILED"
 #: Advice when a broker refuses a record's timestamp: by default, a timestamp more than an hour ahead of the broker's
 #: clock.
 CLOCK_HINT = "is this host's clock right, and the brokers'?"
-#: The errors for a refused timestamp, of the record or of its batch.
-_TIMESTAMP_ERRORS = ("INVALID_RECORD", "INVALID_TIMESTAMP")
 
 
 class NotDelivered(OutsideFailure):
@@ -155,7 +153,8 @@ class EventProducer:
         if error is not None and error.name() == _TOPIC_DENIED:
             self._failure = self._not_allowed(topic)
         elif error is not None:
-            advice = f"; {CLOCK_HINT}" if error.name() in _TIMESTAMP_ERRORS else ""
+            # A refused timestamp, of the record or of its batch.
+            advice = f"; {CLOCK_HINT}" if error.name() in ("INVALID_RECORD", "INVALID_TIMESTAMP") else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 
     def _not_allowed(self, topic: str) -> NotAllowed:

@@ -21,7 +21,7 @@ MENTION_WINDOW_MS: Final = 600_000
 #: The most annotations that are kept; older ones are dropped.
 MAX_ANNOTATIONS: Final = 1000
 _LimitedText = Annotated[str, Meta(max_length=1000)]
-_annotation_decoder: Final = msgspec.json.Decoder(StoredAnnotation)
+annotation_decoder: Final = msgspec.json.Decoder(StoredAnnotation)
 
 
 class AnnotationRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -51,7 +51,7 @@ def parse_request(body: bytes) -> Event:
 
 def parse_annotation(record: TopicRecord) -> StoredAnnotation:
     """Return the annotation in a record, with its link if that is a web address; raise UnusableRecord if malformed."""
-    annotation = decode_value(_annotation_decoder, record.value)
+    annotation = decode_value(annotation_decoder, record.value)
     has_safe_link = annotation.link is None or annotation.link.startswith(("http://", "https://"))
     return annotation if has_safe_link else structs.replace(annotation, link=None)
 

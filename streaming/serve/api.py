@@ -41,8 +41,6 @@ from streaming.simulation.migration import TARGETS
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 
 _DEFAULT_LIMIT: Final = 100
-#: The most annotations in the answer for one group.
-_MAX_GROUP_ANNOTATIONS: Final = 20
 #: Parameters of ``what-if`` that are lists.
 _LIST_PARAMETERS: Final = ("add", "remove", "partitions", "subscribe")
 #: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
@@ -317,7 +315,7 @@ class GroupApi:
         """
         group, at_ms = self._group(request), query["at"]
         annotations = self._annotations(group.group_id, until=None if at_ms is None else at_ms + 1)
-        now = {"standing": self._feed.board.status_document(), "annotations": annotations[:_MAX_GROUP_ANNOTATIONS]}
+        now = {"standing": self._feed.board.status_document(), "annotations": annotations[:20]}
         if at_ms is None:
             today = start_of_day(time.time_ns() // 1_000_000)
             downtime = self._feed.board.current_stories.downtime.get(group.group_id, DowntimeTotals())

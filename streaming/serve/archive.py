@@ -28,8 +28,6 @@ MAX_PAGE_ITEMS: Final = 2000
 MAX_DIFFS: Final = 500
 #: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
-#: The most episodes in the answer for a group as of a past time.
-_MAX_PAST_EPISODES: Final = 10
 
 _ROUNDS_AFTER_SQL: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
@@ -254,7 +252,7 @@ class Archive:
         return matches[:limit]
 
     def group_at(self, now: GroupSummary, at_ms: int) -> dict[str, Any] | None:
-        """Return a group as of a past time, as in JSON answers; its episodes and incidents are JSON bytes.
+        """Return a group as of a past time, as in JSON answers; its (at most 10) episodes and incidents are JSON bytes.
 
         Return None if no round before the moment is stored, or the group was deleted then.
         """
@@ -262,7 +260,7 @@ class Archive:
             group = _summary_at(connection, now, at_ms)
             if group is None:
                 return None
-            episodes = _stories_at(connection, "episode", group.group_id, at_ms, _MAX_PAST_EPISODES)
+            episodes = _stories_at(connection, "episode", group.group_id, at_ms, 10)
             incidents = [
                 body
                 for body in _stories_at(connection, "incident", group.group_id, at_ms, MAX_STORIES)

@@ -182,7 +182,8 @@ class BoundedBodies:
             if head is None:
                 raise BodyLimitReached
             is_refused = True
-            await _BUSY_PROBLEM.response(scope["path"])(scope, receive, send)
+            busy = Problem("busy", "too many answers wait for slow clients; try again")
+            await busy.response(scope["path"])(scope, receive, send)
 
         await self._app(scope, receive, bounded)
 
@@ -203,9 +204,6 @@ class BoundedBodies:
             if not self._clients[key]:
                 del self._clients[key]
                 self.waiting_bytes -= size if size > SEND_CHUNK_BYTES else 0
-
-
-_BUSY_PROBLEM: Final = Problem("busy", "too many answers wait for slow clients; try again")
 
 
 async def _send_in_pieces(scope: Scope, send: Send, body: bytes | memoryview, *, more: bool) -> None:

@@ -31,8 +31,6 @@ from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, Stored
 
 log = logging.getLogger(__name__)
 
-#: The most rounds that retention drops in one transaction.
-_ROWS_PER_DELETE: Final = 500
 _WITHOUT_ROUNDS_SQL: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 #: Topics of episodes and incidents, without the prefix.
@@ -253,7 +251,7 @@ class History:
         if before is None or written is not None:
             batch.groups[name] = records.advance(before, seq, summary)
         else:
-            batch.groups[name] = records.count_older_round(before, summary)
+            batch.groups[name] = records.count_round(before, summary, is_first=summary.round == 1)
 
     def _store_assignment(
         self, record: TopicRecord, name: str, latest: LatestAssignment | None, batch: HistoryUpdate
@@ -308,9 +306,9 @@ class History:
         return deleted_count, gone
 
     def _trim_batch(self, limits: Retention, now_ms: int) -> int:
-        """Drop the oldest rounds, at most a few hundred, and return the number of dropped rounds."""
+        """Drop the oldest rounds, at most 500, and return the number of dropped rounds."""
         execute = self._connection.execute
-        oldest = execute("SELECT seq, stored FROM rounds ORDER BY seq LIMIT ?", (_ROWS_PER_DELETE,)).fetchall()
+        oldest = execute("SELECT seq, stored FROM rounds ORDER BY seq LIMIT 500").fetchall()
         # Only the first rounds may be dropped, as a feed id covers all rounds up to it. Rounds that were stored before
         # an expired round are expired too, whatever the clock was then.
         is_full = count_used_bytes(self._connection) > limits.max_bytes

@@ -20,7 +20,6 @@ import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
 
-_SQLITE_HEADER: Final = b"SQLite format 3\0"
 #: Size of an SQLite file's header; bytes 68 to 71 are its application id (https://www.sqlite.org/fileformat.html).
 _HEADER_BYTES: Final = 100
 #: Version of the tables. Increase it with every change of the tables; a file of another version is refused.
@@ -102,7 +101,7 @@ def _check_file(path: Path, cluster_id: str) -> bool:
         return False
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
-    if not header.startswith(_SQLITE_HEADER):
+    if not header.startswith(b"SQLite format 3\0"):
         raise refusal("is not a history (it is not an SQLite file); name another file")
     if len(header) == _HEADER_BYTES and int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise refusal("is a database of another program; name another file")
@@ -207,10 +206,9 @@ def _inode(path: Path) -> tuple[int, int] | None:
 
 
 DAMAGED_ADVICE: Final = "is damaged; restore a copy, or remove it to build it again from the topics"
-_LOCKED_TEXT: Final = "another program holds a lock on it"
 #: Messages by SQLite's primary error code.
 _REASONS: Final = {
-    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _LOCKED_TEXT),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), "another program holds a lock on it"),
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it can't be written: the file, its folder or the disk is read-only",
     sqlite3.SQLITE_PERM: "no permission to use it",

@@ -19,11 +19,9 @@ _T = TypeVar("_T")
 
 #: The most bytes of diffs that are read for one answer.
 MAX_READ_BYTES: Final = 32 * 2**20
-#: The most rounds that are searched for members that joined.
-MAX_SEARCHED_ROUNDS: Final = 200
 _NEWEST_ROUNDS_SQL: Final = """
 SELECT body FROM rounds
-WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT ?
+WHERE group_id = (SELECT id FROM groups WHERE name = ?) ORDER BY written DESC, seq DESC LIMIT 200
 """
 _ROUNDS_FROM_SQL: Final = """
 SELECT body FROM rounds
@@ -146,12 +144,12 @@ _round_members = msgspec.json.Decoder(_RoundMembers)
 
 
 def joined_since(connection: sqlite3.Connection, group: str, members: Collection[str]) -> dict[str, int]:
-    """Return the time (ms) at which each member joined, for members that joined in the group's last rounds."""
+    """Return the time (ms) at which each member joined, for members that joined in the group's last 200 rounds."""
     joined_at: dict[str, int] = {}
     missing = set(members)
     later_round_ms: int | None = None
     round_: _RoundMembers | None = None
-    with closing(connection.execute(_NEWEST_ROUNDS_SQL, (group, MAX_SEARCHED_ROUNDS))) as rows:
+    with closing(connection.execute(_NEWEST_ROUNDS_SQL, (group,))) as rows:
         for round_ in map(_round_members.decode, _decompress_bodies(rows)):
             if round_.unchanged is UNSET:
                 present = {member_id for member_id, member in round_.members.items() if member.present is not False}

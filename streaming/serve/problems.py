@@ -12,10 +12,6 @@ from starlette.responses import HTMLResponse, Response
 
 from streaming.serve.historyfile import HistoryFailure
 
-MEDIA_TYPE: Final = "application/problem+json"
-_RETRY_HEADER: Final = {"Retry-After": "10"}
-
-
 #: Kinds by the last part of ``type``: the HTTP status, and what happened or what a client can do. The first kind with a
 #: status is the general kind of that status.
 PROBLEM_KINDS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
@@ -54,13 +50,14 @@ class Problem(Exception):  # noqa: N818 - the name RFC 9457 gives it
         self.status, meaning = PROBLEM_KINDS[kind]
         self.kind, self.detail, self.members = kind, detail or meaning, members
         super().__init__(self.detail)
-        self.headers = _RETRY_HEADER if headers is None and self.status == HTTPStatus.SERVICE_UNAVAILABLE else headers
+        is_unavailable = self.status == HTTPStatus.SERVICE_UNAVAILABLE
+        self.headers = {"Retry-After": "10"} if headers is None and is_unavailable else headers
 
     def response(self, instance: str) -> Response:
         """Return the HTTP response with the problem as JSON (RFC 9457)."""
         body = {"type": f"/problems#{self.kind}", "title": self.status.phrase, "status": self.status.value}
         body |= {"detail": self.detail, "instance": instance, **self.members}
-        return Response(msgspec.json.encode(body), self.status, self.headers, media_type=MEDIA_TYPE)
+        return Response(msgspec.json.encode(body), self.status, self.headers, media_type="application/problem+json")
 
 
 async def error_response(request: Request, error: Exception) -> Response:

@@ -252,7 +252,7 @@ def advance(group: GroupSummary | None, seq: int, round_: RoundSummary) -> Group
     is_follow_up = group.rounds > 0 and round_.round > 1
     newest = {round_.cause.kind: names_text(round_.cause.member_ids, round_.names)}
     return structs.replace(
-        _count_round(group, round_, is_first=not is_follow_up),
+        count_round(group, round_, is_first=not is_follow_up),
         **fields,
         seq=seq,
         unavailable_ms=group.unavailable_ms + group.unassigned * elapsed,
@@ -269,12 +269,7 @@ def apply_round(group: GroupSummary, seq: int, round_: RoundSummary) -> GroupSum
     return structs.replace(group, **_group_fields(round_), seq=seq)
 
 
-def count_older_round(group: GroupSummary, round_: RoundSummary) -> GroupSummary:
-    """Return the group with an older round added to its totals."""
-    return _count_round(group, round_, is_first=round_.round == 1)
-
-
-def _count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -> GroupSummary:
+def count_round(group: GroupSummary, round_: RoundSummary, *, is_first: bool) -> GroupSummary:
     """Return the group with a round added to its totals, and with a rebalance added if the round is its first."""
     kind = round_.cause.kind
     causes, starts = (counts | {kind: counts.get(kind, 0) + 1} for counts in (group.causes, group.rebalance_causes))

@@ -32,12 +32,9 @@ _HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-#: Strict-Transport-Security for one year, sent if TLS ends at a proxy.
-_HSTS_VALUE: Final = "max-age=31536000; includeSubDomains"
 _READING_METHODS: Final = ("GET", "HEAD")
 #: Allowed methods of the paths that accept more than reading.
 _METHODS_BY_PATH: Final = {"/api/v1/annotations": (*_READING_METHODS, "POST")}
-_MAX_BODY_BYTES: Final = 16 * 1024
 
 
 def is_loopback(host: str) -> bool:
@@ -92,7 +89,7 @@ class SecurityGuard:
                     headers.setdefault(name, value)
                 proxies, protocol = self._access.proxies, request.headers.get("x-forwarded-proto", "")
                 if proxies is not None and proxies.is_proxied(request) and protocol.strip().lower() == "https":
-                    headers["strict-transport-security"] = _HSTS_VALUE
+                    headers["strict-transport-security"] = "max-age=31536000; includeSubDomains"
             sent += len(message.get("body", b""))
             await send(message)
 
@@ -119,7 +116,7 @@ class SecurityGuard:
             allowed = ", ".join(methods)
             return Problem("method-not-allowed", f"this path takes {allowed}", {"Allow": allowed})
         length = digits(request.headers.get("content-length", "0"))
-        longest = _MAX_BODY_BYTES if request.method == "POST" else 0
+        longest = 16 * 1024 if request.method == "POST" else 0
         if "transfer-encoding" in request.headers or length is None or length > longest:
             return Problem("body")
         if self._access.is_open:
@@ -246,7 +243,11 @@ class Access:
         """Return the caller's name for the log; None if the caller has no access."""
         if self.proxies is not None and (name := self.proxies.name(request)) is not None:
             return name
-        return "token" if self._has_token(request) else None
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        sent = credentials.strip().encode(errors="replace")
+        # All tokens are compared, so that the time does not depend on which of them matches.
+        matching_tokens = sum(hmac.compare_digest(sent, token.encode()) for token in self.valid_tokens())
+        return "token" if matching_tokens > 0 and scheme.lower() == "bearer" else None
 
     def valid_tokens(self) -> Collection[str]:
         """Return the valid tokens; changed tokens are returned as a new object."""
@@ -266,13 +267,6 @@ class Access:
 
         return admitted
 
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        sent = credentials.strip().encode(errors="replace")
-        # All tokens are compared, so that the time does not depend on which of them matches.
-        matching_tokens = sum(hmac.compare_digest(sent, token.encode()) for token in self.valid_tokens())
-        return matching_tokens > 0 and scheme.lower() == "bearer"
-
     def refusal(self) -> Problem:
         """Return the HTTP error for a caller without access."""
         if self.tokens is None:
@@ -289,12 +283,11 @@ refusals.addFilter(OncePerMinuteFilter())
 
 #: Key of the caller's name in the scope.
 CALLER_KEY: Final = "rebalance_monitor.caller"
-_MAX_LOGGED_PATH_CHARACTERS: Final = 1000
 
 
 def _log_request(scope: Scope, answer: dict[str, int]) -> None:
     # The path is percent-encoded, as the client sent it. The query is left out, as it may have a secret by mistake.
-    path = scope.get("raw_path", b"")[:_MAX_LOGGED_PATH_CHARACTERS].decode("ascii", "backslashreplace")
+    path = scope.get("raw_path", b"")[:1000].decode("ascii", "backslashreplace")
     fields: dict[str, Any] = {"peer": _peer_address(scope), "caller": scope.get(CALLER_KEY), "method": scope["method"]}
     fields |= {"path": path, **answer}
     requests.info("%s", " ".join(f"{name}={json.dumps(value)}" for name, value in fields.items()), extra=fields)

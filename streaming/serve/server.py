@@ -28,11 +28,6 @@ from streaming.serve.source import RecordedSource, Source
 
 log = logging.getLogger(__name__)
 
-#: The most queries of the history that run at once.
-_MAX_READERS: Final = 4
-#: Seconds that open requests may still take once the process is stopped.
-_DRAIN_SECONDS: Final = 5
-_MAX_REQUEST_HEAD_BYTES: Final = 16 * 1024
 #: Seconds without progress of the follower after which the watchdog may end the process.
 _LOST_CONNECTION_SECONDS: Final = 300.0
 #: Seconds between attempts to connect to one of several clusters.
@@ -145,7 +140,7 @@ class FeedServer:
         self._loop, self._server = asyncio.get_running_loop(), server
         if self._stopped.is_set():
             server.stop()
-        readers = CapacityLimiter(_MAX_READERS)
+        readers = CapacityLimiter(4)  # queries of the history that run at once
         tasks = [asyncio.create_task(self._follow(cluster, readers, server)) for cluster in clusters]
         watch_task = asyncio.create_task(self._watch())
         try:
@@ -210,8 +205,8 @@ def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=connections.IDLE_TIMEOUT_SECONDS,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_graceful_shutdown=5,
         limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
-        h11_max_incomplete_event_size=_MAX_REQUEST_HEAD_BYTES,
+        h11_max_incomplete_event_size=16 * 1024,
         backlog=512,
     )

@@ -19,7 +19,7 @@ from streaming.records.codec import encode
 from streaming.records.diffs import MemberNames
 from streaming.records.events import CLUSTER, GroupPauses
 from streaming.records.names import display_names
-from streaming.serve.annotations import MAX_ANNOTATIONS, story_suffix
+from streaming.serve.annotations import MAX_ANNOTATIONS, annotation_decoder, story_suffix
 from streaming.serve.records import TopicRecord, UnusableRecord, decode_value
 
 Sort = Literal["episode", "incident"]
@@ -76,7 +76,6 @@ _decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {
 }
 _episode_summaries = msgspec.json.Decoder(EpisodeSummary)
 _incident_summaries = msgspec.json.Decoder(IncidentSummary)
-_annotations = msgspec.json.Decoder(episodes.StoredAnnotation)
 
 
 class StoryKey(NamedTuple):
@@ -195,7 +194,7 @@ class StoryTable:
         self.current_stories = CurrentStories(
             int(row[0]) if row else 0,
             downtime={name: DowntimeTotals(*sums) for name, *sums in totals},
-            annotations=tuple(_annotations.decode(body) for (body,) in annotations),
+            annotations=tuple(annotation_decoder.decode(body) for (body,) in annotations),
         )
         stories = self._execute(
             # SQLite: the other columns are those of the row with the maximum.

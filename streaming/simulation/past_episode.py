@@ -1,7 +1,7 @@
 """Scenarios built from past episodes and their diffs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec import UNSET
 
@@ -16,13 +16,10 @@ from streaming.simulation.forecast import ChangeCost, find_way, simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember, names_of
 from streaming.simulation.parse import parse_scenario
 
-#: Given in place of an episode's number, this means the newest episode in which members joined or departed.
-LAST_EPISODE: Final = "last"
-
 
 def find_episode(group_id: str, episodes: Sequence[Episode], which: str) -> Episode:
     """Return a group's episode with this number, or for ``last`` the newest episode with a membership change."""
-    if which == LAST_EPISODE:
+    if which == "last":
         changed = ((episode, episode.members) for episode in episodes)
         candidates = [episode for episode, m in changed if m.joined or m.left or m.lost or m.gone or m.replaced]
         if not candidates:

@@ -16,7 +16,6 @@ from streaming.kafka.jars import CacheUnusable, cache_dir, java
 
 #: The folder in which executors unpack the Python archive, below their working directory.
 UNPACKED_FOLDER: Final = "rebalance-monitor"
-_OWN_PACKAGES: Final = ("assignors", "streaming")
 #: Distributions that Python workers import, for any supported release of pandas.
 _DISTRIBUTIONS: Final = (
     *("msgspec", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata"),
@@ -67,7 +66,7 @@ def write_python(file: Path) -> int:
 
 
 def _python_files() -> Iterator[tuple[str, Path]]:
-    for package in _OWN_PACKAGES:
+    for package in ("assignors", "streaming"):
         spec = find_spec(package)
         for place in spec.submodule_search_locations or () if spec else ():
             for path in Path(place).rglob("*.py"):

@@ -5,10 +5,6 @@ It imports some modules, changes two settings, and runs PySpark's own daemon (``
 
 import gc
 import sys
-from typing import Final
-
-#: This module's name, for Spark's setting.
-DAEMON_MODULE: Final = "streaming.spark.daemon"
 
 
 def main() -> None:

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.2
-#: Seconds after which a topic that is still missing in a broker's answer counts as deleted.
-_CONFIRM_TIMEOUT_SECONDS: Final = 2.0
 _RESTART_ACTIONS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
 
@@ -231,7 +229,7 @@ class _StreamJob:
             self._heartbeats.write_last(self._supervisor.growth.offsets)
 
     def _confirm_topics(self) -> None:
-        by = time.monotonic() + _CONFIRM_TIMEOUT_SECONDS
+        by = time.monotonic() + 2.0  # a topic that is still missing then counts as deleted
         while not self._stop.is_set():
             try:
                 topics = identify(self._setup.settings.kafka, self._watch.topics)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from assignors.errors import OutsideFailure
 from streaming.kafka.jars import DownloadFailed, fetch, java, spark_connector
 from streaming.process.children import open_private
-from streaming.spark import archives, daemon
+from streaming.spark import archives
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,10 +32,6 @@ LOCKED: Final = "4.2.0"
 OLDEST_RELEASE: Final = (4, 1)
 #: Jars of the connector that are also part of PySpark: a second copy would slow down the start.
 _IN_PYSPARK = ("hadoop-client-", "scala-library-", "slf4j-api-", "lz4-java-", "snappy-", "scala-parallel-", "jsr305-")
-#: The most bytes and rows of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory;
-#: fewer rows would make more frames.
-_FRAME_BYTES: Final = 16 << 20
-_FRAME_ROWS: Final = 1024
 #: Settings for writing a checkpoint in a folder. Without Hadoop's native library, Spark's default file manager
 #: forks ``chmod`` and ``ls`` for every file. Each of Hadoop's checksums is one more file and fork; the state has
 #: checksums of its own.
@@ -46,9 +42,6 @@ _LOCAL_FILE_OPTIONS: Final = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-_LOOK_SECONDS: Final = 0.2
-#: The number of batches that a checkpoint keeps, each up to the size of the state. A restart reads the last two.
-_RETAINED_BATCHES: Final = 10
 
 
 class StartStopped(OutsideFailure):
@@ -142,15 +135,18 @@ def configuration(options: SessionOptions, jars: list[Path], log4j: Path) -> dic
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.ui.enabled": "false",
         "spark.driver.extraJavaOptions": java_options.rstrip(),
-        "spark.python.daemon.module": daemon.DAEMON_MODULE,
+        "spark.python.daemon.module": "streaming.spark.daemon",
         # Over TCP each task waits 40 ms for a delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(_FRAME_BYTES),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_FRAME_ROWS),
+        # The most of a pandas frame. Without a limit in bytes, records of large groups fill the JVM's memory; fewer
+        # rows would make more frames.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # Timers use ticks; with Spark's default an idle query would run empty batches without pause.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": str(_RETAINED_BATCHES),
+        # Each batch that a checkpoint keeps takes up to the size of the state. A restart reads the last two.
+        "spark.sql.streaming.minBatchesToRetain": "10",
         # How often Spark deletes old files of the state. At its default of a minute, 240 batches' changes would
         # stay, each up to the whole state.
         "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
@@ -248,7 +244,7 @@ def _started(start: Callable[[], SparkContext], stop: threading.Event) -> SparkC
 
     threading.Thread(target=run, name="spark-start", daemon=True).start()
     while not stop.is_set():
-        if wait([made], _LOOK_SECONDS).done:
+        if wait([made], 0.2).done:
             return made.result()
     raise StartStopped
 

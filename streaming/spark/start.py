@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -28,10 +28,6 @@ from streaming.spark.session import SessionOptions, installed_pyspark, jvm_path
 from streaming.spark.topics import TickTopic
 
 log = logging.getLogger(__name__)
-
-_LOOK_SECONDS: Final = 0.2
-#: Seconds after which every broker describes a new topic.
-_TOPIC_WAIT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +186,7 @@ def lost_records_text(topic: str, what: str) -> str:
 
 def _describe_topics(settings: Settings) -> dict[str, Identity]:
     names = (*stream_topics(settings), settings.topics.ticks)
-    by = time.monotonic() + _TOPIC_WAIT_SECONDS
+    by = time.monotonic() + 10.0  # by then every broker describes a new topic
     while True:
         topics = {name: topic for name, topic in identify(settings.kafka, names).items() if topic is not None}
         if len(topics) == len(names):
@@ -198,4 +194,4 @@ def _describe_topics(settings: Settings) -> dict[str, Identity]:
         if time.monotonic() > by:
             missing = ", ".join(name for name in names if name not in topics)
             raise ClusterUnavailable(f"topics {missing}: created, but the cluster does not describe them")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(0.2)

@@ -130,8 +130,6 @@ def _bound(timestamp: LogTimestamp | None, zone: int, *, end: bool = False) -> i
 LOG_SOURCE: Final = "coordinator-log"
 #: The most reasons kept between two generations of a group.
 _MAX_PENDING_EVIDENCE: Final = 1000
-#: The most generations in a row without a record whose reasons count for the next generation.
-_MAX_SKIPPED: Final = 100
 #: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
 #: timeouts.
 COORDINATOR_MOVE_MS: Final = 90_000
@@ -208,9 +206,9 @@ class GroupReasons:
             self._add_member(group, event)
 
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
-        """Return the evidence of a generation or epoch, and of the generations skipped since ``after``."""
+        """Return the evidence of a generation or epoch, and of the (at most 100) skipped ones since ``after``."""
         evidence = list(self._evidence_by_round.get((group_id, number), ()))
-        skipped = range(max(after + 1, number - _MAX_SKIPPED), number) if after is not None else ()
+        skipped = range(max(after + 1, number - 100), number) if after is not None else ()
         for earlier in reversed(skipped):
             items = self._evidence_by_round.get((group_id, earlier), ())
             evidence = [item for item in items if item not in evidence] + evidence

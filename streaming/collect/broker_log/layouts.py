@@ -97,11 +97,6 @@ KNOWN_LAYOUTS: Final = (
     "log4j patterns such as `[%d] %p %m (%c)%n`, JSON (log4j2, docker, Kubernetes CRI), logfmt, "
     "and lines behind a prefix of kubectl or docker compose"
 )
-#: The most characters after a message, and the most threads and contexts in those characters.
-_TRAILER_LENGTH: Final = 300
-_MAX_TRAILERS: Final = 3
-#: The most matches of a message's first words that are tried: these words may also occur in the operator's layout.
-_MAX_MESSAGE_STARTS: Final = 5
 #: The most levels of nested JSON.
 _MAX_JSON_DEPTH: Final = 4
 #: The prefix of every message: GroupCoordinator.scala, GroupMetadataManager.scala, GroupCoordinatorService.java.
@@ -192,7 +187,7 @@ def read_text(text: Text) -> CoordinatorEvent | None:
     line = text.text.rstrip()
     if (prefix := _LINE_PREFIX.search(line)) is not None:
         return _read_message_at(text, line, prefix.start(), prefix.end())
-    for message_start in islice(_OPENING.finditer(line), _MAX_MESSAGE_STARTS):
+    for message_start in islice(_OPENING.finditer(line), 5):  # the words may also occur in the operator's layout
         if (event := _read_message_at(text, line, message_start.start(), message_start.start())) is not None:
             return event
     return None
@@ -222,13 +217,13 @@ def _strip_trailer(message: str) -> str:
     logger_matches = list(_TRAILING_LOGGER.finditer(message))
     if logger_matches:
         return message[: logger_matches[-1].start()].rstrip()
-    for _ in range(_MAX_TRAILERS):
+    for _ in range(3):
         message = _strip_end(message, _TRAILING_THREAD)
     return message.rstrip()
 
 
 def _strip_end(text: str, pattern: re.Pattern[str]) -> str:
-    match = pattern.search(text, max(0, len(text) - _TRAILER_LENGTH))
+    match = pattern.search(text, max(0, len(text) - 300))
     return text if match is None else text[: match.start()]
 
 

@@ -27,10 +27,6 @@ from msgspec import structs
 
 from streaming.collect.broker_log.events import CoordinatorEvent, GroupProtocol, LogTimestamp, MessageKind, ReasonKind
 
-#: What the coordinator logs for a client that sent no reason (KIP-800).
-_EMPTY_REASON: Final = "not provided"
-#: The newest known release.
-NEWEST_RELEASE: Final = "4.3"
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _ID_PATTERN: Final = rf"(?:.{{0,500}}?{UUID}|.{{1,500}}?)"
 _FIELD_PATTERNS: Final = {
@@ -74,7 +70,7 @@ def compile_template(text: str) -> re.Pattern[str]:
 
 def _rows(table: str) -> list[dict[str, str]]:
     lines = (files("streaming.collect.broker_log") / table).read_text(encoding="utf-8").splitlines()
-    return [row | {"until": row["until"] or NEWEST_RELEASE} for row in csv.DictReader(lines)]
+    return [row | {"until": row["until"] or "4.3"} for row in csv.DictReader(lines)]  # the newest known release
 
 
 def _split_members(text: str) -> tuple[str, ...]:
@@ -115,7 +111,7 @@ def _read_reason(text: str) -> dict[str, Any]:
 
 
 def _sent_reason(client_reason: str | None) -> str | None:
-    return None if client_reason in ("", _EMPTY_REASON) else client_reason
+    return None if client_reason in ("", "not provided") else client_reason  # KIP-800
 
 
 #: The reason of a Java consumer that rejoins because the coordinator did not answer JoinGroup or SyncGroup.

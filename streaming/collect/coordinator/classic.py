@@ -39,7 +39,7 @@ def _generation(
     if protocol_type == connect.CONNECT:
         kind, workers = "connect", [_read_worker(fields, protocol) for fields in members]
         observed, delays = [member for member, _ in workers], [delay for _, delay in workers]
-    elif protocol_type == embedded.CONSUMER_PROTOCOL_TYPE:
+    elif protocol_type == "consumer":
         kind = "streams" if protocol == embedded.STREAMS_ASSIGNOR else UNSET
         observed = [_read_consumer(fields, protocol) for fields in members]
     else:

@@ -22,8 +22,6 @@ from uuid import UUID
 from streaming.collect.coordinator.schema import MalformedRecord, Reader, merged, strings, versioned
 from streaming.records.events import MAX_TIMESTAMP, Partitions
 
-#: ``protocolType`` of consumer groups; Connect and other clients embed other data.
-CONSUMER_PROTOCOL_TYPE = "consumer"
 #: The first versions of a subscription with a generation (KIP-792) and with a rack (KIP-881).
 _WITH_GENERATION, _WITH_RACK = 2, 3
 #: The assignor name of Kafka Streams members.

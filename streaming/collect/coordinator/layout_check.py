@@ -8,9 +8,6 @@ from streaming.collect.coordinator.schema import Field, MalformedMember, Malform
 
 #: If so many first records are unusable, the layout is another system's.
 _MAX_UNUSABLE_RECORDS: Final = 20
-#: Key type of a classic group's generation.
-_GROUP_KEY_VERSION: Final = b"\x00\x02"
-
 #: ``group_metadata_value`` and ``member_state`` of Redpanda (src/v/kafka/server/group_metadata.cc): Kafka's version 3
 #: with a version before each member.
 _REDPANDA_VERSION: Final = 3
@@ -50,7 +47,8 @@ class LayoutCheck:
 
     def refused(self, key: bytes | None, value: bytes | None, error: MonitorError) -> None:
         """Count an unusable group record; raise ForeignLayout if another system wrote the topic."""
-        if key is not None and value is not None and key[:2] == _GROUP_KEY_VERSION and is_redpanda(value):
+        is_generation = key is not None and key[:2] == b"\x00\x02"  # of a classic group
+        if is_generation and value is not None and is_redpanda(value):
             raise _layout_error("the group records are in Redpanda's layout")
         if self._is_kafka or isinstance(error, MalformedMember):
             return

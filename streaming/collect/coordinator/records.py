@@ -21,9 +21,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 #: The length in bytes of an offset commit's key with empty names.
 _MIN_KEY_BYTES = 10
-#: OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32 leaderEpoch, metadata as a
-#: string after its int16 length (-1: null), int64 commitTimestamp. ``_PLAIN_BYTES``: its length without metadata.
-_PLAIN_VALUE_VERSION = b"\x00\x03"
+#: Length without metadata of OffsetCommitValue 3, as Kafka 2.1 to 4.x write it: int16 version, int64 offset, int32
+#: leaderEpoch, metadata as a string after its int16 length (-1: null), int64 commitTimestamp.
 _PLAIN_BYTES = 24
 _NULL = 0xFFFF
 
@@ -105,10 +104,7 @@ def _endpoint(reader: Reader, what: str) -> str | UnsetType:
     return f"{host}:{port}"
 
 
-def _read_indexes(reader: Reader, what: str) -> list[int]:
-    return reader.array(what, lambda: reader.int16(what))
-
-
+_INDEXES = Field("indexes", lambda reader, what: reader.array(what, lambda: reader.int16(what)))
 _TOPIC_NAMES = structs(
     Field("name", Reader.string, "name"),
     Field("partitions", Reader.int32),
@@ -124,7 +120,7 @@ _SUBTOPOLOGIES = structs(
     Field("repartitionSinkTopics", strings),
     Field("repartitionSourceTopics", _TOPIC_NAMES, "repartitions"),
     # Each has indexes of sourceTopics, sourceTopicRegex and repartitionSourceTopics.
-    Field("copartitionGroups", structs(*[Field("indexes", _read_indexes)] * 3)),
+    Field("copartitionGroups", structs(_INDEXES, _INDEXES, _INDEXES)),
     make=lambda sources, repartitions: (*sources, *repartitions),
 )
 
@@ -275,7 +271,7 @@ def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | 
         return None
     timestamp = offset = None
     if value is not None:
-        if value[:2] != _PLAIN_VALUE_VERSION or len(value) < _PLAIN_BYTES:
+        if value[:2] != b"\x00\x03" or len(value) < _PLAIN_BYTES:
             return None
         metadata = value[14] << 8 | value[15]
         if len(value) != _PLAIN_BYTES + (0 if metadata == _NULL else metadata) or not value[16:-8].isascii():

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
 
 from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
@@ -22,9 +21,6 @@ from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-#: Seconds from a failed ListGroups request to the next one.
-_LIST_RETRY_SECONDS: Final = 2.0
-_AUTHORIZATION_ERROR_SUFFIX: Final = "_AUTHORIZATION_FAILED"
 
 
 class PollingCollector(BaseCollector):
@@ -208,13 +204,13 @@ class PollingCollector(BaseCollector):
 
     def _handle_failure(self, reply: Unanswered) -> None:
         group_id, error, now = reply.group_id, reply.error.str(), time.monotonic()
-        if (name := reply.error.name()).endswith(_AUTHORIZATION_ERROR_SUFFIX):
+        if (name := reply.error.name()).endswith("_AUTHORIZATION_FAILED"):
             topics, group = Permission("Describe", "*", "topic"), Permission("Describe", group_id or "*", "group")
             why = f"which collect --by polling must for group {group_id or '*'}; or leave it out with --exclude-group"
             raise NotAllowed(denied(self._settings.kafka, topics if name.startswith("TOPIC") else group, why))
         if group_id is None:
             self._log_contact(error)
-            self._list_due_at = now + _LIST_RETRY_SECONDS
+            self._list_due_at = now + 2.0
             return
         self._newer_groups_of_answers.discard(group_id)
         self._schedule.record_answer(group_id, "nothing", now)

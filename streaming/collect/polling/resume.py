@@ -1,7 +1,6 @@
 """Reads each group's last event when a polling collector starts, and the later events of other collectors."""
 
 from collections.abc import Callable
-from typing import Final
 
 from confluent_kafka import Message
 
@@ -15,10 +14,6 @@ from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
-
-_SNAPSHOT_TYPES: Final = frozenset({"group.observed", "group.deleted"})
-#: The most records that one poll returns, so that a long log does not delay requests.
-_MAX_LATE_RECORDS: Final = 1000
 
 
 def read_published_state(
@@ -51,7 +46,7 @@ def read_published_state(
 def _is_snapshot(message: Message, wanted: Callable[[str], bool]) -> bool:
     """True if the record is a snapshot or the deletion of a wanted group."""
     kind = codec.ce_attributes(message.headers()).get("type")
-    return kind in _SNAPSHOT_TYPES and wanted((message.key() or b"").decode(errors="replace"))
+    return kind in ("group.observed", "group.deleted") and wanted((message.key() or b"").decode(errors="replace"))
 
 
 def _decode_event(message: Message) -> Event | None:
@@ -72,7 +67,7 @@ class OtherCollectors(Closeable):
     def poll(self) -> list[Event]:
         """Return the snapshots and deletions that other collectors published since the last call; never waits."""
         events = []
-        for message in self._reader.poll(0, _MAX_LATE_RECORDS):
+        for message in self._reader.poll(0, 1000):  # not all, so that a long log does not delay requests
             event = _decode_event(message) if _is_snapshot(message, self._wanted) else None
             if event is None or event.source == self._source:
                 continue
