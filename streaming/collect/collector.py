@@ -62,7 +62,9 @@ class Collector(BaseCollector):
         self._layout = LayoutCheck()
         self._groups_with_newer_records: set[str] = set()
         self._source = OffsetsTopic(
-            *(settings.kafka, settings.collector_id, self._stop),
+            settings.kafka,
+            settings.collector_id,
+            self._stop,
             lambda partition: Fold(source, partition, topics.name, self._wanted, alive_ms),
             waiting=lambda: self._heartbeats.write(up_to=time.time()),
             on_fetch=topics.on_fetch,

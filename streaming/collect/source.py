@@ -95,7 +95,10 @@ class _Partition:
         if offset < self.reached:  # librdkafka has detected lost records, and reads the partition again
             _log.warning(
                 "%s partition %d: was read to %d and has lost records; read again from %d",
-                *(OFFSETS_TOPIC, number, self.reached, offset),
+                OFFSETS_TOPIC,
+                number,
+                self.reached,
+                offset,
             )
         self.at_end_since = None
         self.next_offset = self.reached = offset + 1
@@ -266,7 +269,10 @@ class OffsetsTopic:
             if end < kept.offset:
                 _log.warning(
                     "%s partition %d: ends at %d, before %d: records were lost; going on at its end",
-                    *(OFFSETS_TOPIC, kept.partition, end, kept.offset),
+                    OFFSETS_TOPIC,
+                    kept.partition,
+                    end,
+                    kept.offset,
                 )
             partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
             partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _PAUSED

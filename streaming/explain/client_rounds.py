@@ -112,14 +112,13 @@ class ClientRounds(GroupRounds):
         if self.size is None and listing.number == 1:
             self.size = 0
         self.number = listing.number
-        self._done = LogRound(
-            *(self.group_id, listing.number, event.at, event.at, listing.protocol, listing.assignor, self.kind),
-            evidence=[*listing.evidence],
-            before=len(listing.members if is_midway else self.members),
-            is_counted=True,
-            is_midway=is_midway,
+        done = LogRound(
+            self.group_id, listing.number, event.at, event.at, listing.protocol, listing.assignor, self.kind
         )
-        self._set_members(self._done, listing.members, listing.shares)
+        done.evidence, done.before = [*listing.evidence], len(listing.members if is_midway else self.members)
+        done.is_counted, done.is_midway = True, is_midway
+        self._done = done
+        self._set_members(done, listing.members, listing.shares)
 
     def finish(self) -> Iterator[LogRound]:
         """Yield the remaining rounds; a round that the logs do not complete has no end time."""

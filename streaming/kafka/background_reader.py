@@ -122,7 +122,7 @@ class BufferedTopicReader(BackgroundReader):
         """Read batches of records until :attr:`stopping` is set; pause while too many batches wait."""
         fetch, places = {"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 4096}, self._positions
         with TopicReader(
-            *(self._kafka, [self.topic]), positions=places, ids=self._ids, wait=True, follow=True, properties=fetch
+            self._kafka, [self.topic], positions=places, ids=self._ids, wait=True, follow=True, properties=fetch
         ) as reader:
             while not self.stopping.is_set():
                 messages = reader.poll(POLL_SECONDS, _BATCH_RECORDS)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
-import msgspec
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
@@ -12,7 +11,7 @@ from streaming.kafka.clients import Closeable
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records import episodes as episode_records
-from streaming.records.diffs import LatestAssignment
+from streaming.records.diffs import LatestAssignment, assignment_decoder
 from streaming.records.episodes import Episode, EpisodeRecord, Incident, IncidentRecord, MalformedEpisode
 from streaming.records.events import CLUSTER
 from streaming.settings.config import Settings
@@ -20,7 +19,6 @@ from streaming.settings.config import Settings
 _MAX_POLL_RECORDS: Final = 1000
 #: A number with this many digits is not an episode's or incident's number.
 _MAX_DIGITS: Final = 20
-_assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 class MalformedLatest(BadInput):
@@ -197,7 +195,7 @@ def _order(key: bytes) -> tuple[bytes, int]:
 
 def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
     try:
-        return codec.decode(_assignments, value)
+        return codec.decode(assignment_decoder, value)
     except codec.DECODE_ERRORS as problem:
         raise MalformedLatest(str(problem)) from problem
 

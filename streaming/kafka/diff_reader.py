@@ -9,20 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from confluent_kafka import Message
 
 from assignors.errors import BadInput
 from streaming.kafka.clients import Closeable
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
-from streaming.records.diffs import Diff
+from streaming.records.diffs import Diff, diff_decoder
 from streaming.settings.config import Settings
 
 #: The most ids that are remembered: when Spark repeats a batch, its diffs soon follow the first copies.
 MAX_REMEMBERED_IDS = 200_000
-
-_decoder = msgspec.json.Decoder(Diff)
 
 
 class MalformedDiff(BadInput):
@@ -100,7 +97,7 @@ class DiffReader(Closeable):
         if ce_id is None or ce_id in self._seen_ids or self._group not in (None, message.key()):
             return None
         try:
-            diff = codec.decode(_decoder, value)
+            diff = codec.decode(diff_decoder, value)
         except codec.DECODE_ERRORS as problem:
             raise MalformedDiff(f"{self._topic} partition {partition} offset {offset}: {problem}") from problem
         self._seen_ids[ce_id] = None

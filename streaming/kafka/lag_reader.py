@@ -67,7 +67,8 @@ class LagReader(BackgroundReader):
         """Read the events of the last hour, then each new event, until :attr:`stopping` is set."""
         since = time.time_ns() // 1_000_000 - _START_MS
         with TopicReader(
-            *(self._settings.kafka, [self.topic]),
+            self._settings.kafka,
+            [self.topic],
             from_beginning=False,
             positions=_offsets_at(self._settings, since),
             wait=True,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import UNSET, UnsetType, field
+from msgspec.json import Decoder
 
 from assignors.errors import BadInput
 from streaming.records.events import Count, Evidence, Holding, Int32, Kind, PartitionCount, Partitions, Timestamp, Wire
@@ -156,3 +157,7 @@ class LatestAssignment(Wire, frozen=True):
     def holdings(self) -> Iterator[tuple[str, Holding]]:
         """Yield each member's partitions, by member id."""
         return iter(self.members.items())
+
+
+diff_decoder = Decoder(Diff)
+assignment_decoder = Decoder(LatestAssignment)

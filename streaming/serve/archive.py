@@ -13,11 +13,11 @@ from msgspec import Raw, structs
 
 from streaming.advice.rules import episodes_to_read
 from streaming.records.codec import encode
-from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.diffs import Diff, LatestAssignment, assignment_decoder, diff_decoder
 from streaming.records.downtime import total_downtime
 from streaming.records.episodes import Episode, decode_episode
 from streaming.records.names import display_names
-from streaming.serve import historyfile, ownership
+from streaming.serve import historyfile, owner_history
 from streaming.serve.history import Extent, StoredRound, set_status
 from streaming.serve.records import GroupSummary, RoundSummary, apply_round, changes
 from streaming.serve.stories import MAX_STORIES, EpisodeSummary, IncidentSummary, Sort, StoredStory, episode_summary
@@ -50,10 +50,8 @@ WHERE {_OF_GROUP_SQL} AND timestamp <= ? ORDER BY written DESC, seq DESC LIMIT 1
 """  # noqa: S608 - a literal
 _EPISODES_SINCE_SQL: Final = f"SELECT body FROM stories WHERE sort = 'episode' AND {_OF_GROUP_SQL} AND updated >= ?"  # noqa: S608 - a literal
 _summary_decoder = msgspec.json.Decoder(RoundSummary)
-_diffs = msgspec.json.Decoder(Diff)
 _episodes = msgspec.json.Decoder(EpisodeSummary)
 _incidents = msgspec.json.Decoder(IncidentSummary)
-_assignments = msgspec.json.Decoder(LatestAssignment)
 #: A topic and a partition, such as ``orders-17``.
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.DOTALL)
 
@@ -111,7 +109,9 @@ class Archive:
             if metadata_values["epoch"] != extent.epoch or seq < int(metadata_values["trimmed"]):
                 return None
             with closing(connection.execute(_ROUNDS_AFTER_SQL, (seq, limit))) as rows:
-                return list(ownership.limit_bytes(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body)))
+                return list(
+                    owner_history.limit_bytes(max_bytes, map(_stored_round, rows), lambda stored: len(stored.body))
+                )
 
     def stories_after(self, seq: int, limit: int, max_bytes: int) -> list[StoredStory]:
         """Return the episodes and incidents with numbers after ``seq`` in the history, in this order."""
@@ -120,7 +120,7 @@ class Archive:
                 StoredStory(row_seq, sort, ce_id, group, zlib.decompress(body))
                 for row_seq, sort, ce_id, group, body in rows
             )
-            return list(ownership.limit_bytes(max_bytes, stories, lambda stored: len(stored.body)))
+            return list(owner_history.limit_bytes(max_bytes, stories, lambda stored: len(stored.body)))
 
     def stories(self, sort: Sort, window: PageQuery, *, opened: bool | None = None) -> StoredPage:
         """Return episodes or incidents as in their topic, newest first; ``opened``: only open or only closed ones."""
@@ -152,7 +152,7 @@ class Archive:
                 ids = ", ".join("?" * len(episode.rounds))
                 query = f"SELECT body FROM rounds WHERE ce_id IN ({ids}) ORDER BY written, seq"  # noqa: S608 - question marks
                 bodies = connection.execute(query, episode.rounds).fetchall()
-                if len(bodies) == episode.round_count and size < ownership.MAX_READ_BYTES:
+                if len(bodies) == episode.round_count and size < owner_history.MAX_READ_BYTES:
                     rounds[episode.episode] = [zlib.decompress(body) for (body,) in bodies]
                     size += sum(map(len, rounds[episode.episode]))
         return self.assignment(group), episodes, incidents, rounds
@@ -175,16 +175,16 @@ class Archive:
         ends: list[tuple[int, Diff]] = []
 
         def item(seq: int, summary: bytes, body: bytes) -> bytes:
-            diff = _diffs.decode(zlib.decompress(body))
+            diff = diff_decoder.decode(zlib.decompress(body))
             ends[1:] = [(seq, diff)]  # the newest and the oldest round
             return encode({"seq": seq, "summary": Raw(summary), "changes": changes(diff)})
 
         with self._reading() as connection:
             page = _page(connection, window, item)
-            owners = ownership.owners_before(connection, ends[-1][0]) if ends else []
+            owners = owner_history.owners_before(connection, ends[-1][0]) if ends else []
             names: dict[str, str] = {}
             for _, diff in reversed(ends):
-                names |= ownership.names_of(connection, diff)
+                names |= owner_history.names_of(connection, diff)
         fields = {"base": Raw(encode(owners)), "names": Raw(encode(names))}
         return fields, page, ends[-1][1].timestamp if ends else 0
 
@@ -196,8 +196,8 @@ class Archive:
             if row is None:
                 return None
             body = zlib.decompress(row[1])
-            diff = _diffs.decode(body)
-            names = ownership.names_of(connection, diff)
+            diff = diff_decoder.decode(body)
+            names = owner_history.names_of(connection, diff)
         listed = {member_id: name for member_id, name in names.items() if member_id in diff.named}
         return encode({"seq": seq, "summary": Raw(row[0]), "names": listed, "diff": Raw(body)})
 
@@ -225,8 +225,8 @@ class Archive:
             downtime = total_downtime(_episodes.decode(zlib.decompress(episode)).downtime for (episode,) in episodes)
             if body is None:
                 return {"assignment": None, "names": {}, "since": {}, "downtimeToday": downtime}
-            latest = _assignments.decode(body)
-            since = ownership.joined_since(connection, group, latest.members)
+            latest = assignment_decoder.decode(body)
+            since = owner_history.joined_since(connection, group, latest.members)
         names = display_names(latest.names)
         return {"assignment": Raw(body), "names": names, "since": since, "downtimeToday": downtime}
 
@@ -246,7 +246,7 @@ class Archive:
                 (words, topic),
             )
             for (assignment,) in rows:
-                matches += _search(_assignments.decode(assignment), words, topic, number)
+                matches += _search(assignment_decoder.decode(assignment), words, topic, number)
                 if len(matches) >= limit:
                     break
         return matches[:limit]
@@ -266,9 +266,9 @@ class Archive:
                 for body in _stories_at(connection, "incident", group.group_id, at_ms, MAX_STORIES)
                 if (closed := _incidents.decode(body).closed_at) is None or closed > at_ms
             ]
-            latest = ownership.latest_assignment(connection, group.group_id)
+            latest = owner_history.latest_assignment(connection, group.group_id)
             if latest is None or latest.timestamp > at_ms:
-                latest = ownership.assignment_after(connection, group)
+                latest = owner_history.assignment_after(connection, group)
         fields = {"group": group, "assignment": latest, "names": display_names(latest.names), "at": at_ms}
         return fields | {"episodes": episodes, "incidents": incidents}
 

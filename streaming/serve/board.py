@@ -19,7 +19,7 @@ from streaming.records.codec import encode, raw_json
 from streaming.serve.annotations import add_story_suffix, story_suffix
 from streaming.serve.connections import SharedBody
 from streaming.serve.history import Extent, HistoryUpdate, StoredRound
-from streaming.serve.ownership import limit_bytes
+from streaming.serve.owner_history import limit_bytes
 from streaming.serve.records import GroupSummary
 from streaming.serve.stories import CurrentStories, Sort, StoredStory, member_names
 from streaming.settings.config import ServiceLevel

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import msgspec
 from anyio import BrokenWorkerProcess, CapacityLimiter, to_process
 from msgspec import structs
 from starlette.requests import Request
@@ -26,7 +25,7 @@ from streaming.advice.history import GroupHistory
 from streaming.advice.replay import MOST_WORK, Budget
 from streaming.advice.rules import advise
 from streaming.records.codec import encode
-from streaming.records.diffs import Diff, LatestAssignment
+from streaming.records.diffs import assignment_decoder, diff_decoder
 from streaming.records.episodes import decode_episode, decode_incident
 from streaming.serve.archive import GroupPast
 from streaming.serve.connections import wait_for_disconnect
@@ -38,8 +37,6 @@ from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.migration import plan_migration
 from streaming.simulation.what_if import apply_change, outlooks
 
-_decoder = msgspec.json.Decoder(LatestAssignment)
-_diffs = msgspec.json.Decoder(Diff)
 _UNCERTAINTY_ERRORS: Final = (
     "by the history alone, without members' settings, subscriptions and unassigned partitions; "
     "the commands of these names read them"
@@ -79,11 +76,12 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
     """Return the document of ``advise --json`` for a group, without members' settings."""
     assignment, episodes, incidents, rounds = past
     history = GroupHistory(
-        *(group, now_ms),
+        group,
+        now_ms,
         episodes=list(map(decode_episode, episodes)),
-        latest=None if assignment is None else _decoder.decode(assignment),
+        latest=None if assignment is None else assignment_decoder.decode(assignment),
         incidents=list(map(decode_incident, incidents)),
-        rounds={number: list(map(_diffs.decode, bodies)) for number, bodies in rounds.items()},
+        rounds={number: list(map(diff_decoder.decode, bodies)) for number, bodies in rounds.items()},
     )
     return encode({"groupId": group, "advice": advise(history, Budget(MOST_WORK))})
 
@@ -91,7 +89,7 @@ def advice(group: str, now_ms: int, past: GroupPast) -> bytes:
 def _live_group(assignment: bytes | None) -> LiveGroup:
     if assignment is None:
         raise BadInput("the history has no assignment of this group yet")
-    latest = _decoder.decode(assignment)
+    latest = assignment_decoder.decode(assignment)
     group = MembershipLog(latest.group_id).group(latest)
     owned_topics = tuple(sorted({topic for member in group.members for topic in member.owned}))
     members = tuple(structs.replace(member, topics=owned_topics) for member in group.members)

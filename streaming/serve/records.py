@@ -15,14 +15,11 @@ from assignors.assignment import size
 from assignors.errors import BadInput
 from streaming.episodes.status import StatusName
 from streaming.records.codec import DECODE_ERRORS, decode
-from streaming.records.diffs import Cause, Diff, LatestAssignment
+from streaming.records.diffs import Cause, Diff, LatestAssignment, assignment_decoder, diff_decoder
 from streaming.records.events import Holding, Kind
 from streaming.records.names import display_names, names_text
 
 _T = TypeVar("_T")
-
-_diffs = msgspec.json.Decoder(Diff)
-_assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 class UnusableRecord(BadInput):
@@ -50,7 +47,7 @@ def parse_round(record: TopicRecord) -> "RoundSummary":
     """Return the summary of a record of the diff topic; raise UnusableRecord if it has no diff or no ``ce_id``."""
     if not record.id:
         raise UnusableRecord("header ce_id: missing")
-    return summarise(record.id, decode_value(_diffs, record.value))
+    return summarise(record.id, decode_value(diff_decoder, record.value))
 
 
 def parse_assignment(record: TopicRecord) -> tuple[str, LatestAssignment | None]:
@@ -63,7 +60,7 @@ def parse_assignment(record: TopicRecord) -> tuple[str, LatestAssignment | None]
         raise UnusableRecord(f"key: {error}") from error
     if record.value is None:
         return name, None
-    latest = decode_value(_assignments, record.value)
+    latest = decode_value(assignment_decoder, record.value)
     if latest.group_id != name:
         raise UnusableRecord(f"key: {name!r} is not the groupId {latest.group_id!r} of the value")
     return name, latest

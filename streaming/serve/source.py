@@ -69,7 +69,7 @@ class Source:
         """
         fetch = {"fetch.wait.max.ms": 100, "queued.max.messages.kbytes": 16 * 1024}
         reader = TopicReader(
-            *(self._settings.kafka, self.topics), positions=positions, ids=ids, wait=True, follow=True, properties=fetch
+            self._settings.kafka, self.topics, positions=positions, ids=ids, wait=True, follow=True, properties=fetch
         )
         self._reader = self._opened.enter_context(closing(reader))
         self._update_state()
@@ -221,7 +221,11 @@ def _record(message: Message, default_type: str = "") -> TopicRecord:
     except ValueError:
         event_ms = 0
     return TopicRecord(
-        *(message.topic() or "", message.partition() or 0, message.offset() or 0, message.key(), message.value()),
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value(),
         id=ce.get("id"),
         timestamp=message.timestamp()[1],
         type=ce.get("type", default_type),

@@ -16,9 +16,9 @@ class BuiltinScenario(NamedTuple):
     """A built-in scenario for any number of members and partitions."""
 
     description: str
-    members: int
-    partitions: int
     events: Callable[[int, int], list[EventEntry]]
+    members: int = 4
+    partitions: int = 12
 
 
 #: Time at which the change begins (ms); the group becomes stable long before.
@@ -64,38 +64,44 @@ def _deploy_events(n: int, _: int) -> list[EventEntry]:
 
 
 BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
-    "rolling-restart": BuiltinScenario("every member restarts, one after the other", 6, 12, _deploy_events),
-    "deploy-dynamic": BuiltinScenario("a deploy of members without group.instance.id", 4, 12, _deploy_events),
+    "rolling-restart": BuiltinScenario("every member restarts, one after the other", _deploy_events, members=6),
+    "deploy-dynamic": BuiltinScenario("a deploy of members without group.instance.id", _deploy_events),
     "deploy-static": BuiltinScenario(
-        "the same deploy with group.instance.id", 4, 12, lambda n, _: _joins(n, static=True) + _rolling_restart(n)
+        "the same deploy with group.instance.id", lambda n, _: _joins(n, static=True) + _rolling_restart(n)
     ),
-    "surge": BuiltinScenario("a deploy with maxSurge: one joins before one leaves", 4, 12, _rollout("surge")),
-    "blue-green": BuiltinScenario("a second set of members joins, the first leaves", 4, 12, _rollout("blue-green")),
-    "recreate": BuiltinScenario("all members leave, then all join again", 4, 12, _rollout("recreate")),
+    "surge": BuiltinScenario("a deploy with maxSurge: one joins before one leaves", _rollout("surge")),
+    "blue-green": BuiltinScenario("a second set of members joins, the first leaves", _rollout("blue-green")),
+    "recreate": BuiltinScenario("all members leave, then all join again", _rollout("recreate")),
     "scale-out": BuiltinScenario(
-        *("a quarter more members, one every ten seconds", 4, 12),
+        "a quarter more members, one every ten seconds",
         lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"}),
     ),
     "scale-in": BuiltinScenario(
-        *("a quarter of the members leaves, one every ten seconds", 4, 12),
+        "a quarter of the members leaves, one every ten seconds",
         lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda at: {"leave": f"c{n - at}"}),
     ),
-    "crash": BuiltinScenario("one member crashes without leaving the group", 3, 9, _one_event(crash=None)),
+    "crash": BuiltinScenario("one member crashes without leaving the group", _one_event(crash=None), 3, 9),
     "long-gc": BuiltinScenario(
-        "one member pauses for longer than its session timeout", 3, 9, _one_event(pause=None, down_ms=70_000)
+        "one member pauses for longer than its session timeout", _one_event(pause=None, down_ms=70_000), 3, 9
     ),
     "flapping": BuiltinScenario(
-        *("one member restarts every fifteen seconds", 3, 9),
+        "one member restarts every fifteen seconds",
         lambda n, _: _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
+        members=3,
+        partitions=9,
     ),
     "partition-growth": BuiltinScenario(
-        *("the topic gets half as many partitions again", 3, 8),
+        "the topic gets half as many partitions again",
         lambda n, p: [*_joins(n), {"at": _BEGIN, "partitions": {"orders": p + max(p // 2, 1)}}],
+        members=3,
+        partitions=8,
     ),
-    "two-bounces": BuiltinScenario("from range to cooperative-sticky in two rolling bounces", 3, 9, _two_restarts),
+    "two-bounces": BuiltinScenario("from range to cooperative-sticky in two rolling bounces", _two_restarts, 3, 9),
     "classic-to-consumer": BuiltinScenario(
-        *("from the classic to the consumer protocol, one member at each bounce", 3, 9),
+        "from the classic to the consumer protocol, one member at each bounce",
         lambda n, _: _joins(n, group_protocol="classic") + _rolling_restart(n, group_protocol="consumer"),
+        members=3,
+        partitions=9,
     ),
 }
 

@@ -107,7 +107,8 @@ def claim(setup: PreparedStream, store: Checkpoint) -> PreparedStream:
         log.warning(
             "--checkpoint %s: is older than the last heartbeat of the stream. %d records are read again: the same "
             "diffs come out, with the same ids",
-            *(options.checkpoint, repeated),
+            options.checkpoint,
+            repeated,
         )
     # A key's records stay in their partition when a topic gets more partitions.
     sinks = setup.sinks._replace(partitions=dict(setup.sinks.partitions) | metadata.outputs)

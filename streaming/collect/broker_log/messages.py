@@ -68,7 +68,7 @@ def compile_template(text: str) -> re.Pattern[str]:
     return re.compile(pattern + (")" if has_reason else ""), re.DOTALL)
 
 
-def _rows(table: str) -> list[dict[str, str]]:
+def _rows(table: str) -> list[dict[str, Any]]:
     lines = (files("streaming.collect.broker_log") / table).read_text(encoding="utf-8").splitlines()
     return [row | {"until": row["until"] or "4.3"} for row in csv.DictReader(lines)]  # the newest known release
 
@@ -145,10 +145,7 @@ class Message(NamedTuple):
 
 MESSAGES: Final = tuple(
     Message(
-        MessageKind(row["kind"]),
-        *(row["since"], row["until"], row["source"], row["template"]),
-        protocol=cast("GroupProtocol | None", row["protocol"] or None),
-        late=row["late"] == "yes",
+        **row | {"kind": MessageKind(row["kind"]), "protocol": row["protocol"] or None, "late": row["late"] == "yes"}
     )
     for row in _rows("messages.csv")
 )

@@ -147,20 +147,29 @@ _TARGET_EPOCH = Field("assignmentEpoch", Reader.int32, "value")
 _TARGET_PARTITIONS = Field("topicPartitions", _PARTITIONS, "value")
 _ASSIGNED = Field("assignedPartitions", _PARTITIONS, "active")
 _TASK_FIELDS = tuple(Field(f"{role}Tasks", _TASKS, role) for role in ("active", "standby", "warmup"))
-#: The constructor of a part's value, by part of the group; other parts have one field, which is the value.
-_PART_BUILDERS: dict[str, Callable[..., Any]] = {
-    "subscriptions": _metadata,
-    "currents": modern.CurrentMemberAssignment,
-    "topology": modern.Topology,
+
+
+def _only_field(value: Any) -> Any:
+    return value
+
+
+_MEMBER = (Field("memberId", Reader.string, "key"),)
+#: A group's part → its name in that of the record type, the key's fields, and the constructor of the value.
+_PARTS: dict[str, tuple[str, tuple[Field, ...], Callable[..., Any]]] = {
+    "epoch": ("Metadata", (), _only_field),
+    "subscriptions": ("MemberMetadata", _MEMBER, _metadata),
+    "target_epoch": ("TargetAssignmentMetadata", (), _only_field),
+    "targets": ("TargetAssignmentMember", _MEMBER, _only_field),
+    "currents": ("CurrentMemberAssignment", _MEMBER, modern.CurrentMemberAssignment),
+    "regexes": ("RegularExpression", (Field("regularExpression", Reader.string, "key"),), _only_field),
+    "topology": ("Topology", (), modern.Topology),
 }
-_MEMBER = Field("memberId", Reader.string, "key")
-_PATTERN = Field("regularExpression", Reader.string, "key")
-_KEYS = {"subscriptions": (_MEMBER,), "targets": (_MEMBER,), "currents": (_MEMBER,), "regexes": (_PATTERN,)}
 
 
-def _part(kind: EpochGroupKind, part: str, name: str, *fields: Field, **more: Any) -> _RecordType:
-    value = Value(name, fields, **{"make": _PART_BUILDERS.get(part, lambda value: value), **more})
-    return _RecordType(partial(GroupRecordPart, kind=kind, part=part), value, _KEYS.get(part, ()))
+def _part(kind: EpochGroupKind, part: str, *fields: Field, **more: Any) -> _RecordType:
+    name, key, make = _PARTS[part]
+    value = Value(f"{kind.capitalize()}Group{name}Value", fields, **{"make": make, **more})
+    return _RecordType(partial(GroupRecordPart, kind=kind, part=part), value, key)
 
 
 def _progress(*names: str) -> tuple[Field, ...]:
@@ -176,55 +185,64 @@ _TYPES = {
     0: _COMMIT_TYPE,
     1: _COMMIT_TYPE,
     2: _RecordType(ClassicGroup, classic.GENERATION_VALUE),
-    3: _part("consumer", "epoch", "ConsumerGroupMetadataValue", _EPOCH_FIELD),
+    3: _part("consumer", "epoch", _EPOCH_FIELD),
     5: _part(
-        *("consumer", "subscriptions", "ConsumerGroupMemberMetadataValue"),
-        *(_INSTANCE_ID, _RACK, *_CLIENT, _TOPICS),
+        "consumer",
+        "subscriptions",
+        _INSTANCE_ID,
+        _RACK,
+        *_CLIENT,
+        _TOPICS,
         Field("subscribedTopicRegex", lambda reader, what: reader.nullable_string(what) or None, "regex"),
         _REBALANCE_TIMEOUT,
         Field("serverAssignor", Reader.nullable_string, "server_assignor"),
         tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
     ),
-    6: _part("consumer", "target_epoch", "ConsumerGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    7: _part("consumer", "targets", "ConsumerGroupTargetAssignmentMemberValue", _TARGET_PARTITIONS),
+    6: _part("consumer", "target_epoch", _TARGET_EPOCH),
+    7: _part("consumer", "targets", _TARGET_PARTITIONS),
     8: _part(
-        *("consumer", "currents", "ConsumerGroupCurrentMemberAssignmentValue"),
+        "consumer",
+        "currents",
         *_progress(STABLE, "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"),
         _ASSIGNED,
         Field("partitionsPendingRevocation", _PARTITIONS, "pending_revocation"),
     ),
-    10: _part("share", "subscriptions", "ShareGroupMemberMetadataValue", _RACK, *_CLIENT, _TOPICS),
-    11: _part("share", "epoch", "ShareGroupMetadataValue", _EPOCH_FIELD),
-    12: _part("share", "target_epoch", "ShareGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    13: _part("share", "targets", "ShareGroupTargetAssignmentMemberValue", _TARGET_PARTITIONS),
-    14: _part("share", "currents", "ShareGroupCurrentMemberAssignmentValue", *_progress(STABLE), _ASSIGNED),
-    16: _part("consumer", "regexes", "ConsumerGroupRegularExpressionValue", Field("topics", strings, "value")),
+    10: _part("share", "subscriptions", _RACK, *_CLIENT, _TOPICS),
+    11: _part("share", "epoch", _EPOCH_FIELD),
+    12: _part("share", "target_epoch", _TARGET_EPOCH),
+    13: _part("share", "targets", _TARGET_PARTITIONS),
+    14: _part("share", "currents", *_progress(STABLE), _ASSIGNED),
+    16: _part("consumer", "regexes", Field("topics", strings, "value")),
     17: _part(
-        *("streams", "epoch", "StreamsGroupMetadataValue"),
+        "streams",
+        "epoch",
         Field("epoch", Reader.int32, "number"),
         Field("metadataHash", Reader.int64),
         make=modern.StreamsEpoch,
         tags={0: Field("validatedTopologyEpoch", Reader.int32, "validated_topology")},
     ),
     19: _part(
-        *("streams", "subscriptions", "StreamsGroupMemberMetadataValue"),
-        *(_INSTANCE_ID, _RACK, *_CLIENT, _REBALANCE_TIMEOUT),
+        "streams",
+        "subscriptions",
+        _INSTANCE_ID,
+        _RACK,
+        *_CLIENT,
+        _REBALANCE_TIMEOUT,
         Field("topologyEpoch", Reader.int32),
         Field("processId", Reader.string, "process_id"),
         Field("userEndpoint", _endpoint, "endpoint"),
     ),
-    20: _part("streams", "target_epoch", "StreamsGroupTargetAssignmentMetadataValue", _TARGET_EPOCH),
-    21: _part("streams", "targets", "StreamsGroupTargetAssignmentMemberValue", Field("activeTasks", _TASKS, "value")),
+    20: _part("streams", "target_epoch", _TARGET_EPOCH),
+    21: _part("streams", "targets", Field("activeTasks", _TASKS, "value")),
     22: _part(
-        *("streams", "currents", "StreamsGroupCurrentMemberAssignmentValue"),
+        "streams",
+        "currents",
         *_progress("UNKNOWN", STABLE, "UNREVOKED_TASKS", "UNRELEASED_TASKS"),
         *_TASK_FIELDS,
         Field("activeTasksPendingRevocation", _TASKS, "pending_revocation"),
     ),
     23: _part(
-        *("streams", "topology", "StreamsGroupTopologyValue"),
-        Field("epoch", Reader.int32, "epoch"),
-        Field("subtopologies", _source_topics, "topics"),
+        "streams", "topology", Field("epoch", Reader.int32, "epoch"), Field("subtopologies", _source_topics, "topics")
     ),
 }
 

@@ -239,7 +239,9 @@ class PollingCollector(BaseCollector):
             _log.warning(
                 "%d groups: to describe all of them takes %.0f s at %g requests a second, which "
                 "collect.poll_requests_per_second allows; a rebalance that no list shows is seen that late",
-                *(groups, seconds, self._request_limits.requests),
+                groups,
+                seconds,
+                self._request_limits.requests,
             )
 
     def _snapshots(self) -> Mapping[str, GroupObserved]:

@@ -204,5 +204,5 @@ def test_member_joined_before_the_stored_rounds_has_no_time(history: History) ->
 def test_join_times_are_searched_in_bounded_bytes(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = DiffBuilder(6, group_id="g").join("a").join("b").join("c")
     assert join_times(history, builder).keys() == {"a", "b", "c"}
-    monkeypatch.setattr("streaming.serve.ownership.MAX_READ_BYTES", 1)
+    monkeypatch.setattr("streaming.serve.owner_history.MAX_READ_BYTES", 1)
     assert Archive(history.path).group("g", 0)["since"].keys() == {"c"}  # only the newest round was read; it names c

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assignors.assignment import normalize, union
-from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames
+from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames, assignment_decoder, diff_decoder
 from streaming.records.events import Evidence
 from streaming.records.names import display_names
 from streaming.serve.records import GroupSummary, OwnerChange, places
@@ -35,8 +35,6 @@ WHERE rounds.seq = ? ORDER BY later.written, later.seq LIMIT 1
 """
 #: Fields that an assignment takes unchanged from the summary of its group.
 _GROUP_FIELDS: Final = ("group_id", "protocol", "assignor", "generation", "group_epoch", "timestamp")
-_diffs = msgspec.json.Decoder(Diff)
-_assignments = msgspec.json.Decoder(LatestAssignment)
 
 
 def limit_bytes(max_bytes: int, items: Iterable[_T], size: Callable[[_T], int]) -> Iterator[_T]:
@@ -56,7 +54,7 @@ def _decompress_bodies(rows: Iterable[tuple[bytes]]) -> Iterator[bytes]:
 def latest_assignment(connection: sqlite3.Connection, group: str) -> LatestAssignment | None:
     """Return the latest assignment of a group."""
     row = connection.execute("SELECT assignment FROM groups WHERE name = ?", (group,)).fetchone()
-    return None if row is None or row[0] is None else _assignments.decode(row[0])
+    return None if row is None or row[0] is None else assignment_decoder.decode(row[0])
 
 
 def names_of(connection: sqlite3.Connection, diff: Diff) -> dict[str, str]:
@@ -77,7 +75,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
     latest: LatestAssignment | None = None
     with closing(connection.execute(_ROUNDS_FROM_SQL, (group_id, seq))) as rows:
         for body in _decompress_bodies(rows):
-            diff = _diffs.decode(body)
+            diff = diff_decoder.decode(body)
             for member_id, member in diff.members.items():
                 owners |= {place: member_id for place in places(member.owned) if place not in owners}
             for member in diff.members.values():
@@ -99,7 +97,7 @@ def owners_before(connection: sqlite3.Connection, seq: int) -> list[OwnerChange]
 def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> LatestAssignment:
     """Return the assignment after a group's stored round; later rounds provide the members that the diff omits."""
     (body,) = connection.execute("SELECT body FROM rounds WHERE seq = ?", (group.seq,)).fetchone()
-    diff = _diffs.decode(zlib.decompress(body))
+    diff = diff_decoder.decode(zlib.decompress(body))
     members = {
         member_id: normalize(union(member.kept, member.assigned))
         for member_id, member in diff.members.items()
