@@ -83,8 +83,6 @@ def checkpoint_option(help_text: str, default: Any) -> Any:
 
 #: Names and types of parameters, in the order of the help.
 _CLUSTER_OPTIONS = {"bootstrap_servers": BootstrapServers, "config": Config, "topic_prefix": TopicPrefix}
-
-
 #: A function that typer runs as a command.
 Command = Callable[..., None]
 

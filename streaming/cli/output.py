@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
 TableShape = Literal["assignment", "comparison", "placement", "check"]
 
 

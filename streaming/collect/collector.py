@@ -3,8 +3,6 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 from streaming.collect.broker_log.events import CoordinatorEvent
 from streaming.collect.broker_reasons import BrokerReasons, add_reasons, stop_event
@@ -32,16 +30,10 @@ class Collector(BaseCollector):
 
     by = "offsets"
 
-    def __init__(
-        self,
-        settings: Settings,
-        stop: threading.Event,
-        coordinator_logs: Sequence[Path] = (),
-        metrics: CollectMetrics | None = None,
-    ) -> None:
+    def __init__(self, settings: Settings, stop: threading.Event, metrics: CollectMetrics | None = None) -> None:
         super().__init__(settings, stop)
         self._metrics = metrics or CollectMetrics()
-        self._logs = BrokerReasons((*settings.collect.coordinator_logs, *coordinator_logs))
+        self._logs = BrokerReasons(settings.collect.coordinator_logs)
 
     def run(self) -> None:
         """Collect until stopped (:meth:`BaseCollector.run`), then close the coordinators' logs."""

@@ -26,7 +26,11 @@ def librdkafka_security(settings: KafkaSettings) -> dict[str, Any]:
         case "OAUTHBEARER":
             properties |= _oidc(settings)
         case "AWS_MSK_IAM":
-            properties |= _aws(str(settings.sasl_aws_region))
+            from streaming.kafka.oauth_tokens import aws_token
+
+            region = str(settings.sasl_aws_region)
+            aws_token(region)  # raises the cause of a missing token, which librdkafka would not report for ten seconds
+            properties |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: aws_token(region)}
         case "GSSAPI":
             properties |= _kerberos(settings)
         case str(mechanism):
@@ -113,13 +117,6 @@ def java_packages(settings: KafkaSettings) -> tuple[str, ...]:
     return ("software.amazon.msk:aws-msk-iam-auth:2.3.5",) if settings.sasl_mechanism == "AWS_MSK_IAM" else ()
 
 
-def _aws(region: str) -> dict[str, Any]:
-    from streaming.kafka.oauth_tokens import aws_token
-
-    aws_token(region)  # raises the cause of a missing token, which librdkafka would not report for ten seconds
-    return {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": lambda _: aws_token(region)}
-
-
 def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
     from confluent_kafka import KafkaException, Producer
 
@@ -155,10 +152,13 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url,
         "sasl.oauthbearer.client.id": settings.sasl_oauthbearer_client_id,
         "sasl.oauthbearer.client.secret": settings.client_secret,
-        **_without_empty({"sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope}),
-        **_without_empty({"sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions}),
-        **_without_empty({"https.ca.location": settings.sasl_oauthbearer_ca_file}),
-    }
+    } | _without_empty(
+        {
+            "sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope,
+            "sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions,
+            "https.ca.location": settings.sasl_oauthbearer_ca_file,
+        }
+    )
 
 
 def _client_credentials(settings: KafkaSettings) -> dict[str, str]:

@@ -23,10 +23,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks of the topics' metadata.
 LOOK_SECONDS: Final = 2.0
-#: Errors of a user who may not read a topic.
-_DENIED_ERRORS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
-#: Error events that report that no broker answers.
-_UNREACHABLE_ERRORS: Final = frozenset({"_ALL_BROKERS_DOWN", "_TRANSPORT"})
 
 
 class TopicUnreadable(OutsideFailure):
@@ -183,11 +179,11 @@ class TopicReader(Closeable):
             self._unread_partitions.discard(place)
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
-        elif name in _DENIED_ERRORS:
+        elif name.endswith("_AUTHORIZATION_FAILED"):
             raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which this program must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
-        elif name in _UNREACHABLE_ERRORS and self.silent_since is None:
+        elif name in ("_ALL_BROKERS_DOWN", "_TRANSPORT") and self.silent_since is None:
             self.silent_since = self._contact
         # librdkafka connects again by itself, and the next check detects a deleted topic.
 

@@ -24,13 +24,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streaming.serve.api import GroupApi, Json
-from streaming.serve.clusters import Cluster
+from streaming.serve.clusters import Cluster, ServeOptions
 from streaming.serve.connections import BoundedBodies
 from streaming.serve.forecasts import WorkerPool
 from streaming.serve.historyfile import HistoryFailure
 from streaming.serve.metrics import MetricsResponse
 from streaming.serve.problems import Problem, error_response, kinds_page
-from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, SecurityGuard, api_path
+from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, SecurityGuard, api_path, is_loopback
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
@@ -41,13 +41,7 @@ _EXPORT_STATEMENT: Final = re.compile(r"^export ((?:async )?(?:function|class|co
 
 
 def build(
-    clusters: Sequence[Cluster],
-    *,
-    access: Access,
-    loopback_only: bool,
-    max_clients: int,
-    access_log: bool = False,
-    workers: WorkerPool | None = None,
+    clusters: Sequence[Cluster], options: ServeOptions, access: Access, workers: WorkerPool | None = None
 ) -> ASGIApp:
     """Return the ASGI application: the page, and each cluster's API and feed, which the cluster's thread updates.
 
@@ -57,7 +51,7 @@ def build(
     # The name of a single cluster may be its id, which may have any characters.
     named = {cluster.name: cluster for cluster in clusters if re.fullmatch(r"[a-zA-Z0-9._-]+", cluster.name)}
     for prefix, cluster in [("", clusters[0]), *((f"/clusters/{name}", cluster) for name, cluster in named.items())]:
-        api = GroupApi(cluster, clusters, access=access, max_clients=max_clients, workers=workers)
+        api = GroupApi(cluster, clusters, access=access, max_clients=options.max_clients, workers=workers)
         routes += api.routes(prefix)
 
     async def health(_: Request) -> Response:
@@ -97,7 +91,8 @@ def build(
     # A redirect to the path without its last slash would name the host of the request's own Host header.
     application.router.redirect_slashes = False
     # Wraps the whole application, as Starlette answers failures outside of its own middleware.
-    return SecurityGuard(application, access=access, loopback_only=loopback_only, access_log=access_log)
+    is_local = is_loopback(options.host)
+    return SecurityGuard(application, access=access, loopback_only=is_local, access_log=options.access_log)
 
 
 class EncodedGroupIds:

@@ -185,6 +185,8 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
     else:
         owned = sum(map(size, shares))
     unassigned = size(diff.unassigned)
+    concerned = {member_id for member_id, member in diff.members.items() if member.assigned or member.revoked}
+    concerned |= {*diff.cause.member_ids}
     return RoundSummary(
         **{name: getattr(diff, name) for name in _DIFF_FIELDS},
         id=ce_id,
@@ -193,17 +195,8 @@ def summarise(ce_id: str, diff: Diff) -> RoundSummary:
         partitions=owned + unassigned + (diff.unchanged_partitions or 0),
         unassigned=unassigned,
         kind=diff.kind or "consumer",
-        names=_names(diff),
+        names={member_id: name for member_id, name in display_names(diff.named).items() if member_id in concerned},
     )
-
-
-def _names(diff: Diff) -> dict[str, str]:
-    return {
-        member_id: name
-        for member_id, name in display_names(diff.named).items()
-        if member_id in diff.cause.member_ids
-        or ((member := diff.members.get(member_id)) is not None and (member.assigned or member.revoked))
-    }
 
 
 def changes(diff: Diff) -> list[OwnerChange]:

@@ -69,7 +69,7 @@ class SecurityGuard:
     ``access_log``: log a line per request, once the request is answered or its client has gone.
     """
 
-    def __init__(self, app: ASGIApp, *, access: "Access", loopback_only: bool, access_log: bool = False) -> None:
+    def __init__(self, app: ASGIApp, *, access: "Access", loopback_only: bool, access_log: bool) -> None:
         self._app, self._access = app, access
         self._loopback_only, self._access_log = loopback_only, access_log
 

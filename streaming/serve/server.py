@@ -122,14 +122,7 @@ class FeedServer:
 
     async def _run_server(self) -> None:
         options, clusters, workers = self._options, self._clusters, WorkerPool()
-        app = build(
-            clusters,
-            access=self._access,
-            loopback_only=is_loopback(options.host),
-            max_clients=options.max_clients,
-            access_log=options.access_log,
-            workers=workers,
-        )
+        app = build(clusters, options, self._access, workers)
 
         def stopping() -> None:
             for cluster in clusters:

@@ -25,10 +25,10 @@ class BuiltinScenario(NamedTuple):
 _BEGIN = 60_000
 
 
-def _joins(count: int, at: int = 0, first: int = 1, *, static: bool = False, **config: Any) -> list[EventEntry]:
+def _joins(count: int, *, static: bool = False, **config: Any) -> list[EventEntry]:
     return [
-        {"at": at, "join": f"c{number}", **({"instance_id": f"i-{number}"} if static else {}), **config}
-        for number in range(first, first + count)
+        {"at": 0, "join": f"c{number}", **({"instance_id": f"i-{number}"} if static else {}), **config}
+        for number in range(1, count + 1)
     ]
 
 

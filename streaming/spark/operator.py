@@ -50,8 +50,6 @@ class _Header(msgspec.Struct):
 
 
 _headers = msgspec.json.Decoder(list[_Header])
-
-
 #: Entries ``(batch, bucket, report)``. In the driver, PySpark's thread appends to the deque while
 #: another thread empties it.
 _BucketLines = deque[tuple[int, int, BucketReport]]

@@ -156,4 +156,8 @@ def service(*histories: History, names: Sequence[str] = ("",), **options: Any) -
     clusters = [connected_cluster(history, name, **common) for history, name in zip(histories, names, strict=True)]
     if (token := options.pop("token", None)) is not None:
         options["access"] = Access(lambda: [token])
-    return build(clusters, **({"access": Access(), "loopback_only": True, "max_clients": 10} | options))
+    host, access = (
+        "127.0.0.1" if options.pop("loopback_only", True) else "feed.internal",
+        options.pop("access", Access()),
+    )
+    return build(clusters, ServeOptions(host=host, **{"max_clients": 10} | options), access)

@@ -29,6 +29,7 @@ from streaming.serve import follower, metrics, page
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.follower import Follower
 from streaming.serve.history import History, Retention
@@ -123,7 +124,7 @@ class MonitorUnderTest:
         loop.close()
         self.follower._run_on_loop = lambda work: work()  # type: ignore[method-assign]
         feed = Feed(self.board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-        self.app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=10)
+        self.app = build([cluster_of(feed)], ServeOptions(max_clients=10), Access())
         self._tracker_position = 0
 
     def second(self) -> None:

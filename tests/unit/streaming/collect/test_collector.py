@@ -59,7 +59,8 @@ class CollectorThread:
 
     def __init__(self, settings: Settings, *logs: Path) -> None:
         self._stop, self._registry = threading.Event(), CollectorRegistry()
-        self._collector = Collector(settings, self._stop, logs, CollectMetrics(self._registry))
+        settings.collect.coordinator_logs += logs
+        self._collector = Collector(settings, self._stop, CollectMetrics(self._registry))
         self._thread = threading.Thread(target=self._collector.run)
 
     def figure(self, name: str) -> float | None:
@@ -279,7 +280,7 @@ def test_replaced_collector_ends_with_its_next_heartbeat(kafka: MemoryKafka) -> 
     frequent_settings = settings()
     frequent_settings.signs.every_ms = 100
     stop = threading.Event()
-    collector = Collector(frequent_settings, stop, (), CollectMetrics(CollectorRegistry()))
+    collector = Collector(frequent_settings, stop, CollectMetrics(CollectorRegistry()))
     ended: list[MonitorError] = []
 
     def run() -> None:

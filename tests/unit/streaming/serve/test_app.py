@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from streaming.serve.app import build
 from streaming.serve.archive import Archive
 from streaming.serve.board import Board, FeedStatus
+from streaming.serve.clusters import ServeOptions
 from streaming.serve.feed import Feed, FeedTimes
 from streaming.serve.history import History
 from streaming.serve.security import Access
@@ -94,7 +95,7 @@ def test_a_token_guards_data_and_metrics_but_not_probes(history: History) -> Non
 def test_ready_only_when_caught_up(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-    app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=1)
+    app = build([cluster_of(feed)], ServeOptions(max_clients=1), Access())
     assert (ask(app, "/ready").status, ask(app, "/health").status) == (503, 200)
     board.progress(FeedStatus(caught_up=True))
     assert ask(app, "/ready").json == {"ready": True, "lag": 0, "seq": 0}
@@ -128,7 +129,7 @@ def test_small_answers_are_not_compressed(app: ASGIApp) -> None:
 def test_feed_clients_are_limited(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
-    app = build([cluster_of(feed)], access=Access(), loopback_only=True, max_clients=2)
+    app = build([cluster_of(feed)], ServeOptions(max_clients=2), Access())
     with board.listening():
         assert ask(app, "/api/v1/stream", method="HEAD").status == 200
         with board.listening():

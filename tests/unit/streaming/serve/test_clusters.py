@@ -120,7 +120,7 @@ def test_annotation_is_published_to_the_cluster_in_its_path(history: History, se
     clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     for cluster in clusters:
         cluster.publish = published[cluster.name].append
-    app = build(clusters, access=Access(lambda: [TOKEN]), loopback_only=True, max_clients=9)
+    app = build(clusters, ServeOptions(max_clients=9), Access(lambda: [TOKEN]))
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     body = json.dumps({"text": "deploy"}).encode()
     sent = {**headers, "content-length": str(len(body))}
@@ -148,7 +148,7 @@ def test_metrics_of_several_clusters_have_the_label_cluster(app: ASGIApp, histor
 
 def test_clients_are_limited_over_all_clusters(history: History, second: History) -> None:
     clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
-    app = build(clusters, access=Access(), loopback_only=True, max_clients=2)
+    app = build(clusters, ServeOptions(max_clients=2), Access())
     with clusters[0].board.listening():
         assert ask(app, "/clusters/us/api/v1/stream", method="HEAD").status == 200
         with clusters[1].board.listening():
@@ -159,7 +159,7 @@ def test_serve_is_ready_once_all_clusters_are_ready(history: History, second: Hi
     clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     clusters.append(cluster_of(None, "asia"))
     clusters[2].problem = "broker asia:1 does not answer"
-    app = build(clusters, access=Access(), loopback_only=True, max_clients=2)
+    app = build(clusters, ServeOptions(max_clients=2), Access())
     clusters[0].board.progress(FeedStatus(caught_up=True))
     clusters[1].board.progress(FeedStatus(stale=Stale("topic-missing", "Topic t is missing", 7)))
     answer = ask(app, "/ready")
@@ -178,7 +178,7 @@ def test_serve_is_ready_once_all_clusters_are_ready(history: History, second: Hi
     assert [exported["rebalance_monitor_feed_caught_up", name] for name in ("eu", "us", "asia")] == [1, 0, 0]
     clusters.pop()
     clusters[1].board.progress(FeedStatus(caught_up=True))
-    app = build(clusters, access=Access(), loopback_only=True, max_clients=2)
+    app = build(clusters, ServeOptions(max_clients=2), Access())
     assert (ask(app, "/ready").status, ask(app, "/ready").json["ready"]) == (200, True)
 
 
