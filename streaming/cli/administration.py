@@ -66,8 +66,7 @@ def show(settings: "Settings", *, as_json: AsJson = False) -> None:
     """Print all settings in force as TOML; secrets are masked."""
     from streaming.settings.config import as_toml
 
-    document = settings.model_dump(mode="json", exclude_none=True)
-    answer([document], as_toml(settings), as_json=as_json)
+    answer([settings.model_dump(mode="json", exclude_none=True)], as_toml(settings), as_json=as_json)
 
 
 @config.command(epilog=example("rebalance-monitor config check --config monitor.toml"))
@@ -132,8 +131,7 @@ def topics(
     from streaming.kafka.topics import describe_topics, ensure_topics
 
     states = (ensure_topics if create else describe_topics)(settings, settings.topics.made)
-    problems = (state.problem for state in states if state.problem)
-    answer(states, [topic_table(states), *problems], as_json=as_json)
+    answer(states, [topic_table(states), *(state.problem for state in states if state.problem)], as_json=as_json)
     if not all(state.exists and state.problem is None for state in states):
         raise typer.Exit(1)
 

@@ -126,8 +126,7 @@ def summary_lines(summary: "DemoSummary", *, keep_running: bool = False) -> Iter
     layout: dict[str, Any] = {"title_justify": "left", "box": None, "pad_edge": False}
     yield SafeText()
     yield table(("cause", right("rebalances")), rows, title="Rebalances by cause", **layout)
-    counts = sorted(Counter(diff.group_id for diff in diffs).items())
-    rounds = ", ".join(f"{group} {times}" for group, times in counts)
+    rounds = ", ".join(f"{group} {times}" for group, times in sorted(Counter(diff.group_id for diff in diffs).items()))
     yield SafeText(f"rounds: {rounds or 'none'}; partitions moved: {sum(diff.moved for diff in diffs)}")
     if agreement.compared:
         verdict = f"{len(agreement.differences)} differ" if agreement.differences else "all agree"

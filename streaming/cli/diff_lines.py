@@ -104,8 +104,7 @@ def _removal_times(episode: Episode | None) -> dict[str, int]:
     """Return the time (ms) at which each awaited member will be removed, where the time is known."""
     if episode is None:
         return {}
-    waits = episode.waiting_for
-    times = {wait.member_id: wait.until for wait in waits if wait.member_id and wait.until is not None}
+    times = {wait.member_id: wait.until for wait in episode.waiting_for if wait.member_id and wait.until is not None}
     return times if episode.rebalancing is None else times | episode.rebalancing.until
 
 

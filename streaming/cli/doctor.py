@@ -163,7 +163,6 @@ def doctor(
     is_healthy = True
     for result in run_checks(settings, checkpoint, coordinator_log or ()):
         is_healthy = is_healthy and result.ok is True
-        line = f"{_RESULT_MARKS[result.ok]}  {result.check:<12} {result.text}"
-        answer([result], [line], as_json=as_json)
+        answer([result], [f"{_RESULT_MARKS[result.ok]}  {result.check:<12} {result.text}"], as_json=as_json)
     if not is_healthy:
         raise typer.Exit(3)

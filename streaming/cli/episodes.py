@@ -46,8 +46,7 @@ def why(
     """
     episodes = read_records(read_explained_episodes, settings, group_id)
     record = overview.episode_at(group_id, episodes, at, settings.stream.episode_quiet_ms)
-    now = now_ms() if at is None else at
-    answer(raw_records([record]), episode_lines(record.episode, now), as_json=as_json)
+    answer(raw_records([record]), episode_lines(record.episode, now_ms() if at is None else at), as_json=as_json)
 
 
 def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
@@ -57,8 +56,7 @@ def episode_lines(episode: Episode, now_ms: int) -> Iterator[SafeText]:
     yield SafeText(f"  {episode.story}")
     names = _member_names(episode.members)
     if episode.rebalancing is not None:
-        status = status_text(group_status(None, episode), names, episode, now_ms)
-        yield SafeText("  ").append(status)
+        yield SafeText("  ").append(status_text(group_status(None, episode), names, episode, now_ms))
     yield SafeText("evidence", "bold")
     for reason, source in dict.fromkeys(_reason_and_source(item, names) for item in episode.evidence):
         yield SafeText("  ").append(reason).append(f" ({source})", "dim")

@@ -101,8 +101,7 @@ def build(called: str | None) -> typer.Typer:
         if name != called:
             app.command(name, help=line, rich_help_panel=panel)(lambda: None)  # the command is only listed
             continue
-        module = import_module(f"streaming.cli.{module_name}")
-        command = getattr(module, name.replace("-", "_"))
+        command = getattr(import_module(f"streaming.cli.{module_name}"), name.replace("-", "_"))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

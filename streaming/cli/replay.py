@@ -41,8 +41,7 @@ def replayed_diffs(
 
     ``listing``: the members that diffs list; None: as configured. The replay stops early if ``until()`` is true.
     """
-    history = RecordedHistory(replay_sinks(settings, listing))
-    for output in history.play(read_log(settings, group, until=until)):
+    for output in RecordedHistory(replay_sinks(settings, listing)).play(read_log(settings, group, until=until)):
         if isinstance(output.value, Diff):
             source, value = output.source, output.write.value or b""
             yield DiffRecord(output.id, output.value, value, source.partition, source.offset)
@@ -121,8 +120,7 @@ def replay(
         if check:
             _report_differences(differences(session.settings, group))
         else:
-            stop = session.stop
-            print_diffs(replayed_diffs(session.settings, group, until=stop.is_set), as_json=as_json)
+            print_diffs(replayed_diffs(session.settings, group, until=session.stop.is_set), as_json=as_json)
         return
     with file_errors(str(file)), file.open("rb") as content:
         recording = read_recording(content, str(file), group)

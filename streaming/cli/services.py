@@ -52,8 +52,7 @@ def collect(
         from streaming.collect.collector import Collector
         from streaming.collect.metrics import CollectMetrics
 
-        metrics = CollectMetrics(registry, lag=settings.collect.lag_metrics)
-        Collector(settings, stop, metrics=metrics).run()
+        Collector(settings, stop, metrics=CollectMetrics(registry, lag=settings.collect.lag_metrics)).run()
 
 
 @long_running("rebalance-monitor run --bootstrap-servers kafka:9092 --checkpoint ./state")

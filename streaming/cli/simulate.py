@@ -120,8 +120,7 @@ def builtin_scenario_yaml(name: str, members: int | None, partitions: int | None
     yield from yaml.safe_dump({"topics": plain["topics"]}, sort_keys=False, default_flow_style=None).splitlines()
     yield "events:"
     for event in plain["events"]:
-        event_yaml = yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000)
-        yield f"  - {event_yaml.strip()}"
+        yield f"  - {yaml.safe_dump(event, sort_keys=False, default_flow_style=True, width=1000).strip()}"
 
 
 #: The most members that are listed per round.

@@ -115,8 +115,7 @@ def inspect_state(
     states = list(inspect_groups(checkpoint, group))
     if group is not None and not states:
         raise BadInput(f"--group {group!r}: not in the checkpoint")
-    documents = (msgspec.Raw(state.as_json()) for state in states)
-    answer(documents, [state_table(states)], as_json=as_json)
+    answer((msgspec.Raw(state.as_json()) for state in states), [state_table(states)], as_json=as_json)
 
 
 @stream.command(

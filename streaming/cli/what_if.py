@@ -54,8 +54,7 @@ def what_if(
     with Progress("assignments computed") as progress:
         results = list(progress.counted(outlooks(change)))
     chosen = query.chosen(results)
-    document = what_if_document(change, results, chosen)
-    answer([document], what_if_lines(change, results, chosen), as_json=as_json)
+    answer([what_if_document(change, results, chosen)], what_if_lines(change, results, chosen), as_json=as_json)
     if most is not None and (chosen is None or chosen.problem is not None):
         why = chosen.problem if chosen else f"{group.assignor} is not one of Kafka's assignors"
         raise BadInput(f"--fail-if-moved-more-than: the number of moves is unknown: {why}; name an --assignor")

@@ -84,8 +84,7 @@ class LogReader:
             yield from self._read_line(number, line)
         self._counts.without_group += len(self._waiting)
         last = next(texts(self._scanner.last))
-        timestamp = timestamp_in(last.text, last.outside, self._newest_ms)
-        self._counts.newest = max(self._counts.newest, timestamp.ms)
+        self._counts.newest = max(self._counts.newest, timestamp_in(last.text, last.outside, self._newest_ms).ms)
         self._counts.read += self._scanner.read
 
     def _read_line(self, number: int, line: str) -> Iterator[LogEvent]:

@@ -169,8 +169,7 @@ class EmbeddedBroker:
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:
             raise OutsideFailure(f"--data-dir {self.data_dir}: {error.strerror}") from error
-        command = prepared.command("kafka.Kafka", str(config), jvm=self._jvm_options)
-        process = SupervisedProcess(command, self.log_path)
+        process = SupervisedProcess(prepared.command("kafka.Kafka", str(config), jvm=self._jvm_options), self.log_path)
         try:
             self._await(process, ports[0], logged)
         except BaseException:

@@ -105,8 +105,7 @@ def read_incidents(settings: Settings, **options: Unpack[FollowOptions]) -> Iter
 
 def _read_topics(settings: Settings, topics: Sequence[str], **options: Any) -> list[list[Any]]:
     """Return the newest records of each topic, without keys whose newest record is a tombstone."""
-    reads = _read_changes(settings, topics, from_beginning=True, exit_at_end=True, **options)
-    return next(reads, [[] for _ in topics])
+    return next(_read_changes(settings, topics, from_beginning=True, exit_at_end=True, **options), [[] for _ in topics])
 
 
 def _follow_topic(settings: Settings, topic: str, **options: Any) -> Iterator[Any]:

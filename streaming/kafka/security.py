@@ -238,8 +238,7 @@ class CredentialRenewal:
         return True
 
     def _read(self) -> dict[str, str]:
-        files = self._settings.files.items()
-        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files}
+        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in self._settings.files.items()}
 
 
 #: Details in librdkafka's texts that are only useful to its developers.

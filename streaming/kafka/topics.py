@@ -73,8 +73,7 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
 def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> list[MonitorTopic]:
     """Return the topics named in ``only``, by default the topics of membership, diffs, assignments and dead letters."""
     check_reachable(settings.kafka)
-    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
-    return _describe(admin, settings, only, REACH_TIMEOUT_SECONDS)
+    return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, REACH_TIMEOUT_SECONDS)
 
 
 def max_record_bytes_by_topic(states: Iterable[MonitorTopic]) -> dict[str, int]:

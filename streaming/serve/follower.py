@@ -81,8 +81,7 @@ class Follower:
         stale = self._board.status.stale
         if silent > STALLED_AFTER_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
-            since = _now_ms() - int(silent * 1000)
-            stalled = Stale("follower-stalled", "The reader has made no progress", since)
+            stalled = Stale("follower-stalled", "The reader has made no progress", _now_ms() - int(silent * 1000))
             self._board.progress(structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled))
 
     def _run(self) -> None:
@@ -96,8 +95,7 @@ class Follower:
         except BaseException as error:
             # If the end of this thread went unnoticed, the page would look live but no longer change.
             log.debug("the follower ended", exc_info=error)
-            reason = f"reading the topics ended with {type(error).__name__}: {error}; please report it"
-            ended = OutsideFailure(reason)
+            ended = OutsideFailure(f"reading the topics ended with {type(error).__name__}: {error}; please report it")
             ended.__cause__ = error
             self._report_failure(ended)
 

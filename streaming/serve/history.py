@@ -95,10 +95,8 @@ class History:
     def _load_groups(self) -> None:
         with historyfile.history_read_errors(self.path):
             self._stories = StoryTable(self._connection)
-            meta = dict(self._connection.execute("SELECT key, value FROM meta"))
-            self.epoch: str = meta["epoch"]
-            rows = self._connection.execute("SELECT name, summary FROM groups WHERE summary IS NOT NULL")
-            for name, summary in rows:
+            self.epoch: str = dict(self._connection.execute("SELECT key, value FROM meta"))["epoch"]
+            for name, summary in self._connection.execute("SELECT name, summary FROM groups WHERE summary IS NOT NULL"):
                 group = self.groups[name] = _summary_decoder.decode(summary)
                 if group.group_id != name:
                     raise ValueError(f"the summary of group {name!r} names group {group.group_id!r}")

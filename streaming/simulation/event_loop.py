@@ -36,8 +36,7 @@ def seeded_lag(seed: int, largest_ms: int) -> Callable[[str, int], int]:
     """Return a function that returns the lag (0 to ``largest_ms``) with which a ZooKeeper consumer reads a change."""
 
     def lag(name: str, change: int) -> int:
-        digest = blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest) % (largest_ms + 1)
+        return int.from_bytes(blake2b(f"{seed} {name} {change}".encode(), digest_size=8).digest()) % (largest_ms + 1)
 
     return lag
 
@@ -73,8 +72,7 @@ def run_scenario(
 
         setup = vocabulary.Setup(make_timing(scenario), assignor, member_id, seeded_lag(seed, view_lag_ms))
     result = SimulationResult(scenario.topics, rounds=rounds)
-    end = _run(machine(protocol, setup), scenario, result, on_step)
-    return Simulation(protocol, assignor, result, end)
+    return Simulation(protocol, assignor, result, _run(machine(protocol, setup), scenario, result, on_step))
 
 
 def _apply(

@@ -95,8 +95,7 @@ class MembershipLog:
         instance = data.group_instance_id
         place = data.member_id  # A static member takes the place of its predecessor.
         if instance is not None:
-            predecessors = (name for name, member in self._joined.items() if member.group_instance_id == instance)
-            place = next(predecessors, place)
+            place = next((name for name, member in self._joined.items() if member.group_instance_id == instance), place)
         joined = {**self._joined, place: data}
         self._joined = {data.member_id if member_id == place else member_id: joined[member_id] for member_id in joined}
 

@@ -113,8 +113,7 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
         message, _, path = str(error).partition(" - at `$")
         if unknown := re.search("unknown field `(.*)`", message):
             fields = kind.__struct_fields__  # type: ignore[attr-defined] # only structs refuse fields
-            hint = _suggestion(unknown[1], fields)
-            message = f"{unknown[1]}: unknown{hint}; it takes {', '.join(fields)}"
+            message = f"{unknown[1]}: unknown{_suggestion(unknown[1], fields)}; it takes {', '.join(fields)}"
         elif missing := re.search("missing required field `(.*)`", message):
             message = f"{missing[1]}: missing"
         field = f"{path.strip('.`')}: " if path else ""

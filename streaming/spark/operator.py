@@ -143,8 +143,7 @@ def _record(row: tuple[Any, ...]) -> Record:
     if row[8] is None:
         return Record._make(row)
     partition, offset, key, value = row[:4]
-    headers = [(header.key, header.value) for header in _headers.decode(row[8])]
-    return Record.of(partition, offset, key, value, headers)
+    return Record.of(partition, offset, key, value, [(header.key, header.value) for header in _headers.decode(row[8])])
 
 
 def frame(writes: Iterable[OutputRecord]) -> pd.DataFrame:

@@ -89,8 +89,7 @@ def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
     """Return the jars of Spark's Kafka connector and of further packages, without jars that are part of PySpark."""
     installed = installed_pyspark()
     try:
-        jars = fetch([spark_connector(installed), *packages])
-        return [jar for jar in jars if not jar.name.startswith(_IN_PYSPARK)]
+        return [jar for jar in fetch([spark_connector(installed), *packages]) if not jar.name.startswith(_IN_PYSPARK)]
     except DownloadFailed as error:
         if installed == LOCKED:
             raise
@@ -179,8 +178,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
         # PySpark logs every error again to the console, with its stack trace; this project's message names the cause.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
         _set_environment(options)
-        log4j = _log4j(Path(home), "info" if options.verbose else "warn")
-        properties = configuration(options, jars, log4j)
+        properties = configuration(options, jars, _log4j(Path(home), "info" if options.verbose else "warn"))
         try:
             context = _started(lambda: _context(properties, log_file, Path(home)), stop or threading.Event())
         except (PySparkException, OSError) as error:
@@ -266,8 +264,7 @@ def _context(properties: Mapping[str, str], log_file: Path, home: Path) -> Spark
 
     conf = SparkConf(loadDefaults=False).setAll(list(properties.items()))
     with open_private(log_file, "a") as out:
-        popen_options = {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home}
-        gateway = launch_gateway(conf, popen_options)
+        gateway = launch_gateway(conf, {"stdout": out, "stderr": out, "start_new_session": True, "cwd": home})
     return SparkContext(conf=conf, gateway=gateway)
 
 

@@ -72,8 +72,7 @@ def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
 
 def _partitions(reader: Reader, what: str) -> Partitions:
     """Read partitions by topic, without topics that have no partitions; topics and partitions are sorted and unique."""
-    topics = reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions")))
-    return merged(topics)
+    return merged(reader.array(what, lambda: (reader.string(f"{what}.topic"), reader.partitions(f"{what}.partitions"))))
 
 
 def read_instance(data: bytes | None) -> dict[str, str]:

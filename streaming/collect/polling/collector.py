@@ -64,8 +64,7 @@ class PollingCollector(BaseCollector):
             for published_event in collectors.poll():
                 self._add_other_event(published_event)
             self._request()
-            now = time.monotonic()
-            replies = self._requests.replies(self._schedule.pause(now, self._list_due_at))
+            replies = self._requests.replies(self._schedule.pause(time.monotonic(), self._list_due_at))
             events = [event for reply in replies if (event := self._apply_reply(reply)) is not None]
             self._metrics.unanswered.set(len(self._unanswered_groups))
             events += self._rebalance_events(events)
