@@ -10,7 +10,7 @@ from rich.table import Table
 from assignors.errors import BadInput, OutsideFailure
 from streaming.cli.options import AsJson, connected, example, flag, offline, option
 from streaming.cli.output import answer
-from streaming.process.plain import print_line
+from streaming.process import print_line
 from streaming.process.terminal import nowrap, table
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from streaming.cli.output import writer
 MAX_MEMBERS = 1_000_000
 MAX_PARTITIONS = 5_000_000
 MAX_THREADS = 1_000_000
-
 _Share = dict[str, list[Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
 
 

@@ -24,7 +24,6 @@ from streaming.cli.options import AsJson, AsTable, MaxLineBytes, flag, offline, 
 from streaming.cli.output import writer
 
 PlacementMethod = Literal["admin-utils", "striped"]
-
 _BROKER_PATTERN = re.compile(r"(\d{1,10})(?::([^:]*))?(:fenced)?", re.ASCII)
 
 

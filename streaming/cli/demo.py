@@ -14,7 +14,7 @@ from rich.table import Table
 from streaming.cli.diff_lines import cause_text, diff_lines
 from streaming.cli.options import Session, flag, long_running, option, shared_option
 from streaming.cli.output import json_lines
-from streaming.process.plain import warn
+from streaming.process import warn
 from streaming.process.terminal import SafeText, console, right, table
 from streaming.records.codec import raw_json
 

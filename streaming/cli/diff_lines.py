@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from streaming.cli.output import json_lines
 from streaming.episodes.status import GroupStatus
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import raw_json, rfc3339
 from streaming.records.diffs import Diff, Expected, MemberDiff
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: Text that brokers log in place of an absent instance id or client reason.
 _EMPTY_REASON = re.compile(r" with group instance id null|; client reason: not provided")
-
 #: Kind of a cause → its text and colour.
 CAUSES: dict[str, tuple[str, str]] = {
     "member.joined": ("joined", "green"),

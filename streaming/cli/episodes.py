@@ -28,7 +28,6 @@ from streaming.settings.config import Settings
 
 #: The most members that ``why`` lists per kind of change.
 _MAX_LISTED: Final = 20
-
 _AT_HELP = "Show the episode that was open at this time: RFC 3339, or milliseconds since the epoch."
 
 

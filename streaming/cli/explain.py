@@ -21,7 +21,7 @@ from streaming.explain.reader import LineCounts, LogReader
 from streaming.explain.rounds import LogRound
 from streaming.explain.story import EventSorter, GroupStory, group_stories
 from streaming.explain.timestamps import KNOWN_LAYOUTS
-from streaming.process.plain import escape_unprintable, warn
+from streaming.process import escape_unprintable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.recording.report import html_lines, html_page
 from streaming.records.codec import rfc3339

@@ -24,7 +24,7 @@ from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_history
 from streaming.kafka.lag_reader import read_lags
 from streaming.kafka.topic_reader import TopicUnreadable
-from streaming.process.plain import warn
+from streaming.process import warn
 from streaming.process.terminal import SafeText, console, fold, nowrap, right, stretch, table
 from streaming.recording.overview import (
     GroupOverview,

@@ -16,7 +16,7 @@ from streaming.cli.output import answer, read_records
 from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
-from streaming.process.plain import print_line
+from streaming.process import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.recording.overview import concerns_group, newest_first
 from streaming.records.codec import raw_records
@@ -29,7 +29,6 @@ _MAX_LISTED_PAUSES = 20
 _Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the incident.", min=0)]
 _NOTE = option("TEXT", "Note for the others on call.", None, "--text", show_default=False)
 _AUTHOR = option("NAME", "Who it is.", None, "--by", show_default="the user's name")
-
 incidents = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
 

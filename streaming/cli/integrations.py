@@ -66,7 +66,6 @@ def otlp(
 
 
 _TEST_TIMEOUT_SECONDS = 15.0
-
 _EXAMPLES = ("rebalance-monitor notify --config monitor.toml", "rebalance-monitor notify test --config monitor.toml")
 notify = typer.Typer(invoke_without_command=True, epilog=example(*_EXAMPLES))
 
@@ -105,7 +104,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     from streaming.notify.notification import Notification
     from streaming.notify.requests import request
     from streaming.notify.sender import Refused, Sender
-    from streaming.process.plain import print_line
+    from streaming.process import print_line
 
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]
     if not targets:

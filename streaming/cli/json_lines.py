@@ -16,7 +16,6 @@ from streaming.cli.output import Progress
 #: The longest line that is read, in bytes: a group that owns a million partitions has 8 MiB.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 _Struct = TypeVar("_Struct")
 
 

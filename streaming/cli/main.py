@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from assignors import __version__
 from assignors.errors import MonitorError
-from streaming.process.plain import warn
+from streaming.process import warn
 
 if TYPE_CHECKING:
     import typer
@@ -60,7 +60,6 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "partition": ("Offline", "partitioning", "Compute the partition that a producer would choose for each key."),
     "place": ("Offline", "checking", "Compute the replica placement of new partitions."),
 }
-
 #: Commands that run until they are stopped: they log to standard error and do not print an answer.
 SERVICES = frozenset({"run", "collect", "stream", "serve", "notify", "otlp", "mcp", "broker"})
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, TypeVar
 import msgspec
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.process.plain import warn
+from streaming.process import warn
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings

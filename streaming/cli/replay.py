@@ -20,8 +20,8 @@ from streaming.kafka.diff_reader import DiffRecord, MalformedDiff, read_diffs
 from streaming.kafka.group_reader import read_log, replay_sinks
 from streaming.kafka.producer import EventProducer
 from streaming.monitor.outputs import ListedMembers
+from streaming.process import print_line, warn
 from streaming.process.children import open_private
-from streaming.process.plain import print_line, warn
 from streaming.recording.anonymise import anonymised
 from streaming.recording.file import RecordedSettings, RecordingHeader, read_recording, record_log, write_recording
 from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time

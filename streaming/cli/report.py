@@ -19,8 +19,8 @@ from streaming.cli.options import connected, duration_option, flag, now_ms, opti
 from streaming.cli.output import file_errors, read_records
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.group_reader import read_rounds
+from streaming.process import escape_unprintable, print_line
 from streaming.process.children import open_private
-from streaming.process.plain import escape_unprintable, print_line
 from streaming.recording import overview
 from streaming.recording.report import ReportSection, ReportTable, as_html, as_markdown, round_table, timeline
 from streaming.records.diffs import UnknownGroup

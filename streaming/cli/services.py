@@ -10,7 +10,7 @@ from typing import Literal
 from assignors.errors import BadInput
 from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
-from streaming.process.plain import print_line
+from streaming.process import print_line
 
 _BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
 _MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."

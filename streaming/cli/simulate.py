@@ -15,7 +15,7 @@ from streaming.cli.diff_lines import cause_text, share_text
 from streaming.cli.options import AsOneDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.episodes.story import listed
-from streaming.process.plain import print_line
+from streaming.process import print_line
 from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import builtin_scenarios

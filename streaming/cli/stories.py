@@ -11,14 +11,13 @@ from streaming.kafka.access import NotAllowed
 from streaming.kafka.clients import Closeable
 from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
-from streaming.process.plain import warn
+from streaming.process import warn
 
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
 
 _T = TypeVar("_T")
-
 #: Seconds between polls of the topic.
 _STORY_POLL_SECONDS: Final = 0.1
 #: Seconds that a diff waits for its story, as the stream writes both at the same time.

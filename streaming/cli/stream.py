@@ -12,7 +12,7 @@ from assignors.errors import BadInput
 from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, offline, option
 from streaming.cli.output import answer
-from streaming.process.plain import print_line
+from streaming.process import print_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from streaming.spark.state import InspectedGroup
 
 _log = logging.getLogger(__name__)
-
 #: Ranges of the numbers of buckets and tasks. Every bucket has a row in each tick, and more tasks don't pay off.
 _BUCKETS_RANGE, _TASKS_RANGE = {"min": 1, "max": 2**20}, {"min": 1, "max": 100_000}
 _RESIZE, _DEFAULT_BUCKETS = "`stream resize` changes it.", "as in the checkpoint, or 16"
@@ -29,7 +28,6 @@ _QUIET = "Seconds without a round after which an episode is closed."
 _ListedDiffs = Literal["auto", "all", "changed"]
 _DIFFS_HELP = "Members that diffs list; auto: only changed ones in large groups."
 _ARCHIVE_HELP = "Archive that `stream archive` wrote, for executors without this package."
-
 stream = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND]")
 
 

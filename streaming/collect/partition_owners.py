@@ -39,7 +39,6 @@ _WINDOW_MS: Final = 30_000
 _MAX_USUAL_INTERVAL_MS: Final = 60_000
 _MIN_PAUSE_MS: Final = 500
 _MAX_ACK_DELAY_MS: Final = 1000
-
 _Partition = tuple[str, int]
 #: The number of a round, the time until which partitions were consumed before it (None: unknown), and the time by which
 #: they were consumed again; in ms.

@@ -32,7 +32,6 @@ _FLUX_AFTER_ROUND_SECONDS: Final = 10.0
 _BATCH_SECONDS: Final = 5.0
 #: The most partitions in one batch; groups that do not fit are sampled in the next batch.
 _MOST_PLACES: Final = 20_000
-
 #: ``{(topic, partition): offset}``.
 Offsets = Mapping[Place, int]
 

@@ -21,8 +21,8 @@ from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader, DiffRecord, MalformedDiff
 from streaming.kafka.runtime import free_ports, is_open
 from streaming.kafka.topics import ensure_topics, request_topics
+from streaming.process import warn
 from streaming.process.children import Child, Children
-from streaming.process.plain import warn
 from streaming.records.diffs import Diff
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings

@@ -12,7 +12,6 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
 COMPONENTS: Final = ("collect", "stream", "serve")
-
 _READ: Final = "Read"
 _WRITE: Final = "Write"
 #: The operation that reads a topic's cleanup policy and max.message.bytes.

@@ -13,11 +13,10 @@ from confluent_kafka import Message
 from streaming.kafka.access import NotAllowed
 from streaming.kafka.metadata import Place
 from streaming.kafka.topic_reader import TopicReader
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-
 POLL_SECONDS: Final = 0.5
 #: Seconds before the next attempt to read the topic.
 RETRY_SECONDS: Final = 10.0

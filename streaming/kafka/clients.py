@@ -26,7 +26,6 @@ from streaming.settings.connection import KafkaSettings
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-
 #: The client id of this program, for the brokers' logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
 #: Seconds in which a cluster must answer at the start, so that an error is reported within 15 s.

@@ -26,7 +26,6 @@ from streaming.kafka.topics import create_topics
 from streaming.settings.config import Settings
 
 _log = logging.getLogger(__name__)
-
 #: Seconds between two attempts to create the topic.
 _CREATE_INTERVAL_SECONDS: Final = 30.0
 _DENIED_CONSEQUENCE: Final = "without heartbeats it is not noticed when this component stops"

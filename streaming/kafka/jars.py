@@ -21,7 +21,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from assignors.errors import OutsideFailure
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 
 #: Environment variable with a folder of jars, for hosts without a repository; it may have one subfolder per set.
 JARS_VARIABLE = "KAFKA_JARS"

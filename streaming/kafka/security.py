@@ -198,7 +198,6 @@ def _jaas(module: str, options: dict[str, str]) -> str:
 
 
 log = logging.getLogger(__name__)
-
 #: Seconds between two checks of the credential files.
 LOOK_SECONDS: Final = 2.0
 
@@ -323,7 +322,6 @@ _NOT_ENCRYPTED_TEXT: Final = (
 )
 _HANGS_UP: Final = f"closes the connection on the first request; {_MODE}, the listener probably wants SSL or SASL_SSL"
 _MECHANISM_TEXT: Final = "does not offer kafka.sasl_mechanism {mechanism}; set one it offers ({tail})"
-
 #: Words in librdkafka's error text, and the message to report. The first match decides.
 _REASONS_BY_ERROR: Final[tuple[tuple[tuple[str, ...], str | Callable[..., str]], ...]] = (
     (("ssl", "verify failed"), _certificate),

@@ -14,7 +14,6 @@ from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-
 _POLL_SECONDS: Final = 0.5
 _TIMEOUT_SECONDS: Final = 10.0
 _Answer = TypeVar("_Answer")

@@ -20,7 +20,6 @@ from streaming.kafka.security import CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 
 log = logging.getLogger(__name__)
-
 #: Seconds between two checks of the topics' metadata.
 LOOK_SECONDS: Final = 2.0
 

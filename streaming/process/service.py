@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 
 #: Width of a table in columns, if standard output is not a terminal.
 _PIPE_COLUMNS = 200

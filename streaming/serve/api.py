@@ -39,13 +39,11 @@ from streaming.simulation.changes import RollingRestart, Scale
 from streaming.simulation.migration import TARGETS
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
-
 _DEFAULT_LIMIT: Final = 100
 #: Parameters of ``what-if`` that are lists.
 _LIST_PARAMETERS: Final = ("add", "remove", "partitions", "subscribe")
 #: The longest time that a parameter may have, ms: a day. Longer times only make the simulation slower.
 _MAX_TIME_MS: Final = 86_400_000
-
 _FILTERS: Final = (
     openapi.text("cause", "Only rounds of this cause, such as `member.fenced`."),
     openapi.integer("min_moved", "Only rounds that moved at least this many partitions."),
@@ -69,7 +67,6 @@ _RESTART: Final = (
     openapi.integer("heartbeat_ms", "Between heartbeats; 3000, KIP-848 5000 if left out.", minimum=1),
     openapi.integer("processing_ms", "How long members process what one poll gave; 1000 if left out."),
 )
-
 #: Operations in the order in which their paths are matched.
 _OPERATIONS: Final[list[openapi.Operation]] = []
 

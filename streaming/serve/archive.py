@@ -28,7 +28,6 @@ MAX_PAGE_ITEMS: Final = 2000
 MAX_DIFFS: Final = 500
 #: A page ends after the item with which it exceeds this size: a diff of ten thousand members is 8 MB.
 MAX_BYTES: Final = 16 * 2**20
-
 _ROUNDS_AFTER_SQL: Final = """
 SELECT seq, summary, body, (SELECT name FROM groups WHERE id = group_id AND groups.summary IS NOT NULL)
 FROM rounds WHERE seq > ? ORDER BY seq LIMIT ?

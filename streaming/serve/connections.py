@@ -24,7 +24,6 @@ UNREAD_TIMEOUT_SECONDS: Final = 60
 #: The most connections besides clients of the feed, and the number of open files besides connections.
 _OTHER_CONNECTIONS: Final = 256
 _OTHER_OPEN_FILES: Final = 64
-
 _FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 

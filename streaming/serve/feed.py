@@ -22,16 +22,13 @@ from streaming.serve.connections import BodyLimitReached, abort, wait_for_discon
 from streaming.serve.historyfile import HistoryFailure
 
 log = logging.getLogger(__name__)
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 #: The numbers of a client's last round and last story (None: it gets no stories).
 LastEvent = tuple[int, int | None]
-
 #: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
 WRITE_BYTES: Final = 128 * 1024
 _MAX_PAGE_ROUNDS: Final = 500
-
 #: Headers of the stream. Without x-accel-buffering nginx would buffer the stream.
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -19,10 +19,8 @@ from streaming.serve.records import TopicRecord
 from streaming.serve.source import Source
 
 log = logging.getLogger(__name__)
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
 _POLL_SECONDS: Final = 0.1
 _TRIM_INTERVAL_SECONDS: Final = 60.0
 _CHECK_SECONDS: Final = 1.0

@@ -30,7 +30,6 @@ from streaming.serve.records import GroupSummary, RoundSummary, TopicRecord, Unu
 from streaming.serve.stories import CurrentStories, EpisodeSummary, Sort, StoredStory, StoryKey, StoryTable, story_key
 
 log = logging.getLogger(__name__)
-
 _WITHOUT_ROUNDS_SQL: Final = "NOT EXISTS (SELECT 1 FROM rounds WHERE rounds.group_id = groups.id)"
 _summary_decoder = msgspec.json.Decoder(GroupSummary)
 #: Topics of episodes and incidents, without the prefix.

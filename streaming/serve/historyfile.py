@@ -28,7 +28,6 @@ SCHEMA_VERSION: Final = 2
 APPLICATION_ID: Final = 0x4B524D48
 #: Seconds to wait for another program's lock; shorter than the time after which the follower counts as stalled.
 _LOCK_WAIT_SECONDS: Final = 5.0
-
 _SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE positions (

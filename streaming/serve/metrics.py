@@ -29,7 +29,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 #: The least time for which requests receive the same text, seconds.
 CACHE_SECONDS: Final = 0.5
 _TYPES: Final[dict[str, Any]] = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "info": InfoMetricFamily}
-
 #: Metric's name after ``kafka_consumergroup_``, its type, its labels besides the group's, and its help text. Only
 #: consumer groups have downtime.
 _GROUP_FAMILIES: Final = (

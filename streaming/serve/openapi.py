@@ -26,7 +26,6 @@ _MAX_INTEGER: Final = 2**53
 _MAX_DIGITS: Final = 19
 #: The most characters of a parameter's value that its refusal quotes.
 _MAX_SHOWN_CHARACTERS: Final = 60
-
 #: The decoded parameters of a request by name; None for a parameter that is left out or empty.
 Query = dict[str, Any]
 

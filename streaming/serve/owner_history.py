@@ -16,7 +16,6 @@ from streaming.records.names import display_names
 from streaming.serve.records import GroupSummary, OwnerChange, places
 
 _T = TypeVar("_T")
-
 #: The most bytes of diffs that are read for one answer.
 MAX_READ_BYTES: Final = 32 * 2**20
 _NEWEST_ROUNDS_SQL: Final = """

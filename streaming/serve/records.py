@@ -79,7 +79,6 @@ def decode_value(decoder: msgspec.json.Decoder[_T], value: bytes | None) -> _T:
 
 #: Kafka's states of classic groups (`GroupState`) and of consumer groups (`ConsumerGroup.ConsumerGroupState`).
 StateName = Literal["PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling"]
-
 #: ``[owner or null, topic, partitions]``: these partitions belong to that owner from this round on.
 OwnerChange = tuple[str | None, str, list[int]]
 

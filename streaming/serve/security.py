@@ -53,7 +53,6 @@ def is_loopback(host: str) -> bool:
 
 #: `Host` of RFC 9110, 7.2: a name or IPv4 address, or an IPv6 address in brackets; a port.
 _HOST_PATTERN: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]*)?", re.ASCII)
-
 #: What precedes the API's path in paths of one of several clusters.
 CLUSTER_PREFIX: Final = re.compile(r"\A/clusters/([^/]+)(?=/api/)")
 
@@ -127,7 +126,6 @@ class SecurityGuard:
 
 
 log = logging.getLogger(__name__)
-
 #: Shortest token: 96 bits in base64.
 _MIN_TOKEN_CHARACTERS: Final = 16
 #: Seconds between checks of the token file.
@@ -280,7 +278,6 @@ requests: Final = logging.getLogger("streaming.serve.access")
 #: Logger of refused requests: at most one line per minute for each caller and reason.
 refusals: Final = logging.getLogger("streaming.serve.refused")
 refusals.addFilter(OncePerMinuteFilter())
-
 #: Key of the caller's name in the scope.
 CALLER_KEY: Final = "rebalance_monitor.caller"
 

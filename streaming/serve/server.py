@@ -27,7 +27,6 @@ from streaming.serve.security import Access, TokenFile, is_loopback
 from streaming.serve.source import RecordedSource, Source
 
 log = logging.getLogger(__name__)
-
 #: Seconds without progress of the follower after which the watchdog may end the process.
 _LOST_CONNECTION_SECONDS: Final = 300.0
 #: Seconds between attempts to connect to one of several clusters.

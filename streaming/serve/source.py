@@ -29,7 +29,6 @@ from streaming.serve.stories import Sort
 from streaming.settings.config import Settings
 
 log = logging.getLogger(__name__)
-
 #: The most records in one transaction of the history.
 MAX_BATCH_RECORDS: Final = 500
 #: The kinds of stories in the topics of a recording, in which a topic's name is its role.

@@ -23,7 +23,6 @@ from streaming.serve.annotations import MAX_ANNOTATIONS, annotation_decoder, sto
 from streaming.serve.records import TopicRecord, UnusableRecord, decode_value
 
 Sort = Literal["episode", "incident"]
-
 #: The most episodes, and the most incidents, that the history keeps per group.
 MAX_STORIES: Final = 100
 
@@ -69,7 +68,6 @@ class IncidentSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 Summary = EpisodeSummary | IncidentSummary
-
 _decoders: Final[Mapping[Sort, msgspec.json.Decoder[Any]]] = {
     "episode": msgspec.json.Decoder(episodes.Episode),
     "incident": msgspec.json.Decoder(episodes.Incident),

@@ -24,7 +24,6 @@ _DISTRIBUTIONS: Final = (
 #: Files that workers don't need; they make up half of the total size.
 _EXCLUDED_FOLDERS: Final = frozenset({"tests", "include", "__pycache__"})
 _EXCLUDED_SUFFIXES: Final = frozenset({".pyc", ".pyx", ".pxd", ".pxi", ".h", ".hpp", ".a"})
-
 #: JVM options that suppress the JVM's warnings about class archives.
 SILENT_ARCHIVE_OPTIONS: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 

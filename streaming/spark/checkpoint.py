@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
 #: The reaction to lost records: stop, continue with the remaining records, or restart with a new checkpoint.
 OnDataLoss = Literal["stop", "continue", "restart"]
 METADATA_FILE: Final = "rebalance-monitor.json"

@@ -42,7 +42,6 @@ _STATE_READER_FRAME = re.compile(
 _FILES_INCONSISTENT = re.compile(
     r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
-
 #: Advice for a lost or damaged file.
 RESTORE = (
     "Restore the folder from a copy; or move it away and start again: the whole membership topic is then read, and "

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 log = logging.getLogger(__name__)
-
 #: Field of a report → the name and text of its counter.
 _COUNTERS: Final = {
     "events": ("input_records", "Membership events read."),

@@ -133,7 +133,6 @@ _MAX_PENDING_EVIDENCE: Final = 1000
 #: The longest time (ms) from a coordinator move to a rebalance that may result from the move: two default session
 #: timeouts.
 COORDINATOR_MOVE_MS: Final = 90_000
-
 _JOINED, _LEFT, _FENCED = "member.joined", "member.left", "member.fenced"
 _CAUSE_BY_MESSAGE: Final = {
     MessageKind.MEMBER_JOINED: _JOINED,

@@ -23,7 +23,6 @@ EpochGroupKind = Literal["consumer", "share", "streams"]
 OwnedPartitionsByTopic = Mapping[str, tuple[int, ...]]
 #: Returns the name of a topic id; a topic id that the cluster no longer has is returned unchanged.
 TopicNames = Callable[[str], str]
-
 #: The state of a member that owns its whole target assignment.
 STABLE: Final = "STABLE"
 

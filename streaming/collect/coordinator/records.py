@@ -17,7 +17,6 @@ from streaming.collect.coordinator.schema import Field, Read, Reader, Value, str
 from streaming.records.events import ObservedMember
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
 _COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 #: The length in bytes of an offset commit's key with empty names.
 _MIN_KEY_BYTES = 10

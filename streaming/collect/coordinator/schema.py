@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 from assignors.errors import BadInput
 
 T = TypeVar("T")
-
 #: Bytes of the longest unsigned varint that fits 32 bits.
 _MAX_VARINT_BYTES = 5
 #: The longest string that Kafka reads, in bytes; it does not depend on the width of the length field.

@@ -19,7 +19,7 @@ from assignors.errors import MonitorError
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import MAGIC, VERSION, Bucket, LastHeartbeat
 from streaming.monitor.state import GroupState
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.serve.archive import Archive, PageQuery

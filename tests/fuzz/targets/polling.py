@@ -20,7 +20,7 @@ from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state
 from streaming.monitor.bucket import process
 from streaming.monitor.bucket_state import Bucket
-from streaming.process.plain import escape_unprintable
+from streaming.process import escape_unprintable
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.events import Event

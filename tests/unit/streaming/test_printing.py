@@ -30,7 +30,7 @@ from streaming.kafka.diff_reader import DiffRecord, MalformedDiff
 from streaming.kafka.topics import MonitorTopic
 from streaming.monitor.bucket_state import TrackedGroup
 from streaming.monitor.state import GroupState
-from streaming.process.plain import escape_unprintable, warn
+from streaming.process import escape_unprintable, warn
 from streaming.process.service import configure_logging
 from streaming.process.terminal import console, show
 from streaming.recording.overview import GroupOverview
@@ -179,7 +179,7 @@ def test_a_hostile_name_looks_like_the_same_name_escaped(
     assert output_with_hostile_name == escaped_output
 
 
-#: Modules besides ``process/plain.py`` and ``process/terminal.py`` that write to a terminal or a pipe.
+#: Modules besides ``process/__init__.py`` and ``process/terminal.py`` that write to a terminal or a pipe.
 WRITERS = {
     "cli/output.py": "JSON Lines for programs; a count",
     "cli/main.py": "lets go of an output that is gone",
@@ -209,7 +209,7 @@ def test_only_the_output_module_prints() -> None:
     printing_modules = {
         path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if _writes(ast.parse(path.read_text()))
     }
-    assert printing_modules == {"process/plain.py", "process/terminal.py", *WRITERS}
+    assert printing_modules == {"process/__init__.py", "process/terminal.py", *WRITERS}
 
 
 def test_json_output_is_unchanged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

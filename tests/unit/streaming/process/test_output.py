@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.process.plain import MAX_MESSAGE_CHARACTERS, escape_unprintable, print_line, warn
+from streaming.process import MAX_MESSAGE_CHARACTERS, escape_unprintable, print_line, warn
 
 
 @pytest.mark.parametrize(
