@@ -10,7 +10,7 @@ For programs that read the diffs; each name loads its module on first use::
 
 from typing import TYPE_CHECKING
 
-from assignors.lazy import lazy_names
+from assignors import lazy_names
 
 if TYPE_CHECKING:
     from streaming.kafka.compacted_topics import read_assignments, read_episodes, read_incidents

@@ -13,7 +13,7 @@ which may be unavailable, or another cluster than the application's. The listene
 
 from typing import TYPE_CHECKING
 
-from assignors.lazy import lazy_names
+from assignors import lazy_names
 
 if TYPE_CHECKING:
     from streaming.listener.listener import Listener
