@@ -115,8 +115,7 @@ def _build_topic(name: str, line: TopicLine) -> Topic:
             f"topics.{name}.racks: {len(line.racks)} entries for {line.partitions} partitions; give one list of "
             "racks per partition, [] where they are unknown"
         )
-    racks = None if line.racks is None else tuple(map(tuple, line.racks))
-    return Topic(name, line.partitions, racks, line.topic_id)
+    return Topic(name, line.partitions, None if line.racks is None else tuple(map(tuple, line.racks)), line.topic_id)
 
 
 def _build_member(at: int, line: MemberLine, protocol: str) -> Member:

@@ -114,10 +114,9 @@ def check_answer(data: bytes, *, exact: bool = False) -> dict[str, Any]:
 
 
 def _differing_members(query: GroupQuery, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    observed = query.assignment or {}
     return [
         f"exact: {member} {what} {name}-{','.join(map(str, partitions))} under {query.assignor}"
-        for member, change in diff_members(sort_shares(observed), sort_shares(expected)).items()
+        for member, change in diff_members(sort_shares(query.assignment or {}), sort_shares(expected)).items()
         for what, share in (("should not hold", change.revoked), ("should hold", change.assigned))
         for name, partitions in share.items()
     ]

@@ -126,13 +126,12 @@ def serve(
 
     if trust_header is None and trusted_proxies:
         raise BadInput(f"--trusted-proxy {trusted_proxies[0]}: name the header that it sets with --trust-header")
-    proxies = None if trust_header is None else TrustedProxies.of(trust_header, trusted_proxies or [])
     config = ServeOptions(
         history=database,
         host=host,
         port=port,
         token_file=token_file,
-        proxies=proxies,
+        proxies=None if trust_header is None else TrustedProxies.of(trust_header, trusted_proxies or []),
         access_log=access_log,
         limits=Retention(keep, keep_mib * 2**20),
         max_clients=max_clients,

@@ -80,7 +80,6 @@ def run_stream(
     chosen_options = {"episodes": episodes, "episode_quiet_ms": quiet_ms, "diffs": diffs}
     settings.stream = changed(settings.stream, "stream", **{k: v for k, v in chosen_options.items() if v is not None})
     log_file = None if "://" in checkpoint else Path(checkpoint) / "spark.log"
-    jvm = SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive)
     job = StreamOptions(
         checkpoint=checkpoint,
         available_now=available_now,
@@ -88,7 +87,7 @@ def run_stream(
         trigger_interval_ms=trigger_interval,
         buckets=buckets,
         forget_after_ms=forget_after,
-        session=jvm,
+        session=SessionOptions(master, log_file, shuffle_partitions, verbose=session.verbose, archive=archive),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         on_data_loss=on_data_loss,

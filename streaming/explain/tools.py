@@ -100,8 +100,7 @@ class DumpReader:
             return None
         item = Evidence(source="kafka-dump-log", reason=_DELETED_REASON, member_ids=departed, kind="group.observed")
         members = {**self._members.get(group, {})}
-        evidence = [item] if departed else []
-        listing = MemberListing(members=members, number=epoch, protocol="consumer", evidence=evidence)
+        listing = MemberListing(members=members, number=epoch, protocol="consumer", evidence=[item] if departed else [])
         return LogEvent(group_id=group, at=at, listing=listing)
 
 

@@ -45,8 +45,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
         }
         lags = [lag for by_number in partitions.values() for lag in by_number.values() if lag is not None]
         lag = sum(lags) if lags else None
-        samples = (*self.samples[1 - _MAX_SAMPLES :], (sample.timestamp, lag))
-        return GroupLag(sample.timestamp, lag, partitions, samples)
+        return GroupLag(sample.timestamp, lag, partitions, (*self.samples[1 - _MAX_SAMPLES :], (sample.timestamp, lag)))
 
     def until(self, at_ms: int) -> "GroupLag":
         """Return the lag as of ``at_ms``; without partitions, which are stored only for the newest sample."""

@@ -184,8 +184,7 @@ class Archive:
             names: dict[str, str] = {}
             for _, diff in reversed(ends):
                 names |= owner_history.names_of(connection, diff)
-        fields = {"base": Raw(encode(owners)), "names": Raw(encode(names))}
-        return fields, page, ends[-1][1].timestamp if ends else 0
+        return {"base": Raw(encode(owners)), "names": Raw(encode(names))}, page, ends[-1][1].timestamp if ends else 0
 
     def round(self, group: str, seq: int) -> bytes | None:
         """Return one round with its diff, as JSON; None if the group has no such round."""

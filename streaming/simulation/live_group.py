@@ -178,7 +178,6 @@ def _observed_group(view: events.GroupObserved) -> LiveGroup:
         owned = {topic: sorted(held[topic]) for topic in sorted(held) if held[topic]}
         # In the snapshot of a KIP-848 group, only classic members have their own session timeout.
         is_classic = classic or member.session_timeout_ms is not None
-        generation = number if classic else member.member_epoch or 0
-        members.append(_live_member(member, owned, generation, classic=is_classic))
+        members.append(_live_member(member, owned, number if classic else member.member_epoch or 0, classic=is_classic))
     group = (view.group_id, view.kind or "consumer", view.group_protocol, view.protocol, number, view.timestamp)
     return LiveGroup(*group, tuple(members), topics={})

@@ -115,8 +115,7 @@ class _StreamJob:
         """Create the watch of topic ids and, unless the job only reads existing records, the writer of heartbeats."""
         settings = self._setup.settings
         self._watch = IdentityWatch(settings.kafka, self._setup.topics)
-        reads_existing_only = self._setup.options.available_now
-        self._heartbeats = None if reads_existing_only else HeartbeatWriter(settings, "stream", STREAM_ID)
+        self._heartbeats = None if self._setup.options.available_now else HeartbeatWriter(settings, "stream", STREAM_ID)
 
     def run_query(self) -> bool:
         """Run the query until it ends; return True if the query must be started again."""

@@ -91,8 +91,7 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
 def layout(folder: Path, metadata: Metadata) -> Layout:
     """Return a checkpoint's numbers of buckets and shuffle partitions."""
     batch = checkpoints.last_batch(folder / "offsets")
-    tasks = None if batch is None else OffsetsFile.read(folder, batch).shuffle_partitions
-    return Layout(metadata.buckets, tasks)
+    return Layout(metadata.buckets, None if batch is None else OffsetsFile.read(folder, batch).shuffle_partitions)
 
 
 def resize_advice(folder: Path) -> str | None:

@@ -83,9 +83,8 @@ def blobs(spark: "SparkSession", checkpoint: str) -> dict[int, bytes]:
             .collect()
         )
     except spark_errors() as error:
-        first = str(error).strip().splitlines()[0]
         raise checkpoint_failure(error, checkpoint, location) or BadInput(
-            f"--checkpoint {checkpoint}: this program can't read its state: {first}"
+            f"--checkpoint {checkpoint}: this program can't read its state: {str(error).strip().splitlines()[0]}"
         ) from error
     return {row.bucket: bytes(row.blob) for row in rows}
 

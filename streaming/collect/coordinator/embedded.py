@@ -66,8 +66,7 @@ def read_assignment(data: bytes, protocol: str | None) -> dict[str, Any]:
         return {"assigned": {}}
     reader = versioned(data)
     assigned, user_data = _partitions(reader, "assignedPartitions"), reader.nullable_bytes("userData")
-    tasks = read_assigned_tasks(user_data) if protocol == STREAMS_ASSIGNOR else {}
-    return {"assigned": assigned} | tasks
+    return {"assigned": assigned} | (read_assigned_tasks(user_data) if protocol == STREAMS_ASSIGNOR else {})
 
 
 def _partitions(reader: Reader, what: str) -> Partitions:

@@ -230,5 +230,4 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, is_at_rest: 
 
 def _chained_digest(before: str, content: bytes) -> str:
     """Return a 128-bit BLAKE2b hash (hexadecimal) of the length of the previous id, the previous id and the content."""
-    digest_input = f"{len(before)}:{before}".encode(errors="surrogatepass")
-    return blake2b(digest_input + content, digest_size=16).hexdigest()
+    return blake2b(f"{len(before)}:{before}".encode(errors="surrogatepass") + content, digest_size=16).hexdigest()
