@@ -13,7 +13,7 @@ from streaming.episodes.status import GroupStatus
 from streaming.process import escape_unprintable
 from streaming.process.terminal import SafeText, console
 from streaming.records.codec import raw_json, rfc3339
-from streaming.records.diffs import Diff, Expected, MemberDiff
+from streaming.records.diffs import Diff, MemberDiff
 from streaming.records.episodes import Episode
 from streaming.records.events import COMPARISON, PROBING, Evidence
 from streaming.records.names import display_names, shorten_random_id, with_display_names
@@ -159,7 +159,11 @@ def diff_lines(diff: Diff) -> Iterator[SafeText]:
     for violation in diff.violations:
         yield SafeText(f"  violation: {short_member(with_display_names(violation, names))}", "bold red")
     if diff.expected is not UNSET and diff.expected.verdict == "different":
-        yield from _difference_lines(diff.expected, names)
+        yield SafeText(f"  not as expected: {diff.expected.why}", "bold red")
+        for words, shares in (("should have", diff.expected.missing), ("should not have", diff.expected.extra)):
+            for member_id, share in ({} if shares is UNSET else shares).items():
+                name = short_member(names.get(member_id, member_id))
+                yield SafeText(f"    {name} {words} {partition_counts_text(share)}", "red")
 
 
 def _headline(diff: Diff, names: Mapping[str, str]) -> SafeText:
@@ -196,14 +200,6 @@ def _append_share_changes(line: SafeText, member: MemberDiff) -> SafeText:
     elif len(line) == indent:
         line.append("  no partitions", "dim")
     return line
-
-
-def _difference_lines(expected: Expected, names: Mapping[str, str]) -> Iterator[SafeText]:
-    yield SafeText(f"  not as expected: {expected.why}", "bold red")
-    for words, shares in (("should have", expected.missing), ("should not have", expected.extra)):
-        for member_id, share in ({} if shares is UNSET else shares).items():
-            member = short_member(names.get(member_id, member_id))
-            yield SafeText(f"    {member} {words} {partition_counts_text(share)}", "red")
 
 
 def story_line(episode: Episode) -> SafeText:

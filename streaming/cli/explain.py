@@ -17,10 +17,9 @@ from streaming.cli.output import Progress, file_errors, json_lines
 from streaming.episodes.story import count, duration, listed
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
 from streaming.explain.events import LogEvent
-from streaming.explain.reader import LineCounts, LogReader
+from streaming.explain.reader import KNOWN_LAYOUTS, LineCounts, LogReader
 from streaming.explain.rounds import LogRound
 from streaming.explain.story import EventSorter, GroupStory, group_stories
-from streaming.explain.timestamps import KNOWN_LAYOUTS
 from streaming.process import escape_unprintable, warn
 from streaming.process.terminal import SafeText, console
 from streaming.recording.report import html_lines, html_page

@@ -72,7 +72,9 @@ class ClusterView:
         if snapshot != before or self._silent_since_ms is not None:  # with thousands of groups too expensive at rest
             topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before in (None, snapshot) else [*self._changes(before, snapshot, topics, at_ms)]
-        changes += self._completed_moves(at_ms)
+        for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
+            since, moved = self._moves.pop((old, new))  # away from a broker that has not stopped soon afterwards
+            changes.append(ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(moved)))
         changes += self._removed_hosts(groups, at_ms)
         if self._silent_since_ms is not None and at_ms - self._silent_since_ms >= _MIN_SILENCE_MS:
             changes.append(ClusterChange("broker-restart", "all brokers", self._silent_since_ms, [*topics]))
@@ -108,12 +110,6 @@ class ClusterView:
                 yield ClusterChange("topic-deleted", topic, at_ms, groups)
             elif groups and new_count > old_count > 0:
                 yield ClusterChange("partitions-added", f"{topic} from {old_count} to {new_count}", at_ms, groups)
-
-    def _completed_moves(self, at_ms: int) -> Iterator[ClusterChange]:
-        """Yield the moves of coordinators away from brokers that have not stopped soon afterwards."""
-        for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
-            since, groups = self._moves.pop((old, new))
-            yield ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(groups))
 
     def _removed_hosts(self, groups: Mapping[str, GroupObserved], at_ms: int) -> Iterator[ClusterChange]:
         present_hosts: set[str] = set()

@@ -137,11 +137,11 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
 
 def _krb5(settings: KafkaSettings) -> str:
     """Return the JAAS line of Java's Kerberos module, with the keytab or, without a keytab, the ticket cache."""
-    keytab, principal = settings.sasl_kerberos_keytab_file, {"principal": str(settings.sasl_kerberos_principal)}
     options = {"useTicketCache": "true"}
-    if keytab is not None:
+    if (keytab := settings.sasl_kerberos_keytab_file) is not None:
         options = {"useKeyTab": "true", "storeKey": "true", "keyTab": str(keytab)}
-    return _jaas("com.sun.security.auth.module.Krb5LoginModule", options | principal)
+    options["principal"] = str(settings.sasl_kerberos_principal)
+    return _jaas("com.sun.security.auth.module.Krb5LoginModule", options)
 
 
 def _oidc(settings: KafkaSettings) -> dict[str, Any]:

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assignors.assignment import normalize, union
-from streaming.records.diffs import Cause, Diff, LatestAssignment, MemberNames, assignment_decoder, diff_decoder
+from streaming.records.diffs import Cause, Diff, LatestAssignment, assignment_decoder, diff_decoder
 from streaming.records.events import Evidence
 from streaming.records.names import display_names
 from streaming.serve.records import GroupSummary, OwnerChange, places
+from streaming.simulation import live_group
 
 _T = TypeVar("_T")
 #: The most bytes of diffs that are read for one answer.
@@ -102,10 +103,7 @@ def assignment_after(connection: sqlite3.Connection, group: GroupSummary) -> Lat
         for member_id, member in diff.members.items()
         if member.present is not False
     }
-    names = {
-        member_id: MemberNames(member.client_id, member.client_host, member.group_instance_id)
-        for member_id, member in diff.members.items()
-    }
+    names = {member_id: live_group.names_of(member) for member_id, member in diff.members.items()}
     if diff.unchanged is not UNSET:
         latest = latest_assignment(connection, diff.group_id)
         names = (latest.names if latest is not None else {}) | names

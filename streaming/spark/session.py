@@ -172,8 +172,7 @@ def session(options: SessionOptions, stop: threading.Event | None = None) -> Ite
 
     jars = kafka_connector(options.packages) if options.connector else []
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-", ignore_cleanup_errors=True) as home:
-        log_file = options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log"
-        log_file = log_file.absolute()
+        log_file = (options.log_file or Path(tempfile.mkdtemp(prefix="rebalance-monitor-")) / "spark.log").absolute()
         log_file.parent.mkdir(parents=True, exist_ok=True)
         # PySpark logs every error again to the console, with its stack trace; this project's message names the cause.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
