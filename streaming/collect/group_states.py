@@ -18,6 +18,7 @@ from streaming.kafka.security import kafka_python
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
+_LIST_INTERVAL_SECONDS: Final = 1.0
 #: The rebalancing states as kafka-python spells them, such as ``PREPARING_REBALANCE``.
 _STATE_NAMES: Final = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper() for state in REBALANCING_STATES]
 
@@ -70,7 +71,7 @@ class GroupStates(Closeable):
                     brokers = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
                     self._has_seen_groups = self._has_seen_groups or bool(client.list_groups(broker_ids=brokers))
                 self._request(client, brokers)
-                self._stopping.wait(1.0)
+                self._stopping.wait(_LIST_INTERVAL_SECONDS)
 
     def _request(self, client: KafkaAdminClient, brokers: list[int]) -> None:
         groups: dict[str, ListedGroup] = {}
