@@ -18,7 +18,7 @@ from streaming.episodes.state import EpisodeState
 from streaming.monitor import episodes
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
-from streaming.monitor.outputs import write_event
+from streaming.monitor.outputs import OutputRecord, Sinks, write_event
 from streaming.records import codec
 from streaming.records.codec import Record
 from streaming.records.diffs import Diff, LatestAssignment
@@ -51,9 +51,13 @@ class LiveStream:
         by_id: the same diffs by id.
         assignments: the latest assignment of each group.
         names: client id of each member id.
+        batch_seconds: how long each batch waits for events.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    batch_seconds = 0.1
+
+    def __init__(self, settings: Settings, sinks: Sinks = SINKS) -> None:
+        self._sinks = sinks
         self.events: list[Event] = []
         self.diffs: list[Diff] = []
         self.by_id: dict[str, Diff] = {}
@@ -82,12 +86,12 @@ class LiveStream:
         now = time.time_ns() // 1_000_000
         records = [
             Record.of(message.partition(), message.offset(), message.key(), message.value(), message.headers())
-            for message in self._consumer.consume(1000, 0.1)
+            for message in self._consumer.consume(1000, self.batch_seconds)
             if message.error() is None
         ]
         self._apply(records, now)
         self._bucket = Bucket(self._bucket.pack())  # packed and unpacked as between two batches
-        written = expire(self._bucket, now, SINKS)
+        written = expire(self._bucket, now, self._sinks)
         results: list[tuple[Future[bool], bool]] = []
         with suppress(Empty):
             while True:
@@ -95,8 +99,8 @@ class LiveStream:
                 tracked = self._bucket.get(group)
                 state = tracked.episode
                 is_quiet = state is not None and _can_end(state)
-                quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, SINKS) if is_quiet else []
-                written += [write_event(event, SINKS) for event in quiet]
+                quiet = episodes.due_quiet_events(group, tracked, tracked.quiet_at, self._sinks) if is_quiet else []
+                written += [write_event(event, self._sinks) for event in quiet]
                 results.append((future, is_quiet))
         self._apply([Record.of(-1, -1, write.key, write.value, write.headers) for write in written], now)
         for future, is_quiet in results:
@@ -112,19 +116,20 @@ class LiveStream:
         for event in events:
             self._name(event)
         self.events += events
-        for write in process(self._bucket, records, now, SINKS):
+        for write in process(self._bucket, records, now, self._sinks):
+            self.publish(write)
             if write.value is None:
                 continue
-            if write.topic == SINKS.diffs:
+            if write.topic == self._sinks.diffs:
                 self.diffs.append(_diffs.decode(write.value))
                 self.by_id[codec.ce_attributes(write.headers)["id"]] = self.diffs[-1]
-            elif write.topic == SINKS.assignments:
+            elif write.topic == self._sinks.assignments:
                 latest = _assignment_decoder.decode(write.value)
                 self.assignments[latest.group_id] = latest
-            elif write.topic == SINKS.episodes:
+            elif write.topic == self._sinks.episodes:
                 episode = decode_episode(write.value)
                 self._episodes[episode.group_id][episode.episode] = episode
-            elif write.topic == SINKS.incidents:
+            elif write.topic == self._sinks.incidents:
                 incident = decode_incident(write.value)
                 self._incidents[incident.group_id][incident.incident] = incident
 
@@ -134,6 +139,9 @@ class LiveStream:
             self.names[member.member_id] = member.client_id or ""
         if isinstance(data, MemberJoined):
             self.names[data.member_id] = data.client_id or ""
+
+    def publish(self, write: OutputRecord) -> None:
+        """Publish an output; this class only keeps it."""
 
     def rounds(self, group: str) -> list[Diff]:
         """Return the group's diffs that the stream has already computed."""

@@ -51,10 +51,11 @@ class _Processes(RealGroup, Generic[_ProcessType]):
 class Streams(_Processes[StreamsApplication]):
     """A Kafka Streams application, with the classic protocol or KIP-1071; members are its threads.
 
-    ``settings``: more settings of the application.
+    ``settings``: more settings of the application. ``leaves``: applications send LeaveGroup when they are closed.
     """
 
     settings: Mapping[str, Any] = MappingProxyType({})
+    leaves = False
 
     def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
@@ -84,7 +85,8 @@ class Streams(_Processes[StreamsApplication]):
         if member_kind.protocol == "classic":
             config |= {"session.timeout.ms": member_kind.session_ms, "heartbeat.interval.ms": 200}
         log = self.stage.folder / f"{self.group_id}-{own}.log"
-        self._runs(name, StreamsApplication(next(iter(self.topics)), {**config, **self.settings}, log))
+        application = StreamsApplication(next(iter(self.topics)), {**config, **self.settings}, log, leaves=self.leaves)
+        self._runs(name, application)
 
     def owned(self) -> dict[str, Share]:
         """Return the partitions, or with KIP-1071 the tasks, that each thread reports."""
@@ -111,10 +113,11 @@ class Streams(_Processes[StreamsApplication]):
 class Connect(_Processes[ConnectWorker]):
     """A cluster of Connect workers; each worker's assignment consists of connectors and tasks.
 
-    ``delay_ms``: scheduled.rebalance.max.delay.ms of workers that start from now on.
+    ``delay_ms``: scheduled.rebalance.max.delay.ms of workers that start from now on. ``settings``: more settings.
     """
 
     delay_ms = _DELAY_MS
+    settings: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, stage: SituationStage, name: str, member_kind: MemberKind, partitions: int = 6) -> None:
         super().__init__(stage, name, member_kind, partitions)
@@ -122,8 +125,8 @@ class Connect(_Processes[ConnectWorker]):
         self._tasks: dict[str, int] = {}
 
     def _start(self, name: str, _: MemberKind) -> None:
-        delay = {"scheduled.rebalance.max.delay.ms": self.delay_ms}
-        self._runs(name, ConnectWorker(name, self.stage.servers, self.group_id, self.stage.folder, **delay))
+        settings = {"scheduled.rebalance.max.delay.ms": self.delay_ms, **self.settings}
+        self._runs(name, ConnectWorker(name, self.stage.servers, self.group_id, self.stage.folder, **settings))
         self.subscribed[name] = ()
 
     def _send_request(self, path: str, method: str, body: Any = None) -> None:

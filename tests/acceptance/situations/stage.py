@@ -7,7 +7,7 @@ coordinator's log, the offsets topic alone, polling, and the reports of listener
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
-from streaming.settings.config import load
+from streaming.settings.config import Settings, load
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.java_members import JavaMembers
 from tests.support.background import produce_in_background
@@ -100,9 +100,20 @@ class SituationStage:
 
 @contextmanager
 def stage(
-    folder: Path, properties: dict[str, str] | None = None, names: Collection[str] = DATA_SOURCES
+    folder: Path,
+    properties: dict[str, str] | None = None,
+    names: Collection[str] = DATA_SOURCES,
+    *,
+    record_ms: int = RECORD_MS,
+    poll_ms: int = 20,
+    collector: Mapping[str, str] = _POLL_SETTINGS,
+    stream: Callable[[Settings], LiveStream] = LiveStream,
 ) -> Iterator[SituationStage]:
-    """Run the test environment with the data sources ``names``, on a separate broker, whose log is evidence."""
+    """Run the test environment with the data sources ``names``, on a separate broker, whose log is evidence.
+
+    ``record_ms``: time between two records of each partition. ``poll_ms``: longest poll of a Java consumer.
+    ``collector``: environment variables of the collectors.
+    """
     with ExitStack() as stack:
         broker_properties = PROPERTIES | LONG_BROKER_SESSION | _BROKER_PROPERTIES | (properties or {})
         broker = stack.enter_context(EmbeddedBroker(properties=broker_properties))
@@ -116,28 +127,27 @@ def stage(
             if name not in names:
                 continue
             collecting = CollectorProcess(servers, pattern, *options, log=folder / f"{name}.log")
-            collecting.environment = dict(_POLL_SETTINGS)
+            collecting.environment = dict(collector)
             ensure_topics(collecting.settings)
             stack.enter_context(collecting)
-            views[name] = stack.enter_context(LiveStream(collecting.settings))
+            views[name] = stack.enter_context(stream(collecting.settings))
         listened = load(bootstrap_servers=servers, topic_prefix=f"{unique_name('listener')}.")
         ensure_topics(listened)
         if LISTENER in names:
             views[LISTENER] = stack.enter_context(LiveStream(listened))
-        made = SituationStage(
-            broker, folder, stack.enter_context(JavaMembers()), views, reports_prefix=listened.topics.prefix
-        )
-        stack.enter_context(_write_records(made))
+        java = stack.enter_context(JavaMembers(poll_ms=poll_ms))
+        made = SituationStage(broker, folder, java, views, reports_prefix=listened.topics.prefix)
+        stack.enter_context(_write_records(made, record_ms))
         yield made
 
 
 @contextmanager
-def _write_records(stage: SituationStage) -> Iterator[None]:
+def _write_records(stage: SituationStage, every_ms: int) -> Iterator[None]:
     """Write to all partitions of all topics, so that members commit offsets."""
 
     def write(producer: Producer, stop: threading.Event) -> None:
         for number in count():
-            if stop.wait(RECORD_MS / 1000):
+            if stop.wait(every_ms / 1000):
                 return
             for topic, partitions in [*stage.written]:
                 for partition in range(partitions):

@@ -43,6 +43,7 @@ import oracle.Json;
  */
 public final class Puppets {
     private static final PrintStream OUT = System.out;
+    private static final Duration POLL = Duration.ofMillis(Long.getLong("poll.ms", 20));
 
     private static synchronized void say(
         String name, String event, Collection<TopicPartition> owned, long generation, String member) {
@@ -91,7 +92,7 @@ public final class Puppets {
         public void run() {
             try {
                 while (true) {
-                    mark(consumer.poll(Duration.ofMillis(20)));
+                    mark(consumer.poll(POLL));
                     commit();
                     Map<String, Object> command = commands.poll();
                     if (command == null) {

@@ -46,12 +46,15 @@ class JavaMembers:
     Args:
         on_change: called with a consumer's partitions whenever they change.
         log: file that receives the clients' log; None: they log nothing.
+        poll_ms: how long each poll waits for records.
     """
 
-    def __init__(self, on_change: Callable[[Share], object] = lambda _: None, log: Path | None = None) -> None:
+    def __init__(
+        self, on_change: Callable[[Share], object] = lambda _: None, log: Path | None = None, *, poll_ms: int = 20
+    ) -> None:
         self._on_change = on_change
         jars = classpath("current")
-        classes, options = [str(compile_java("members", _SOURCES, jars)), jars], ["-Xmx512m"]
+        classes, options = [str(compile_java("members", _SOURCES, jars)), jars], ["-Xmx512m", f"-Dpoll.ms={poll_ms}"]
         with ExitStack() as stack:
             errors: IO[bytes] | int = DEVNULL if log is None else stack.enter_context(log.open("wb"))
             if log is not None:

@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import oracle.Json;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.TaskMetadata;
@@ -17,9 +18,9 @@ import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 
 /**
- * A Kafka Streams application that counts the records of a topic by key: {"topic", "config": {}} as its argument. It
- * says what its threads' metadata say, by client id, a JSON object a line, whenever that changes, and closes when its
- * standard input ends.
+ * A Kafka Streams application that counts the records of a topic by key: {"topic", "config": {}, "leaves"} as its
+ * argument. It says what its threads' metadata say, by client id, a JSON object a line, whenever that changes, and
+ * closes when its standard input ends; with "leaves" it sends LeaveGroup then.
  */
 public final class Application {
     private static String last = "";
@@ -50,11 +51,16 @@ public final class Application {
         });
         input.setDaemon(true);
         input.start();
-        streams(config, (String) asked.get("topic"), ended);
+        CloseOptions close = CloseOptions.timeout(Duration.ofSeconds(20));
+        if (Boolean.TRUE.equals(asked.get("leaves"))) {
+            close = close.withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+        }
+        streams(config, (String) asked.get("topic"), close, ended);
         Runtime.getRuntime().halt(0);
     }
 
-    private static void streams(Properties config, String topic, AtomicBoolean ended) throws InterruptedException {
+    private static void streams(Properties config, String topic, CloseOptions close, AtomicBoolean ended)
+        throws InterruptedException {
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(topic, Consumed.with(Serdes.String(), Serdes.String()))
             .groupByKey()
@@ -75,7 +81,7 @@ public final class Application {
                 say(report);
                 Thread.sleep(50);
             }
-            application.close(Duration.ofSeconds(20));
+            application.close(close);
         }
     }
 

@@ -82,11 +82,14 @@ class JavaProcess:
 
 
 class StreamsApplication(JavaProcess):
-    """A Kafka Streams application; ``report`` is the application's latest report of its tasks."""
+    """A Kafka Streams application; ``report`` is the application's latest report of its tasks.
 
-    def __init__(self, topic: str, config: dict[str, Any], log: Path) -> None:
+    ``leaves``: the application sends LeaveGroup when it is closed, which by default it does not do.
+    """
+
+    def __init__(self, topic: str, config: dict[str, Any], log: Path, *, leaves: bool = False) -> None:
         self.report: dict[str, Any] = {}
-        super().__init__("Application", json.dumps({"topic": topic, "config": config}), log=log)
+        super().__init__("Application", json.dumps({"topic": topic, "config": config, "leaves": leaves}), log=log)
 
     def read_line(self, line: bytes) -> None:
         if line.startswith(b"{"):
