@@ -202,7 +202,7 @@ def heartbeat_interval(config: ClientConfiguration) -> Finding | None:
     if not heartbeat or not session or heartbeat * _LEAST_HEARTBEATS <= session:
         return None
     is_refused = heartbeat >= session
-    why = "clients refuse that" if is_refused else f"only {session // heartbeat} heartbeats fit into a session"
+    why = "clients refuse that" if is_refused else f"a session has {count(session // heartbeat, 'heartbeat')} only"
     text = f"{config.quote('heartbeat.interval.ms', 'session.timeout.ms')}: {why}"
     return Finding(
         "critical" if is_refused else "warning",

@@ -86,7 +86,7 @@ def test_config_file_is_checked_without_a_cluster(command: Command, tmp_path: Pa
         "evidence": [
             {
                 "text": "consumer.properties: heartbeat.interval.ms=5000, session.timeout.ms=10000: "
-                "only 2 heartbeats fit into a session",
+                "a session has 2 heartbeats only",
                 "episodes": [],
                 "figures": {"heartbeatIntervalMs": 5000, "sessionTimeoutMs": 10_000},
             }
