@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from assignors.assignment import size
 from streaming.advice.clients import AIOKAFKA, COOPERATIVE, STRATEGY, ClientConfiguration
 from streaming.advice.history import MIN_SAVED_MS, MIN_TIMES, GroupHistory, incident_fact, longest_stops_ms, severity_of
-from streaming.advice.model import Finding, list_text, make_evidence
+from streaming.advice.model import Finding, Severity, list_text, make_evidence
 from streaming.episodes.story import count, member_list
+from streaming.records.diffs import Diff
 from streaming.records.events import PROBING
 from streaming.records.names import display_names
 
@@ -83,18 +85,15 @@ def range_skew(history: GroupHistory) -> Finding | None:
     if latest is None or latest.assignor != "range":
         return None
     sizes = {member: size(share) for member, share in latest.members.items()}
-    counts = Counter[str]()
-    for share in latest.members.values():
-        counts.update({topic: len(partitions) for topic, partitions in share.items()})
+    counts = Counter(topic for share in latest.members.values() for topic, numbers in share.items() for _ in numbers)
     most, least = max(sizes.values()), min(sizes.values())
     if len(counts) < MIN_TIMES or most - least < MIN_TIMES or 2 * most < 3 * least:
         return None
     may_join = len(set(counts.values())) == 1
     who = member_list([member for member, number in sizes.items() if number == most], display_names(history.names))
     text = f"Range over {len(counts)} topics gives {who} {most} partitions, and others {least}"
-    settings = {STRATEGY: COOPERATIVE if history.client.cooperative else "roundrobin"}
-    if not history.is_classic:
-        settings = {"group.remote.assignor": "uniform"}
+    strategy = COOPERATIVE if history.client.cooperative else "roundrobin"
+    settings = {STRATEGY: strategy} if history.is_classic else {"group.remote.assignor": "uniform"}
     return Finding(
         "info" if may_join else "warning",
         [make_evidence(text, topics=len(counts), most=most, least=least)],
@@ -138,14 +137,19 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
     )
 
 
-_ISSUE: Final = "https://github.com/aio-libs/aiokafka/issues/720"
-
-
 def known_fault(history: GroupHistory) -> Finding | None:
-    """Rule: a consumer of aiokafka without partitions considers itself as not polling, and leaves the group."""
-    episodes, latest = history.of_kinds(("poll-timeout",)), history.latest
-    if history.client is not AIOKAFKA or latest is None or not episodes or all(map(size, latest.members.values())):
+    """Rule: aiokafka's consumers that fetch only from their own partitions leave the group while they have none."""
+    episodes = [each for each in history.of_kinds(("scale-in",)) if _left_idle(history.rounds.get(each.episode, ()))]
+    if history.client is not AIOKAFKA or not episodes:
         return None
-    text = f"Members without partitions left in {list_text(episodes)}, as aiokafka takes them for stuck ({_ISSUE})"
-    change = "Run no more members than partitions, and restart members that left"
-    return Finding("warning", [make_evidence(text, episodes, link=_ISSUE)], change, confidence="medium")
+    link = "https://github.com/aio-libs/aiokafka/issues/720"
+    text = f"Members without partitions left in {list_text(episodes)}, as aiokafka takes them for stuck ({link})"
+    change = "Run no more members than partitions, or call getmany() without partitions; restart members that left"
+    unsure = ("that nobody stopped these members: aiokafka gives no reason for a LeaveGroup",)
+    severity: Severity = "warning" if len(episodes) >= MIN_TIMES else "info"
+    return Finding(severity, [make_evidence(text, episodes, link=link)], change, unsure=unsure)
+
+
+def _left_idle(rounds: Sequence[Diff]) -> bool:
+    departed = [member for diff in rounds for member in diff.members.values() if member.present is False]
+    return bool(departed) and not any(size(member.owned) for member in departed)

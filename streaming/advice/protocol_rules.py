@@ -121,9 +121,8 @@ def session_setting(history: GroupHistory, wanted_ms: int) -> dict[str, str]:
 
 def session_unsure(history: GroupHistory) -> tuple[str, ...]:
     """Return a warning that the session timeout is unknown; empty if it is known."""
-    if history.session_timeout_ms:
-        return ()
-    return (f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms",)
+    text = f"no record that was read has the session timeout: the default is taken, {DEFAULT_SESSION_MS} ms"
+    return () if history.session_timeout_ms else (text,)
 
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
@@ -179,10 +178,9 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     text = f"Static members stopped for good without LeaveGroup in {list_text(episodes)} ({', '.join(names[:3])})"
     if history.session_timeout_ms:
         text += f": partitions waited for the session timeout of {duration(history.session_timeout_ms)}"
-    stops = longest_stops_ms(episodes)
     return Finding(
         "warning" if len(lists) >= MIN_TIMES else "info",
-        [make_evidence(text, episodes, instanceIds=names[:10], longestStopsMs=stops)],
+        [make_evidence(text, episodes, instanceIds=names[:10], longestStopsMs=longest_stops_ms(episodes))],
         "When you scale in, remove static members with Admin.removeMembersFromConsumerGroup, or close them with "
         "CloseOptions.GroupMembershipOperation.LEAVE_GROUP (Java 4.1, KIP-1092)",
     )

@@ -84,8 +84,7 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
 
 def fails(advice: Iterable[Advice], severity: str) -> bool:
     """Return True if any advice has this severity or a worse one."""
-    limit = SEVERITIES.index(severity)
-    return any(SEVERITIES.index(item.severity) >= limit for item in advice)
+    return any(SEVERITIES.index(item.severity) >= SEVERITIES.index(severity) for item in advice)
 
 
 def _findings(replayer: Replayer) -> Iterator[tuple[str, Finding]]:

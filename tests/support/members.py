@@ -33,6 +33,7 @@ class Member:
         properties: properties of the client library.
         host: loopback address from which the member connects (kafka-python only); None: the default.
         log: file that receives the client's log; None: the test's own output receives it.
+        module: module that runs the consumer.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Member:
         properties: Iterable[str] = (),
         host: str | None = None,
         log: Path | None = None,
+        module: str = "streaming.demo.consumer",
         **options: Any,
     ) -> None:
         self.name = name
@@ -52,7 +54,7 @@ class Member:
         arguments = ["--bootstrap-servers", servers, "--group", group, "--topics", ",".join(topics)]
         arguments += [f"--{option.replace('_', '-')}={value}" for option, value in options.items() if value is not None]
         arguments += [f"--property={setting}" for setting in properties]
-        module = "streaming.demo.consumer" if host is None else "tests.support.placed_consumer"
+        module = module if host is None else "tests.support.placed_consumer"
         module = module if log is None else "tests.support.logged_consumer"
         environment = os.environ | ({} if host is None else {"HOST_ADDRESS": host})
         with ExitStack() as stack:

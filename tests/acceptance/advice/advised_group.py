@@ -19,6 +19,7 @@ from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.real_group import RealGroup
 from tests.acceptance.situations.scenarios import Scenario
 from tests.acceptance.situations.stage import LOG, stage
+from tests.support.members import Member
 from tests.support.processes import process_lock
 from tests.support.wait import TIMEOUT_SECONDS, eventually
 
@@ -110,6 +111,24 @@ class CrowdedGroup(RealGroup):
         eventually(done, timeout=TIMEOUT_SECONDS)
 
 
+class AiokafkaGroup(RealGroup):
+    """A group of aiokafka's consumers, which have their default client ids."""
+
+    def _start(self, name: str, member_kind: MemberKind) -> None:
+        topics = self.subscribed.setdefault(name, tuple(self.topics))
+        options = {"module": "tests.support.aiokafka_consumer", "max_poll_interval_ms": member_kind.poll_ms}
+        self._run(name, Member(self.stage.servers, self.group_id, name, topics, **options))
+
+    def whole(self) -> None:
+        """Wait until all partitions have a consumer and all members have received an assignment."""
+
+        def done() -> bool:
+            owned = sum(len(numbers) for share in self.owned().values() for numbers in share.values())
+            return all(member.lines for member in self.python.values()) and owned == sum(self.topics.values())
+
+        eventually(done)
+
+
 class ProbingStreams(Streams):
     """A Kafka Streams application whose warm-up tasks never catch up, as their topic keeps growing."""
 
@@ -133,7 +152,7 @@ class ProbingStreams(Streams):
 class LateConnect(Connect):
     """Connect workers whose tasks wait for much longer than a worker needs to restart, even on a busy machine."""
 
-    delay_ms = 80_000
+    delay_ms = 150_000
 
 
 class PromptConnect(Connect):

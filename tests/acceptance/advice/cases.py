@@ -83,6 +83,7 @@ CASES: Final = (
         "cooperative over three topics",
         figures={"topics": 3, "most": 9, "least": 6},
     ),
+    Case("known-fault", "aiokafka, two partitions", "aiokafka, three partitions", None),
     Case("initial-delay", "staggered starts", "joint starts", ("first-start",), {"rebalances": 8}),
     Case("probing-rebalances", "streams without standby", "streams within its lag", None),
     Case("scheduled-delay", "connect, long delay", "connect, short delay", ("restart",), {"restarts": 1}),

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from time import sleep
 
 from streaming.records.events import PROBING
-from tests.acceptance.advice.advised_group import CrowdedGroup, LateConnect, ProbingStreams, PromptConnect
+from tests.acceptance.advice.advised_group import (
+    AiokafkaGroup,
+    CrowdedGroup,
+    LateConnect,
+    ProbingStreams,
+    PromptConnect,
+)
 from tests.acceptance.situations.applications import Connect, Streams
 from tests.acceptance.situations.member_kind import MemberKind
 from tests.acceptance.situations.operations import begin, end, pods
@@ -16,11 +23,13 @@ from tests.acceptance.situations.stage import LOG
 from tests.support.members import Member
 from tests.support.wait import eventually
 
+THREE = tuple("abc")
 FOUR = tuple("abcd")
 EIGHT = tuple("abcdefgh")
 #: Longer than a rebalance takes until it counts as stuck.
 _STUCK_MS = 75_000
 _PATIENT = replace(EAGER, poll_ms=150_000)
+_AIOKAFKA = MemberKind("aiokafka", "eager", poll_ms=30_000)
 
 
 def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT, count: int = 2) -> None:
@@ -188,6 +197,14 @@ def streams(group: RealGroup) -> None:
         group.restart_one_by_one(*names)
 
 
+def waiting_aiokafka(group: RealGroup) -> None:
+    """Start three members of aiokafka and wait for longer than their poll interval."""
+    group.start(*THREE)
+    group.whole()
+    sleep(1.5 * group.member_kind.poll_ms / 1000)
+    eventually(lambda: group.views[LOG].rest(group.group_id))
+
+
 def warming_streams(group: RealGroup, probes: int) -> None:
     """Let an instance of a Kafka Streams application join, and wait for this many probing rebalances."""
     first, second = Streams.thread("a"), Streams.thread("b")
@@ -246,6 +263,8 @@ GROUPS: dict[str, Scenario] = {
     "four members, eight partitions": Scenario(EAGER, lambda group: begin(group, *FOUR), partitions=8),
     "range over three topics": Scenario(EAGER, three_topics, partitions=3),
     "cooperative over three topics": Scenario(COOPERATIVE, three_topics, partitions=3),
+    "aiokafka, two partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=2, group_type=AiokafkaGroup),
+    "aiokafka, three partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=3, group_type=AiokafkaGroup),
     "staggered starts": Scenario(EAGER, partial(first_starts, is_staggered=True)),
     "joint starts": Scenario(EAGER, partial(first_starts, is_staggered=False)),
     "confluent eager": _rolled("confluent", "eager"),

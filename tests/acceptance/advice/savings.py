@@ -245,7 +245,7 @@ def restart_worker(group: RealGroup) -> Outcome:
         group.set_task_count("one", 3)
     before = _restarted(group)
     advice = _advice(group, "scheduled-delay")
-    assert advice is not None
+    assert advice is not None, [(step.kind, step.episodes[LOG]) for step in group.steps]
     group.delay_ms = int(advice.settings["scheduled.rebalance.max.delay.ms"])
     with group.step("restart", rejoined=("w1", "w2")):
         group.leave("w1", "w2")
