@@ -1,5 +1,7 @@
 """The compose project from images built here: it starts, a diff reaches the feed, `down -v` removes everything.
 
+The containers of ``deploy/kubernetes`` run beside its broker, with their own arguments and restrictions.
+
 ``make test-long`` builds the images with the native code of ``rebalance-kernel`` (``NATIVE=yes``).
 """
 
@@ -7,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -20,6 +24,8 @@ import pytest
 from streaming.kafka.runtime import free_ports
 from tests.support.container import DEFAULT_IMAGE, docker_client, image_or_skip
 from tests.support.kafka import eventually
+from tests.support.manifests import KUBERNETES, pods, resources
+from tests.support.pods import Pod
 from tests.support.processes import process_lock
 from tests.support.requirements import missing
 
@@ -170,6 +176,47 @@ def exit_codes(project: Compose) -> dict[str, int]:
         container.labels["com.docker.compose.service"]: container.attrs["State"]["ExitCode"]
         for container in project_containers
     }
+
+
+def deployments(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield component and pod spec of each Deployment in a rendered folder."""
+    for path, resource in resources():
+        if path.parent.name == folder and resource["kind"] == "Deployment":
+            yield resource["metadata"]["labels"]["app.kubernetes.io/component"], pods(resource)[0]
+
+
+def metric(address: str, name: str) -> float:
+    with urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", answer.read().decode(), re.MULTILINE)
+    return sum(map(float, values))
+
+
+def test_containers_of_the_manifests_run_with_their_arguments(project: Compose, tmp_path: Path) -> None:
+    """The pods of ``overlays/local`` over the project's broker: they pass their probes, work, and end with status 0."""
+    config = KUBERNETES / "base" / "monitor.toml"
+    with ExitStack() as stack:
+        running = {
+            component: stack.enter_context(
+                Pod(
+                    spec,
+                    network=f"{project.name}_default",
+                    image="kafka-rebalance-monitor:test",
+                    config_map={config.name: config.read_text()},
+                    secret={"REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS": "kafka:19092"},
+                    folder=tmp_path,
+                )
+            )
+            for folder in ("base", "stream-local")
+            for component, spec in deployments(folder)
+        }
+        assert set(running) == {"collector", "serve", "stream"}
+        for pod in running.values():
+            pod.await_probes()
+        stream, page = running["stream"].address("stream", "metrics"), running["serve"].address("serve", "http")
+        eventually(lambda: metric(stream, "rebalance_monitor_stream_diffs_total") > 0, timeout=120, every=1)
+        eventually(lambda: metric(page, "kafka_consumergroup_rounds_total") > 0, timeout=60, every=1)
+        stopped = {component: pod.stop() for component, pod in running.items()}
+    assert stopped == {component: {component: 0} for component in running}
 
 
 def test_down_removes_everything(project: Compose) -> None:
