@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from streaming.demo.runner import DemoSummary
     from streaming.kafka.diff_reader import DiffRecord
 
-
 _CLUSTER_HELP = "Run on this cluster, in topics and groups of its own."
 _DemoBootstrapServers = Annotated[
     str | None, shared_option("--bootstrap-servers", "HOST:PORT", _CLUSTER_HELP, show_default="an embedded broker")

@@ -20,7 +20,6 @@ from streaming.process import warn
 if TYPE_CHECKING:
     import typer
 
-
 #: Commands in the order of `--help`: panel, module in ``streaming.cli``, and one-line description. In its module a
 #: command's function has the same name, with `_` for `-`.
 COMMANDS: dict[str, tuple[str, str, str]] = {

@@ -14,7 +14,6 @@ from streaming.process import warn
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-
 T = TypeVar("T")
 TableShape = Literal["assignment", "comparison", "placement", "check"]
 

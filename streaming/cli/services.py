@@ -88,7 +88,6 @@ def run(
         "stream": ["--checkpoint", checkpoint],
         "serve": ["--port", str(port)],
     }
-
     with Children() as children:
         for name, words in components.items():
             if not stop.is_set():

@@ -16,7 +16,6 @@ from streaming.process import warn
 if TYPE_CHECKING:
     from streaming.settings.config import Settings
 
-
 _T = TypeVar("_T")
 #: Seconds between polls of the topic.
 _STORY_POLL_SECONDS: Final = 0.1

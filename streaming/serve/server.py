@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import uvicorn
 from anyio import CapacityLimiter
@@ -128,7 +128,23 @@ class FeedServer:
                 cluster.board.close()
             workers.close()
 
-        server = _Server(_uvicorn_config(app, connections.max_connections(options.max_clients)), stopping)
+        config = uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=connections.IDLE_TIMEOUT_SECONDS,
+            timeout_graceful_shutdown=5,
+            # One more, as uvicorn's own check runs with the first request, which is too late.
+            limit_concurrency=connections.max_connections(options.max_clients) + 1,
+            h11_max_incomplete_event_size=16 * 1024,
+            backlog=512,
+        )
+        server = _Server(config, stopping)
         self._loop, self._server = asyncio.get_running_loop(), server
         if self._stopped.is_set():
             server.stop()
@@ -184,21 +200,3 @@ def serve_recording(recording: Recording, host: str, port: int, started: Callabl
         server = FeedServer([Cluster(lambda: source, options)], options)
         started(server)
         server.run()
-
-
-def _uvicorn_config(app: Any, most: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http=BoundedProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=connections.IDLE_TIMEOUT_SECONDS,
-        timeout_graceful_shutdown=5,
-        limit_concurrency=most + 1,  # uvicorn's own check runs with the first request, which is too late
-        h11_max_incomplete_event_size=16 * 1024,
-        backlog=512,
-    )

@@ -108,9 +108,8 @@ class MembershipLog:
             return self._add_topics(_observed_group(self._view), also)
         if latest is not None:
             return self._add_topics(self._derived_group(latest), also)
-        problem = "it has no members, or does not exist any more"
-        if self._is_empty:
-            problem = "the monitor has no data about it; `rebalance-monitor groups` lists all known groups"
+        no_data = "the monitor has no data about it; `rebalance-monitor groups` lists all known groups"
+        problem = no_data if self._is_empty else "it has no members, or does not exist any more"
         raise UnknownGroup(f"group {self._group_id}: {problem}")
 
     def _derived_group(self, latest: LatestAssignment) -> LiveGroup:

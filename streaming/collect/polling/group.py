@@ -212,12 +212,10 @@ def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, is_at_rest: 
     evidence = [Evidence(source=POLLING, reason=UNAVAILABLE_EVIDENCE)]
     flux = group.flux
     if flux is not None:
-        began = f"by {rfc3339(flux.seen)}"
-        if flux.rest is not None:
-            began = f"between {rfc3339(flux.rest)} and {rfc3339(flux.seen)}"
+        began = "by" if flux.rest is None else f"between {rfc3339(flux.rest)} and"
         end_text = f"it was over by {rfc3339(now)}" if is_at_rest else f"it goes on at {rfc3339(now)}"
-        reason = f"the rebalance began {began}, when the group was seen in {flux.state}; {end_text}"
-        evidence.append(Evidence(source=POLLING, reason=reason))
+        reason = f"{began} {rfc3339(flux.seen)}, when the group was seen in {flux.state}; {end_text}"
+        evidence.append(Evidence(source=POLLING, reason=f"the rebalance began {reason}"))
     elif group.described is not None:
         reason = f"it changed between {rfc3339(group.described)} and {rfc3339(now)}; no state between the two was seen"
         evidence.append(Evidence(source=POLLING, reason=reason))
