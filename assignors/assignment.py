@@ -84,11 +84,11 @@ def normalize_members(assignment: Mapping[str, TopicPartitions]) -> dict[str, Li
 
 def collect_sets(assignment: Mapping[str, TopicPartitions]) -> dict[str, set[int]]:
     """Return the partitions of all members as one set per topic."""
-    sets: dict[str, set[int]] = {}
+    partition_sets: dict[str, set[int]] = {}
     for owned in assignment.values():
         for topic, partitions in owned.items():
-            sets.setdefault(topic, set()).update(partitions)
-    return sets
+            partition_sets.setdefault(topic, set()).update(partitions)
+    return partition_sets
 
 
 def collect_lists(members: Iterable[TopicPartitions]) -> Lists:
@@ -185,6 +185,6 @@ def track_owners(last_owners: Mapping[str, Mapping[int, str]], members: Mapping[
         for topic, partitions in change.assigned.items():
             freed_of_topic = freed.get(topic, {})
             # Only `members` can contain a partition with two owners, which is reported as a violation.
-            if received := [p for p in partitions if freed_of_topic.pop(p, member_id) != member_id]:
-                moved.setdefault(topic, []).extend(received)
+            if received_partitions := [p for p in partitions if freed_of_topic.pop(p, member_id) != member_id]:
+                moved.setdefault(topic, []).extend(received_partitions)
     return {topic: owners for topic, owners in freed.items() if owners}, moved

@@ -14,7 +14,7 @@ from assignors.model import Member, Topic, TopicPartitions
 #: ``{member id (zookeeper: thread id): share}``.
 Observed = Mapping[str, TopicPartitions]
 #: The largest number of partitions that a message lists; further partitions are only counted.
-_MAX_SHOWN = 10
+_MAX_SHOWN_PARTITIONS = 10
 VALID = "valid"
 BALANCED_RULE = "balanced"
 STICKY_RULE = "sticky"
@@ -292,5 +292,5 @@ def check(
 
 def _partition_text(topic: str, partitions: Sequence[int]) -> str:
     """Return a topic's partitions as text: ``t0-3``, ``t0-1,2,3`` or ``t0-1,2,3… (90)``."""
-    shown, more = ",".join(map(str, partitions[:_MAX_SHOWN])), len(partitions) > _MAX_SHOWN
+    shown, more = ",".join(map(str, partitions[:_MAX_SHOWN_PARTITIONS])), len(partitions) > _MAX_SHOWN_PARTITIONS
     return f"{topic}-{shown}" + (f"… ({len(partitions)})" if more else "")

@@ -15,14 +15,14 @@ from typing import Any
 from assignors.errors import BadInput
 from assignors.java_hash_table import DEFAULT_CAPACITY, TREEIFY_ABOVE, HashTable, threshold
 
-_MASK = 0xFFFFFFFF
-_SIGN = 0x80000000
+_UINT32_MASK = 0xFFFFFFFF
+_SIGN_BIT = 0x80000000
 _NOT_URL_SAFE = str.maketrans("+/", "!!")
 
 
 def signed(value: int) -> int:
     """Return the low 32 bits of a number as a Java ``int``."""
-    return ((value & _MASK) ^ _SIGN) - _SIGN
+    return ((value & _UINT32_MASK) ^ _SIGN_BIT) - _SIGN_BIT
 
 
 @lru_cache(maxsize=1 << 16)  # A Java String also caches its hash code.
@@ -30,7 +30,7 @@ def string_hash(text: str) -> int:
     """Return ``String.hashCode``: h = 31·h + unit over the UTF-16 units."""
     value = 0
     for (unit,) in struct.iter_unpack(">H", string_key(text)):
-        value = (31 * value + unit) & _MASK
+        value = (31 * value + unit) & _UINT32_MASK
     return signed(value)
 
 

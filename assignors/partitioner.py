@@ -15,7 +15,7 @@ from assignors.errors import BadInput
 
 _SEED = 0x9747B28C
 _MURMUR_MULTIPLIER = 0x5BD1E995
-_MASK = 0xFFFFFFFF
+_UINT32_MASK = 0xFFFFFFFF
 #: A mask, not an absolute value: ``abs(Integer.MIN_VALUE)`` is negative in Java.
 _SIGN_MASK = 0x7FFFFFFF
 
@@ -29,12 +29,12 @@ def murmur2(key: bytes) -> int:
     whole_words_end = len(key) & ~3
     h = _SEED ^ len(key)
     for (word,) in iter_unpack("<I", key[:whole_words_end]):
-        k = word * _MURMUR_MULTIPLIER & _MASK
-        h = (h * _MURMUR_MULTIPLIER ^ (k ^ k >> 24) * _MURMUR_MULTIPLIER) & _MASK
+        k = word * _MURMUR_MULTIPLIER & _UINT32_MASK
+        h = (h * _MURMUR_MULTIPLIER ^ (k ^ k >> 24) * _MURMUR_MULTIPLIER) & _UINT32_MASK
     if whole_words_end < len(key):
         # The switch in Java's murmur2 falls through, so it reads the tail as one short word.
-        h = (h ^ int.from_bytes(key[whole_words_end:], "little")) * _MURMUR_MULTIPLIER & _MASK
-    h = (h ^ h >> 13) * _MURMUR_MULTIPLIER & _MASK
+        h = (h ^ int.from_bytes(key[whole_words_end:], "little")) * _MURMUR_MULTIPLIER & _UINT32_MASK
+    h = (h ^ h >> 13) * _MURMUR_MULTIPLIER & _UINT32_MASK
     h ^= h >> 15
     return h - (1 << 32) if h > _SIGN_MASK else h
 

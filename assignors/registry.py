@@ -36,7 +36,7 @@ class Assignor(NamedTuple):
 
 
 #: ``(function, native function and its first arguments, supported protocols)``.
-_ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tuple[RebalanceProtocol, ...]]]] = {
+_ASSIGNOR_ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tuple[RebalanceProtocol, ...]]]] = {
     ("classic", "range"): ("classic.range.assign", ("client_shares", "range"), ("EAGER",)),
     ("classic", "roundrobin"): ("classic.round_robin.assign", ("client_shares", "roundrobin"), ("EAGER",)),
     ("classic", "sticky"): ("classic.sticky.assign", ("client_shares", "sticky"), ("EAGER",)),
@@ -52,18 +52,18 @@ _ENTRIES: Final[Mapping[tuple[str, str], tuple[str, tuple[str, ...], tuple[Rebal
 
 def names(protocol: str) -> list[str]:
     """Return the names of a protocol's assignors, in the order of Kafka's documentation."""
-    return [name for entry_protocol, name in _ENTRIES if entry_protocol == protocol]
+    return [name for entry_protocol, name in _ASSIGNOR_ENTRIES if entry_protocol == protocol]
 
 
 def protocols() -> list[str]:
     """Return the names of the protocols that have assignors."""
-    return list(dict.fromkeys(protocol for protocol, _ in _ENTRIES))
+    return list(dict.fromkeys(protocol for protocol, _ in _ASSIGNOR_ENTRIES))
 
 
 @cache
 def find(protocol: str, name: str) -> Assignor:
     """Return the assignor ``name`` of ``protocol``; raise UnknownAssignor, which lists all names, if unknown."""
-    entry = _ENTRIES.get((protocol, name))
+    entry = _ASSIGNOR_ENTRIES.get((protocol, name))
     if entry is None:
         assignor_names = names(protocol)
         if not assignor_names:

@@ -40,9 +40,9 @@ def ratio(ours: float, theirs: float | None) -> str:
 
 def method_text(seed: int, protocol: str, *, processor: bool) -> str:
     """Return the text of the benchmarks page that describes how the assignors were measured."""
-    spent = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
+    cpu_text = " of processor time (the JVM's of its assigning thread, without its collector)" if processor else ""
     how = (
-        f"{describe_machine()}, seed {seed}; fastest of the runs in {CALL_BUDGET_SECONDS:g} s, in ms{spent}; "
+        f"{describe_machine()}, seed {seed}; fastest of the runs in {CALL_BUDGET_SECONDS:g} s, in ms{cpu_text}; "
         f"JVM: the classes of Kafka {'1.1.1' if protocol == 'zookeeper' else '4.3.1'}, warmed up in the same budget, "
         "serial collector. Unequal: five disjoint buckets of topics. "
     )
@@ -107,12 +107,12 @@ def growth_factors(rows: dict[str, Row]) -> list[list[str]]:
     previous: tuple[GroupShape, float] | None = None
     for shape in doubled_group_shapes():
         ours = rows[str(shape)]["ours"]
-        times = allowed_growth = ""
+        times = growth_limit = ""
         if previous is not None and previous[0].members * 2 == shape.members:
             times = f"{ours / previous[1]:.2f}"
-            allowed_growth = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
+            growth_limit = f"{2 * math.log(shape.members) / math.log(previous[0].members):.2f}"
         kind = "equal" if shape.buckets == 1 else "unequal"
-        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", time_cell(ours), times, allowed_growth])
+        cells.append([shape.assignor, kind, f"{shape.members}×{shape.ratio}", time_cell(ours), times, growth_limit])
         previous = shape, ours
     return cells
 
@@ -124,8 +124,8 @@ def growth_table(rows: list[list[str]]) -> str:
         kinds.setdefault((cells[0], cells[1]), []).append(cells)
     lines = []
     for kind, kind_cells in kinds.items():
-        worst_row = max(kind_cells, key=lambda cells: float(cells[4] or 0))
-        lines.append([*kind, kind_cells[-1][3], worst_row[4], worst_row[5]])
+        largest_growth_row = max(kind_cells, key=lambda cells: float(cells[4] or 0))
+        lines.append([*kind, kind_cells[-1][3], largest_growth_row[4], largest_growth_row[5]])
     return table(["assignor", "subscriptions", "largest group, ms", "most, × a doubling", "P log M grows by"], lines)
 
 

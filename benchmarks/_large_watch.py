@@ -38,7 +38,7 @@ class ComponentCost:
     pid: int
     memory: float = 0.0
     _cpu_seconds: dict[int, float] = field(default_factory=dict)
-    _last_total: float = 0.0
+    _last_total_seconds: float = 0.0
 
     def sample(self) -> None:
         """Record the processor time and memory of each process of the component."""
@@ -55,7 +55,7 @@ class ComponentCost:
         """Return the CPU seconds that the component has used since the previous call."""
         self.sample()
         total = sum(self._cpu_seconds.values())
-        used_seconds, self._last_total = total - self._last_total, total
+        used_seconds, self._last_total_seconds = total - self._last_total_seconds, total
         return used_seconds
 
 
@@ -175,10 +175,10 @@ async def _run_clients(port: int, count: int) -> None:
     tasks = [asyncio.create_task(client.follow()) for client in clients]
     while tasks:
         await asyncio.sleep(1)
-        seqs = sorted(client.seq for client in clients)
+        sequence_numbers = sorted(client.seq for client in clients)
         report = {
             "at": time.time(),
-            "seqs": [seqs[0], seqs[count // 2], seqs[-1]],
+            "seqs": [sequence_numbers[0], sequence_numbers[count // 2], sequence_numbers[-1]],
             **{
                 name: sum(getattr(client, name) for client in clients)
                 for name in ("rounds", "bytes", "connections", "resets", "refused")

@@ -186,12 +186,12 @@ def latency_table(latencies: dict[str, LatencyRuns]) -> str:
     )
 
 
-def checkpoint_growth_text(size_ranges: list[tuple[int, int]]) -> str:
+def checkpoint_growth_text(checkpoint_size_ranges: list[tuple[int, int]]) -> str:
     """Return a line about the checkpoint's growth per hour: the maximum sizes in both halves of the run, compared."""
-    (smallest, largest), (later_smallest, later_largest) = size_ranges
-    hour = (later_largest - largest) / (CHECKPOINT_GROWTH_SECONDS / 2) * 3600
+    (min_bytes, max_bytes), (later_min_bytes, later_max_bytes) = checkpoint_size_ranges
+    hour = (later_max_bytes - max_bytes) / (CHECKPOINT_GROWTH_SECONDS / 2) * 3600
     return (
-        f"Checkpoint under that load: {smallest / 2**20:.1f} to {largest / 2**20:.1f} MB in minutes 2 to "
-        f"{1 + CHECKPOINT_GROWTH_SECONDS / 120:.1f}, {later_smallest / 2**20:.1f} to {later_largest / 2**20:.1f} MB "
+        f"Checkpoint under that load: {min_bytes / 2**20:.1f} to {max_bytes / 2**20:.1f} MB in minutes 2 to "
+        f"{1 + CHECKPOINT_GROWTH_SECONDS / 120:.1f}, {later_min_bytes / 2**20:.1f} to {later_max_bytes / 2**20:.1f} MB "
         f"in as many after; an hour at this pace adds {hour / 2**20:+.1f} MB. Spark deletes old files once a minute."
     )

@@ -281,7 +281,7 @@ def main() -> None:
         selected = chosen_shapes(doubled_group_shapes(), arguments.only)
         run(selected, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
-        write_growth(how, growth_factors(rows), has_stored_rows=arguments.document)
+        write_growth_table(how, growth_factors(rows), has_stored_rows=arguments.document)
         return
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
         how = method_text(arguments.seed, protocol, processor=arguments.processor_time)
@@ -305,15 +305,15 @@ def write_rows_and_section(protocol: str, how: str, rows: dict[str, list[str]]) 
     """Store the rows of this protocol in its CSV file, and write a summary of the file into docs/benchmarks.md."""
     name, title = SECTIONS[protocol]
     path = csv_path(name)
-    merged = read_rows(path) | rows
-    merged = {row: merged[row] for row in map(str, group_shapes(protocol, quick=False)) if row in merged}
-    write_rows(path, [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]], merged.values())
-    conclusion = summary_text({row: parse_times(cells, protocol) for row, cells in merged.items()})
+    merged_rows = read_rows(path) | rows
+    merged_rows = {row: merged_rows[row] for row in map(str, group_shapes(protocol, quick=False)) if row in merged_rows}
+    write_rows(path, [*SHAPE_COLUMNS, *TIME_COLUMNS[protocol]], merged_rows.values())
+    conclusion = summary_text({row: parse_times(cells, protocol) for row, cells in merged_rows.items()})
     link = f"{how} [All rows]({path.name})."
-    write_section(name, "\n\n".join([title, conclusion, overview_table(merged, protocol), link]))
+    write_section(name, "\n\n".join([title, conclusion, overview_table(merged_rows, protocol), link]))
 
 
-def write_growth(how: str, rows: list[list[str]], *, has_stored_rows: bool) -> None:
+def write_growth_table(how: str, rows: list[list[str]], *, has_stored_rows: bool) -> None:
     """Print a table of the growth of assignors' time; ``has_stored_rows``: also write it to a page and a CSV file."""
     path = csv_path("assignors-growth")
     title = "### Growth of the assignors' time"

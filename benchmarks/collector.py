@@ -59,14 +59,14 @@ def read_with_bare_consumer(servers: str) -> int:
     consumer = Consumer(reader_config(KafkaSettings(bootstrap_servers=servers), "bare"))
     numbers = consumer.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC].partitions
     consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
-    unread, count = set(numbers), 0
-    while unread:
+    unread_partitions, count = set(numbers), 0
+    while unread_partitions:
         for message in consumer.consume(_RECORDS_PER_BATCH, 0.05):
             error = message.error()
             if error is None:
                 count += 1
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
-                unread.discard(message.partition())
+                unread_partitions.discard(message.partition())
             else:
                 raise RuntimeError(error.str())
     consumer.close()
@@ -90,7 +90,7 @@ def read_with_collector(servers: str) -> int:
     return count
 
 
-READERS = {"bare": read_with_bare_consumer, "collector": read_with_collector}
+READ_FUNCTIONS = {"bare": read_with_bare_consumer, "collector": read_with_collector}
 
 
 def measure_reader(reader: str, servers: str) -> Run:
@@ -104,7 +104,7 @@ def measure_reader(reader: str, servers: str) -> Run:
 def read(reader: str, servers: str) -> None:
     """Read the offsets topic once; print the number of records, the wall time, the CPU time and the peak memory."""
     begin, cpu = time.perf_counter(), time.process_time()
-    records = READERS[reader](servers)
+    records = READ_FUNCTIONS[reader](servers)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(records, time.perf_counter() - begin, time.process_time() - cpu, peak)
 
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--document", action="store_true", help="write the table to docs/benchmarks.md")
-    parser.add_argument("--read", choices=READERS, help=argparse.SUPPRESS)
+    parser.add_argument("--read", choices=READ_FUNCTIONS, help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -126,9 +126,9 @@ def main() -> None:
     print(f"{_document.describe_machine()}; {size}, {options.runs} runs each")
     with EmbeddedBroker() as broker:
         write_commits(broker.bootstrap_servers, options.records, options.groups)
-        runs: dict[str, list[Run]] = {reader: [] for reader in READERS}
+        runs: dict[str, list[Run]] = {reader: [] for reader in READ_FUNCTIONS}
         for _ in range(options.runs):
-            for reader in READERS:
+            for reader in READ_FUNCTIONS:
                 runs[reader].append(measure_reader(reader, broker.bootstrap_servers))
                 print(reader, runs[reader][-1], flush=True)
     rows = []

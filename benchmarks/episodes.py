@@ -41,7 +41,7 @@ class EpisodeCost(NamedTuple):
     """
 
     without_episodes: float
-    with_episodes: float
+    with_episodes_us: float
     ratio: float
 
 
@@ -62,20 +62,20 @@ def measure_cost(groups: int, per_batch: int) -> EpisodeCost:
                     group_records[at]
                 )
         for number, records in records_by_bucket.items():
-            us_by_side: dict[str | None, float] = {}
+            microseconds_by_variant: dict[str | None, float] = {}
             for sink in (None, "e") if number % 2 else ("e", None):
                 begun = time.process_time()
                 bucket = Bucket(packed_buckets.get((sink, number)))
                 process(bucket, records, start, _OUTPUT_TOPICS._replace(episodes=sink))
                 packed_buckets[sink, number] = bucket.pack()
-                us_by_side[sink] = (time.process_time() - begun) / len(records) * 1e6
+                microseconds_by_variant[sink] = (time.process_time() - begun) / len(records) * 1e6
             if start:  # the first batch creates the groups
-                pairs_of_us.append(us_by_side)
+                pairs_of_us.append(microseconds_by_variant)
     median = statistics.median
     return EpisodeCost(
-        median(us_by_side[None] for us_by_side in pairs_of_us),
-        median(us_by_side["e"] for us_by_side in pairs_of_us),
-        median(us_by_side[None] / us_by_side["e"] for us_by_side in pairs_of_us),
+        median(microseconds_by_variant[None] for microseconds_by_variant in pairs_of_us),
+        median(microseconds_by_variant["e"] for microseconds_by_variant in pairs_of_us),
+        median(microseconds_by_variant[None] / microseconds_by_variant["e"] for microseconds_by_variant in pairs_of_us),
     )
 
 
@@ -168,9 +168,9 @@ def main() -> None:
             f"{seconds[None] / seconds['episodes']:.2f} of the events a second, "
             f"{cpu[None] / cpu['episodes']:.2f} of the events per CPU second without episodes"
         )
-    without_episodes, with_episodes, ratio = measure_cost(options.groups, options.per_batch)
+    without_episodes, with_episodes_us, ratio = measure_cost(options.groups, options.per_batch)
     print(
-        f"the pure part: {without_episodes:.1f} us an event without episodes, {with_episodes:.1f} us with them: "
+        f"the pure part: {without_episodes:.1f} us an event without episodes, {with_episodes_us:.1f} us with them: "
         f"{ratio:.2f} of the events"
     )
 

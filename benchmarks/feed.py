@@ -69,7 +69,7 @@ def measure_load(bootstrap_servers: str, folder: Path, options: argparse.Namespa
                 name,
                 "yes" if complete else f"NO: {result.complete} complete, {result.twice} twice",
                 *(f"{value:.0f}" for value in (result.median_ms, result.percentile_99_ms, result.max_delay_ms)),
-                f"{result.rss_before:.0f} → {result.max_rss:.0f}",
+                f"{result.rss_mb_before:.0f} → {result.max_rss:.0f}",
                 f"{result.cpu_seconds / options.seconds:.0%}",
             ]
         )

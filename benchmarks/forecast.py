@@ -36,9 +36,9 @@ class Measurement(NamedTuple):
 
 def live_group(members: int, partitions: int) -> LiveGroup:
     """Return a group with the assignor ``range`` after a rebalance: every member owns partitions of every topic."""
-    per_topic = partitions // TOPICS
-    topics = {f"t{number}": Topic(f"t{number}", per_topic) for number in range(TOPICS)}
-    bounds = [number * per_topic // members for number in range(members + 1)]
+    partitions_per_topic = partitions // TOPICS
+    topics = {f"t{number}": Topic(f"t{number}", partitions_per_topic) for number in range(TOPICS)}
+    bounds = [number * partitions_per_topic // members for number in range(members + 1)]
     return LiveGroup(
         group_id="large",
         kind="consumer",
@@ -81,11 +81,11 @@ def main() -> None:
     for members, partitions, parallel in MEASURED_GROUPS:
         with get_context("spawn").Pool(1) as single_process:
             result = single_process.apply(measure_case, (members, partitions, parallel))
-        restarts_at_once = parallel or usual_parallel(members)
+        parallel_restarts = parallel or usual_parallel(members)
         rows.append(
             [
                 f"{members} x {partitions:,}",
-                str(restarts_at_once),
+                str(parallel_restarts),
                 f"{result.rounds:,}",
                 f"{result.seconds:.1f}",
                 f"{result.peak:.0f}",

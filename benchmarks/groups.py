@@ -140,7 +140,7 @@ def _observed(generation: int) -> Event:
     return Event("/groups", f"{name}-{generation}", data)
 
 
-class StateRun(NamedTuple):
+class StateBenchmarkRun(NamedTuple):
     """Arguments of the two processes that run the stream: one loads the groups, the other resumes with changes.
 
     Attributes:
@@ -162,12 +162,12 @@ class StateRun(NamedTuple):
         return self.folder / "checkpoint"
 
 
-def measure_load(run: StateRun) -> tuple[float, int]:
+def measure_load(run: StateBenchmarkRun) -> tuple[float, int]:
     """Load every group's first generation into a checkpoint; return the seconds and the checkpoint's bytes."""
     bench = StreamBench(run.bootstrap, run.folder)
     with _session(run) as spark:
         begin = time.monotonic()
-        rows = _rows(bench, spark, run).writeStream.format("noop")
+        rows = _output_rows(bench, spark, run).writeStream.format("noop")
         query = rows.option("checkpointLocation", str(run.checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
         for item in query.recentProgress:
@@ -175,12 +175,12 @@ def measure_load(run: StateRun) -> tuple[float, int]:
         return time.monotonic() - begin, folder_size(run.checkpoint)
 
 
-def measure_changes(run: StateRun, load_result: tuple[float, int]) -> StateCost:
+def measure_changes(run: StateBenchmarkRun, load_result: tuple[float, int]) -> StateCost:
     """Start the stream with the loaded checkpoint, and change some groups repeatedly."""
     bench, groups = StreamBench(run.bootstrap, run.folder), Groups()
     with _session(run) as spark:
         begin = time.monotonic()
-        query = bench.start(_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
+        query = bench.start(_output_rows(bench, spark, run), "append", available_now=False, checkpoint=run.checkpoint)
         producer, start, kept = bench.producer(), 0.0, []
         for number in range(WARM_UP_ROUNDS + run.rounds):
             first = number * run.changing_groups
@@ -207,7 +207,7 @@ def measure_changes(run: StateRun, load_result: tuple[float, int]) -> StateCost:
     return cost
 
 
-def measure(run: StateRun) -> StateCost:
+def measure(run: StateBenchmarkRun) -> StateCost:
     """Measure the first start and the resumed start in separate processes, as PySpark has one JVM per process."""
     with get_context("spawn").Pool(1) as pool:
         load_result = pool.apply(measure_load, (run,))
@@ -219,7 +219,7 @@ def measure(run: StateRun) -> StateCost:
 
 
 @contextmanager
-def _session(run: StateRun) -> Iterator[Any]:
+def _session(run: StateBenchmarkRun) -> Iterator[Any]:
     run.folder.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_DRIVER_MEMORY"] = f"{run.heap}g"
     conf = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
@@ -228,7 +228,7 @@ def _session(run: StateRun) -> Iterator[Any]:
         yield spark
 
 
-def _rows(bench: StreamBench, spark: Any, run: StateRun) -> Any:
+def _output_rows(bench: StreamBench, spark: Any, run: StateBenchmarkRun) -> Any:
     """Return the rows that the streaming job would write, in batches of bounded size."""
     groups, changes, ticks, out = run.topics
     options = {
@@ -241,7 +241,7 @@ def _rows(bench: StreamBench, spark: Any, run: StateRun) -> Any:
     return queries.writes(events, bench.source(spark, ticks), run.buckets, sinks, BucketReports(spark).accumulator)
 
 
-def _wait_until_processed(query: Any, run: StateRun, wanted: int) -> None:
+def _wait_until_processed(query: Any, run: StateBenchmarkRun, wanted: int) -> None:
     """Wait until the stream has read this many changes, according to the checkpoint's files."""
     while sum(span.begin for span in spans(str(run.checkpoint), run.topics[1]).values()) < wanted:
         time.sleep(0.01)
@@ -328,7 +328,7 @@ def main() -> None:
         Groups().send(bench.producer(), topic, ordered(sizes.groups, sizes.buckets), 1)
         print(f"{sizes.groups} groups are in the topic", flush=True)
         cost = measure(
-            StateRun(
+            StateBenchmarkRun(
                 sizes.heap,
                 Path(folder) / "run",
                 broker.bootstrap_servers,

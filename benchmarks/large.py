@@ -101,14 +101,14 @@ def _restart_member_in_steps(
 ) -> None:
     """Restart a member: write the first batches one by one, each after the previous round is in the feed."""
     rest: list[CoordinatorBatch] = []
-    separate_writes = 0
+    separate_write_count = 0
     for write in simulated_group.restart_member(len(simulated_group.held) // 2, options.others):
-        if separate_writes < options.paced:
+        if separate_write_count < options.paced:
             seen = len(arrivals.delays)
             log.write(write, 0, int(time.time() * 1000))
             log.flush()
             arrivals.await_rounds(seen + 1)
-            separate_writes += 1
+            separate_write_count += 1
         else:
             rest.append(write)
     begin_time = int(time.time() * 1000)
@@ -274,17 +274,17 @@ def _wait_for_last_epoch(
         newest.append((time.time(), answer[0]["seq"] if answer else 0))
         if len(newest) % 10 == 0:
             groups_answer = monitor.serve.ask("/api/v1/groups")[1]
-            finished = sum(
+            done_count = sum(
                 group["groupEpoch"] == groups[0].epoch and group["state"] == "Stable"
                 for group in groups_answer["groups"]
             )
             print(
-                f"    {finished} of {len(groups)} done, round {newest[-1][1]}, lag {groups_answer['lag']}", flush=True
+                f"    {done_count} of {len(groups)} done, round {newest[-1][1]}, lag {groups_answer['lag']}", flush=True
             )
-            if finished == len(groups):
+            if done_count == len(groups):
                 return
             if time.monotonic() > deadline:
-                print(f"  {len(groups) - finished} groups not done in {timeout:g} s", flush=True)
+                print(f"  {len(groups) - done_count} groups not done in {timeout:g} s", flush=True)
                 return
         time.sleep(0.5)
 

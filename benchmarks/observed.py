@@ -49,12 +49,12 @@ def rounds(group_id: str, members: int, protocol: str) -> Iterator[Event]:
     number = 0
     while True:
         number += 1
-        source_share, target_share = shares[number % members], shares[(number + 1) % members]
-        topic = next(iter(source_share))
-        partition = source_share[topic].pop()
-        if not source_share[topic]:
-            del source_share[topic]
-        target_share[topic] = sorted([*target_share.get(topic, ()), partition])
+        giver_share, receiver_share = shares[number % members], shares[(number + 1) % members]
+        topic = next(iter(giver_share))
+        partition = giver_share[topic].pop()
+        if not giver_share[topic]:
+            del giver_share[topic]
+        receiver_share[topic] = sorted([*receiver_share.get(topic, ()), partition])
         has_epochs = protocol != "classic"
         snapshot = GroupObserved(
             group_id=group_id,
@@ -117,7 +117,7 @@ def _pack_after_quiet_time(bucket: Bucket, event: Event) -> bytes:
     return bucket.pack()
 
 
-def _table(count: int) -> str:
+def _result_table(count: int) -> str:
     rows = []
     for members in (20, 200, 1000, 2000):
         whole = cost(rounds("group", members, "consumer"), count)
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--document", action="store_true", help="write the table to docs/benchmarks.md")
     options = parser.parse_args()
-    text = _table(options.rounds)
+    text = _result_table(options.rounds)
     print(text, flush=True)
     if options.document:
         head = f"## Observed rounds\n\n`make bench-observed`. {_document.describe_machine()}."

@@ -170,7 +170,7 @@ class StreamBench:
 def cpu_seconds(root: int) -> float:
     """Return the CPU time of a process and its descendants, including ended ones for which the parent has waited."""
     children: dict[int, list[int]] = {}
-    spent: dict[int, float] = {}
+    seconds_by_process: dict[int, float] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
@@ -178,11 +178,11 @@ def cpu_seconds(root: int) -> float:
             continue
         pid = int(path.parent.name)
         children.setdefault(int(fields[1]), []).append(pid)
-        spent[pid] = sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+        seconds_by_process[pid] = sum(map(int, fields[11:15])) / TICKS_PER_SECOND
     total, queue = 0.0, [root]
     while queue:
         pid = queue.pop()
-        total += spent.get(pid, 0.0)
+        total += seconds_by_process.get(pid, 0.0)
         queue += children.get(pid, [])
     return total
 
@@ -254,18 +254,18 @@ def main() -> None:
             bench.send(producer, bench.settings.topics.membership, event)
         producer.flush()
         print(f"{sizes.events} events over {sizes.groups} groups are in the topic", flush=True)
-        plain_rates, packed_rates = plain_loop(bench)
-        print(f"  (c) plain loop: {plain_rates.seconds:.1f} s, {plain_rates.cpu:.1f} CPU s", flush=True)
+        plain_run, state_bytes = plain_loop(bench)
+        print(f"  (c) plain loop: {plain_run.seconds:.1f} s, {plain_run.cpu:.1f} CPU s", flush=True)
         with session(SessionOptions(log_file=Path(folder) / "spark.log")) as spark:
             jvm = spark.sparkContext._gateway.proc.pid  # noqa: SLF001 - no public way to the JVM's pid
             runs = throughput(bench, spark, jvm, sizes.runs)
             waits = latency(bench, spark, sizes.seconds)
             growth = checkpoint_growth(bench, spark)
-    runs["(c) plain loop, one process"] = plain_rates
+    runs["(c) plain loop, one process"] = plain_run
     text = "\n\n".join(
         (
             throughput_text(sizes.events, sizes.groups, runs),
-            f"State: {packed_rates:,.0f} bytes a group of 20 members with 40 partitions.",
+            f"State: {state_bytes:,.0f} bytes a group of 20 members with 40 partitions.",
             latency_table(waits),
             checkpoint_growth_text(growth),
             (

@@ -41,13 +41,15 @@ EVENT_PATH = (
 def imported_packages() -> dict[str, set[str]]:
     """Return the packages (``assignors`` and those in ``streaming``) that each package imports directly."""
     graph = grimp.build_graph("assignors", "streaming", cache_dir=None)
-    imported: dict[str, set[str]] = {}
+    packages_by_name: dict[str, set[str]] = {}
     for module in graph.modules:
         package = _package(module)
         if package is not None:
             packages = {_package(name) for name in graph.find_modules_directly_imported_by(module)}
-            imported.setdefault(package, set()).update(name for name in packages - {package} if name is not None)
-    return imported
+            packages_by_name.setdefault(package, set()).update(
+                name for name in packages - {package} if name is not None
+            )
+    return packages_by_name
 
 
 def _package(module: str) -> str | None:

@@ -116,8 +116,8 @@ def first_sentence(docstring: str) -> str:
 
 
 def _text_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Finding]:
-    prose = list(docstrings(tree))
-    for text, line in prose:
+    docstrings_and_comments = list(docstrings(tree))
+    for text, line in docstrings_and_comments:
         sentence = first_sentence(text)
         if len(sentence.split()) > FIRST_SENTENCE_WORDS:
             yield Finding(path, line, "long-docstring", sentence)
@@ -126,8 +126,8 @@ def _text_findings(path: Path, source: str, tree: ast.Module) -> Iterator[Findin
         if sentence.count(";") > 1:
             yield Finding(path, line, "semicolons", sentence)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    prose += [(token.string, token.start[0]) for token in tokens if token.type == tokenize.COMMENT]
-    for text, line in prose:
+    docstrings_and_comments += [(token.string, token.start[0]) for token in tokens if token.type == tokenize.COMMENT]
+    for text, line in docstrings_and_comments:
         for rule, pattern in (("history", HISTORY_PHRASES), ("speech", SPEECH_VERBS)):
             if match := pattern.search(text):
                 yield Finding(path, line, rule, match[0])

@@ -38,33 +38,33 @@ def commands() -> str:
     return "\n".join(parts)
 
 
-def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one return a kind of schema
+def _type_text(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one return a kind of schema
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return " or ".join(_type(option) for option in schema["anyOf"])
+        return " or ".join(_type_text(option) for option in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     match schema.get("type"):
         case "array" if "prefixItems" in schema:
-            return "[" + ", ".join(_type(option) for option in schema["prefixItems"]) + "]"
+            return "[" + ", ".join(_type_text(option) for option in schema["prefixItems"]) + "]"
         case "array":
-            return f"list of {_type(schema['items'])}"
+            return f"list of {_type_text(schema['items'])}"
         case "object" if "additionalProperties" in schema:
-            return f"map of text to {_type(schema['additionalProperties'])}"
+            return f"map of text to {_type_text(schema['additionalProperties'])}"
         case None:
             return "any"
         case kind:
             return {"string": "text", "integer": "number"}.get(str(kind), str(kind))
 
 
-def _table(schema: dict[str, Any]) -> Iterator[str]:
+def _schema_table(schema: dict[str, Any]) -> Iterator[str]:
     yield inspect.cleandoc(schema.get("description", "")).replace("``", "`") + "\n"
     yield "| field | type | needed |"
     yield "|---|---|---|"
     required_fields = set(schema.get("required", ()))
     for name, field in schema.get("properties", {}).items():
-        yield f"| `{name}` | {_type(field)} | {'yes' if name in required_fields else 'no'} |"
+        yield f"| `{name}` | {_type_text(field)} | {'yes' if name in required_fields else 'no'} |"
     yield ""
 
 
@@ -84,7 +84,7 @@ def records() -> str:
     )
     for struct in [*names, *sorted(components.keys() - names.keys())]:
         lines.append(f"## {names.get(struct, struct)}\n")
-        lines.extend(_table(components[struct]))
+        lines.extend(_schema_table(components[struct]))
     return "\n".join(lines)
 
 
@@ -121,7 +121,7 @@ def _template_text(template: str) -> str:
     return "`" + text.replace("|", "\\|").replace("`", "'") + "`"
 
 
-def _release_range(since: str, until: str) -> str:
+def _release_range_text(since: str, until: str) -> str:
     return since if since == until else f"{since}–{until}"
 
 
@@ -130,14 +130,14 @@ def broker_log() -> str:
     lines = ["# Messages of group coordinators\n", GENERATED_NOTE, _BROKER_LOG_PAGE]
     lines += ["## Messages\n", "| releases | message | class | read as |", "|---|---|---|---|"]
     lines += [
-        f"| {_release_range(message.since, message.until)} | {_template_text(message.template)} "
+        f"| {_release_range_text(message.since, message.until)} | {_template_text(message.template)} "
         f"| {message.source} | {message.kind} |"
         for message in MESSAGES
     ]
     lines += ["", "## Reasons in `Preparing to rebalance … (reason: …)`\n"]
     lines += ["| releases | reason | read as |", "|---|---|---|"]
     lines += [
-        f"| {_release_range(since, until)} | {_template_text(text)} | {kind} |"
+        f"| {_release_range_text(since, until)} | {_template_text(text)} | {kind} |"
         for kind, since, until, text in KAFKA_REASONS
     ]
     return "\n".join(lines) + "\n"
@@ -146,16 +146,16 @@ def broker_log() -> str:
 def main() -> None:
     """Write the generated pages of docs/reference, or with ``--check`` exit 1 and name the outdated pages."""
     pages = {"commands.md": commands(), "records.md": records(), "broker-log.md": broker_log()}
-    outdated_pages = []
+    changed_pages = []
     for name, text in pages.items():
         path = ROOT / "docs" / "reference" / name
         if "--check" in sys.argv:
             if not path.exists() or path.read_text() != text:
-                outdated_pages.append(str(path.relative_to(ROOT)))
+                changed_pages.append(str(path.relative_to(ROOT)))
         else:
             path.write_text(text)
-    if outdated_pages:
-        sys.exit(f"{', '.join(outdated_pages)}: not what the code says; run python scripts/reference.py")
+    if changed_pages:
+        sys.exit(f"{', '.join(changed_pages)}: not what the code says; run python scripts/reference.py")
 
 
 if __name__ == "__main__":

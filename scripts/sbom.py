@@ -31,20 +31,20 @@ _LICENCE = "License :: OSI Approved :: "
 
 def main(folders: list[str]) -> None:
     """Print the software bill of materials of the system, the Python packages, and the jars below these folders."""
-    roots = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
-    json.dump(document([*debian_packages(), *python(), *jar_components(roots)]), sys.stdout, indent=1)
+    root_folders = [Path(folder) for folder in folders or [sysconfig.get_path("purelib")]]
+    json.dump(document([*debian_packages(), *python(), *jar_components(root_folders)]), sys.stdout, indent=1)
     sys.stdout.write("\n")
 
 
 def document(components: Iterable[Component]) -> Component:
     """Return the CycloneDX document, which lists each component once, in order."""
-    by_reference = {component["bom-ref"]: component for component in components}
+    component_by_reference = {component["bom-ref"]: component for component in components}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "kafka-rebalance-monitor"}},
-        "components": [by_reference[reference] for reference in sorted(by_reference)],
+        "components": [component_by_reference[reference] for reference in sorted(component_by_reference)],
     }
 
 
@@ -87,9 +87,9 @@ def licence(package: Distribution) -> str:
     return expression or named or text.partition("\n")[0][:100]
 
 
-def jar_components(roots: Iterable[Path]) -> Iterator[Component]:
+def jar_components(root_folders: Iterable[Path]) -> Iterator[Component]:
     """Return every jar below these folders with its shaded components; the file name replaces missing coordinates."""
-    for root in roots:
+    for root in root_folders:
         for path in sorted(root.rglob("*.jar")):
             yield from coordinates(path) or [component_of_file(path)]
 

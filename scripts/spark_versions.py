@@ -48,10 +48,10 @@ def environment(release: str) -> Path:
     uv("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     # The wheel excludes untested releases.
     (folder / "override.txt").write_text(f"pyspark=={release}")
-    resolution = "lowest-direct" if release == LOCKED else "highest"
+    dependency_resolution = "lowest-direct" if release == LOCKED else "highest"
     arguments = (
         "--resolution",
-        resolution,
+        dependency_resolution,
         "--requirement",
         "pyproject.toml",
         "--override",

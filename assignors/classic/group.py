@@ -82,17 +82,17 @@ def subscribers_by_topic(members: Sequence[Member]) -> dict[str, list[int]]:
 class Racks:
     """Racks of a group's members and of its partitions' replicas.
 
-    ``by_member``: the rack of each member by its position, or None. ``by_topic``: the racks of the replicas by topic
-    and partition, () if unknown; a rack may occur twice.
+    ``rack_by_member``: each member's rack by its position, or None. ``by_topic``: replicas' racks by topic and
+    partition, () if unknown; a rack may occur twice.
     """
 
     def __init__(self, group: ClientGroup, members: Sequence[Member]) -> None:
-        self.by_member = [member.rack_id or None for member in members]
+        self.rack_by_member = [member.rack_id or None for member in members]
         self.by_topic = {name: group.topics[name].racks or ((),) * count for name, count in group.counts.items()}
 
     def is_mismatched(self, place: int, name: str, partition: int) -> bool:
         """True if the member has a rack and the partition has no replica in it."""
-        rack = self.by_member[place]
+        rack = self.rack_by_member[place]
         racks = self.by_topic[name]
         return rack is not None and (partition >= len(racks) or rack not in racks[partition])
 
@@ -116,16 +116,16 @@ def can_use_racks(group: ClientGroup) -> bool:
 class Holdings:
     """Owned partitions by member, each partition at most once.
 
-    ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned partitions. ``contested``: the
-    claimants of each partition with several claims. ``doubly_claimed``: partitions with two claims of one generation.
-    ``oversized``: topics with claims above the partition count. ``lost``: the member that must give up a partition, by
-    topic and partition.
+    ``shares`` and their ``sizes``: by position of the member. ``partitions``: all owned ones. ``contested_claims``: the
+    claimants of each partition with several claims. ``doubly_claimed``: partitions with two claims of one
+    generation. ``oversized``: topics with claims above the partition count. ``lost``: the member that must give up a
+    partition, by topic and partition.
     """
 
     shares: list[TopicPartitions]
     sizes: list[int]
     partitions: dict[str, list[int]]
-    contested: dict[str, dict[int, list[int]]] = field(default_factory=dict)
+    contested_claims: dict[str, dict[int, list[int]]] = field(default_factory=dict)
     doubly_claimed: dict[str, set[int]] = field(default_factory=dict)
     oversized: set[str] = field(default_factory=set)
     lost: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -176,9 +176,9 @@ def _resolve_conflicts(owned: Holdings, name: str, members: Sequence[Member]) ->
     for place, share in enumerate(owned.shares):
         for partition in share.get(name, ()):
             claimants.setdefault(partition, []).append(place)
-    owned.contested[name] = {partition: places for partition, places in claimants.items() if len(places) > 1}
+    owned.contested_claims[name] = {partition: places for partition, places in claimants.items() if len(places) > 1}
     lost_by_member: dict[int, set[int]] = {}
-    for partition, places in owned.contested[name].items():
+    for partition, places in owned.contested_claims[name].items():
         winner, has_winner = places[0], True
         for place in places[1:]:
             # Java reads the rival's generation from the rival's subscription, where a negative number means no

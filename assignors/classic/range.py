@@ -61,23 +61,23 @@ class _TopicDivision:
     def __init__(self, count: int, racks: Sequence[str | None]) -> None:
         self.shares: list[list[int]] = [[] for _ in racks]
         self._racks = racks
-        self._smaller_size, self._larger_left = divmod(count, len(racks))
-        self._free: dict[int, None] = dict.fromkeys(range(count))
+        self._smaller_size, self._larger_shares_left = divmod(count, len(racks))
+        self._orphans: dict[int, None] = dict.fromkeys(range(count))
         self._members_by_rack: dict[str | None, list[int]] = {}
         for member, rack in enumerate(racks):
             self._members_by_rack.setdefault(rack, []).append(member)
 
-    def _room(self, member: int) -> int:
+    def _capacity(self, member: int) -> int:
         """Return the number of partitions that the member may still get (``maxAssignable``)."""
-        return max(0, self._smaller_size + (self._larger_left > 0) - len(self.shares[member]))
+        return max(0, self._smaller_size + (self._larger_shares_left > 0) - len(self.shares[member]))
 
     def _assign(self, member: int, partitions: Iterable[int]) -> None:
         share = self.shares[member]
         for partition in partitions:
             share.append(partition)
-            del self._free[partition]
+            del self._orphans[partition]
         if len(share) > self._smaller_size:
-            self._larger_left -= 1
+            self._larger_shares_left -= 1
 
     def assign_by_shared_racks(self, racks_by_topic: Sequence[Sequence[tuple[str, ...]]]) -> None:
         """Assign each partition to the first member below its quota whose rack has replicas of it in all topics."""
@@ -102,15 +102,15 @@ class _TopicDivision:
             share = shares[first_member]
             share.append(partition)
             if len(share) > base:
-                self._larger_left -= 1
+                self._larger_shares_left -= 1
                 queues[self._racks[first_member]].pop()
-                if not self._larger_left:  # From here on, no member may get more partitions than the base.
+                if not self._larger_shares_left:  # From here on, no member may get more partitions than the base.
                     for queue in queues.values():
-                        while queue[-1] < no_member and not self._room(queue[-1]):
+                        while queue[-1] < no_member and not self._capacity(queue[-1]):
                             queue.pop()
-            elif len(share) == base and not self._larger_left:
+            elif len(share) == base and not self._larger_shares_left:
                 queues[self._racks[first_member]].pop()
-        self._free = dict.fromkeys(without_match)
+        self._orphans = dict.fromkeys(without_match)
 
     def assign_by_topic_racks(self, racks: Sequence[Collection[str]]) -> None:
         """Assign each member unassigned partitions with a replica in its rack, up to the member's remaining quota."""
@@ -121,12 +121,12 @@ class _TopicDivision:
                     partitions_by_rack[rack].append(partition)
         waiting = {rack: iter(partitions) for rack, partitions in partitions_by_rack.items()}
         for member, rack in enumerate(self._racks):
-            # A list is needed because _assign changes _free. No member has partitions yet.
-            self._assign(member, list(islice((p for p in waiting[rack] if p in self._free), self._room(member))))
+            # A list is needed because _assign changes _orphans. No member has partitions yet.
+            self._assign(member, list(islice((p for p in waiting[rack] if p in self._orphans), self._capacity(member))))
 
     def assign_remaining_ranges(self) -> None:
         """Assign contiguous ranges of the remaining partitions (``assignRanges``)."""
-        remaining = iter(list(self._free))
+        remaining = iter(list(self._orphans))
         for member in range(len(self._racks)):
-            if capacity := self._room(member):
+            if capacity := self._capacity(member):
                 self._assign(member, islice(remaining, capacity))

@@ -44,10 +44,10 @@ class _Rebalancer:
     def __init__(self, state: StickyState, members: Sequence[Member]) -> None:
         self._state = state
         self._movable = {name: owners for name, owners in state.owners.items() if state.potential[name] > 1}
-        self._room = _capacities(state, members)
+        self._quota = _capacities(state, members)
         stuck = (owners.values() for name, owners in state.stuck.items() if name in self._movable)
         busy = set[int]().union(*self._movable.values(), *stuck)
-        self._frozen = {rank for rank, load in enumerate(state.loads) if load >= self._room[rank] and rank not in busy}
+        self._frozen = {rank for rank, load in enumerate(state.loads) if load >= self._quota[rank] and rank not in busy}
         self._previous_owners = _previous_owners(members, state)
         self._loads = state.loads
         self._move_count = 0
@@ -83,18 +83,18 @@ class _Rebalancer:
         """
         names = [name for name in self._movable if name in partitions]
         count = 0
-        earlier_state: object = None
-        while any([self._pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic must be processed
+        state_before_pass: object = None
+        while any([self._run_pass(name, partitions[name]) for name in names]):  # noqa: C419 - every topic must be processed
             count += 1
             if count >= _PASSES_BEFORE_CYCLE_CHECK:
                 now = [list(owners) for owners in self._movable.values()], self._movements.snapshot()
-                if now == earlier_state:
+                if now == state_before_pass:
                     break
                 if count & (count - 1) == 0:  # Brent's algorithm: compare with the last power of two
-                    earlier_state = now
+                    state_before_pass = now
         return count > 0
 
-    def _pass(self, name: str, partitions: Sequence[int]) -> bool:
+    def _run_pass(self, name: str, partitions: Sequence[int]) -> bool:
         loads, owners, subscribers = self._loads, self._movable[name], self._state.subscribers[name]
         previous = self._previous_owners.get(name, {})
         moves = self._move_count
@@ -144,7 +144,7 @@ class _Rebalancer:
 
     def _is_topic_balanced(self, name: str, owners: Sequence[int]) -> bool:
         """Return True if no subscriber below its maximum has two or more partitions fewer than one of ``owners``."""
-        loads, capacities = self._loads, self._room
+        loads, capacities = self._loads, self._quota
         # A member with as many partitions as its topics have counts as full, even if some of its partitions are astray.
         can_receive = [rank for rank in self._state.subscribers[name] if loads[rank] != capacities[rank]]
         if not can_receive:
@@ -168,12 +168,12 @@ def _capacities(state: StickyState, members: Sequence[Member]) -> list[int]:
     """Return the number of partitions of each member's topics (``getMaxAssignmentSize``), in the order of the ranks."""
     counts = state.group.counts
     total = sum(counts.values())
-    by_subscription: dict[tuple[str, ...], int] = {}
+    count_by_subscription: dict[tuple[str, ...], int] = {}
     for topics in dict.fromkeys(member.topics for member in members):
         sizes = [counts[name] for name in topics if name in counts]
         # A member that lists as many topics as exist counts as subscribed to all topics, even if one is listed twice.
-        by_subscription[topics] = total if len(sizes) == len(counts) else sum(sizes)
-    return [by_subscription[members[place].topics] for place in state.places]
+        count_by_subscription[topics] = total if len(sizes) == len(counts) else sum(sizes)
+    return [count_by_subscription[members[place].topics] for place in state.places]
 
 
 def _previous_owners(members: Sequence[Member], state: StickyState) -> dict[str, dict[int, int]]:

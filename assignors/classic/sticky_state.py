@@ -53,7 +53,7 @@ class StickyState:
             share.update((name, partitions) for name, partitions in before.items() if name not in changed_topics)
         shares_by_rank = [shares[place] for place in self.places]
         for name, owners in changed_topics.items():
-            withheld = self._to_revoke(name, owned) if cooperative else ()
+            withheld = self._partitions_to_revoke(name, owned) if cooperative else ()
             partitions_by_owner: dict[int, list[int]] = defaultdict(list)
             for partition, owner in enumerate(owners):
                 if partition not in withheld:
@@ -64,12 +64,12 @@ class StickyState:
                 shares_by_rank[owner][name] = partitions
         return shares
 
-    def _to_revoke(self, name: str, owned: Holdings) -> set[int]:
+    def _partitions_to_revoke(self, name: str, owned: Holdings) -> set[int]:
         owners = self.owners[name]
         pairs = enumerate(zip(owners, self.claims.get(name) or owners, strict=True))
         withheld = {partition for partition, (owner, claim) in pairs if claim not in (owner, NO_ONE)}
         withheld -= self.stuck.get(name, {}).keys()  # No member has to give these partitions up.
-        for partition, places in owned.contested.get(name, {}).items():
+        for partition, places in owned.contested_claims.get(name, {}).items():
             if partition < len(owners) and self.places[owners[partition]] in places:
                 withheld.discard(partition)
             elif partition < len(owners):
@@ -144,7 +144,7 @@ def assign_free(state: StickyState, free: Mapping[str, Sequence[int]]) -> None:
     """Assign every free partition, to a subscriber in one of its racks if possible, else to any subscriber."""
     racks = state.racks
     if racks is not None:
-        in_rack = [racks.by_member[place] for place in state.places]
+        in_rack = [racks.rack_by_member[place] for place in state.places]
         free = _assign(state, free, in_rack, lambda name, partition: (None, *racks.by_topic[name][partition]))
     _assign(state, free, [None] * len(state.loads), lambda *_: (None,))
 

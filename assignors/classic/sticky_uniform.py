@@ -64,7 +64,7 @@ def _remove_doubly_claimed(owned: Holdings) -> None:
     """Remove doubly claimed partitions from their owners, even if the owner's claim has a higher generation."""
     for name, doubly_claimed in owned.doubly_claimed.items():
         for partition in doubly_claimed:
-            for place in set(owned.contested[name][partition]):
+            for place in set(owned.contested_claims[name][partition]):
                 if partition in owned.shares[place].get(name, ()):
                     owned.remove_partitions(place, name, {partition})
         owned.partitions[name] = [kept for kept in owned.partitions[name] if kept not in doubly_claimed]
@@ -72,10 +72,10 @@ def _remove_doubly_claimed(owned: Holdings) -> None:
 
 def _disown_mismatches(owned: Holdings, racks: Racks) -> None:
     for place, share in enumerate(owned.shares):
-        if racks.by_member[place] is not None:
+        if racks.rack_by_member[place] is not None:
             for name, partitions in share.items():
-                if in_other_racks := {p for p in partitions if racks.is_mismatched(place, name, p)}:
-                    owned.lose_partitions(place, name, in_other_racks)
+                if other_rack_partitions := {p for p in partitions if racks.is_mismatched(place, name, p)}:
+                    owned.lose_partitions(place, name, other_rack_partitions)
 
 
 def _keep_quotas(ids: Sequence[str], owned: Holdings, quotas: "_Quotas", ranks: dict[str, int]) -> None:
@@ -83,11 +83,11 @@ def _keep_quotas(ids: Sequence[str], owned: Holdings, quotas: "_Quotas", ranks: 
         size = owned.sizes[place]
         keep = quotas.count_kept(place, size)
         if keep < size:
-            for name, partitions in _surplus(owned.shares[place], keep, ranks).items():
+            for name, partitions in _surplus_partitions(owned.shares[place], keep, ranks).items():
                 owned.lose_partitions(place, name, partitions)
 
 
-def _surplus(share: TopicPartitions, kept_count: int, ranks: dict[str, int]) -> dict[str, set[int]]:
+def _surplus_partitions(share: TopicPartitions, kept_count: int, ranks: dict[str, int]) -> dict[str, set[int]]:
     """Return the partitions of a share after its first ``kept_count`` ones, in the order of (partition, topic)."""
     topics = len(ranks)
     names = list(ranks)
@@ -142,7 +142,7 @@ def _assign_in_racks(
     circle = _RackQueue(racks, quotas, sizes)
     at = racks.by_topic
     items = [(name, partition, at[name][partition]) for name, partitions in free for partition in partitions]
-    members_in = Counter(racks.by_member)
+    members_in = Counter(racks.rack_by_member)
     members_near = {near: sum(members_in[rack] for rack in set(near)) for near in {near for _, _, near in items}}
     assigned: dict[str, list[tuple[int, int]]] = {name: [] for name, _ in free}
     remaining: FreePartitions = []
@@ -159,15 +159,15 @@ class _RackQueue:
     """Queue of members: first those below the lower quota, then those that may get one partition more."""
 
     def __init__(self, racks: Racks, quotas: "_Quotas", sizes: list[int]) -> None:
-        self._rack = racks.by_member
+        self._rack = racks.rack_by_member
         self._quotas = quotas
         self._sizes = sizes
         self._next_index = 0
         # Number of queued members in each rack, so that searches that would fail are skipped.
-        self._queued_by_rack = Counter(self._rack[place] for place in quotas.under)
+        self._queued_by_rack = Counter(self._rack[place] for place in quotas.below_quota)
 
     def take_member(self, racks: Collection[str]) -> int:
-        quotas, under, index = self._quotas, self._quotas.under, self._next_index
+        quotas, below_quota, index = self._quotas, self._quotas.below_quota, self._next_index
         if not any(self._queued_by_rack[rack] for rack in racks):
             place = next((place for place in quotas.exact if self._rack[place] in racks), NO_ONE)
             if place != NO_ONE:
@@ -176,18 +176,18 @@ class _RackQueue:
                     quotas.exact.remove(place)
                     quotas.count_ceiling()
             return place
-        while self._rack[under[index]] not in racks:
-            index = (index + 1) % len(under)
-        place = under[index]
+        while self._rack[below_quota[index]] not in racks:
+            index = (index + 1) % len(below_quota)
+        place = below_quota[index]
         self._sizes[place] += 1
         if self._sizes[place] < quotas.floor:
             index += 1
         else:
-            del under[index]
+            del below_quota[index]
             self._queued_by_rack[self._rack[place]] -= 1
             if self._sizes[place] < quotas.ceiling and quotas.large < quotas.extra:
                 quotas.exact.append(place)
-        self._next_index = index if index < len(under) else 0
+        self._next_index = index if index < len(below_quota) else 0
         return place
 
 
@@ -195,7 +195,7 @@ class _RackQueue:
 class _Quotas:
     """Quotas of members: ``extra`` members end up with ``ceiling`` partitions, all other members with ``floor``.
 
-    ``large``: number of members at the ceiling so far; ``under``: positions of members below the floor; ``exact``:
+    ``large``: members at the ceiling so far; ``below_quota``: positions of members below the floor; ``exact``:
     members at the floor that may still get one more.
     """
 
@@ -203,7 +203,7 @@ class _Quotas:
     ceiling: int
     extra: int
     large: int = 0
-    under: list[int] = field(default_factory=list)
+    below_quota: list[int] = field(default_factory=list)
     exact: list[int] = field(default_factory=list)
 
     @classmethod
@@ -214,7 +214,7 @@ class _Quotas:
     def count_kept(self, place: int, size: int) -> int:
         """Return the number of owned partitions that a member keeps, and update the quotas; call once, in map order."""
         if size < self.floor:
-            self.under.append(place)
+            self.below_quota.append(place)
             return size
         if size >= self.ceiling and self.large < self.extra:
             self.count_ceiling()
@@ -230,7 +230,7 @@ class _Quotas:
             self.exact.clear()
 
     def sort(self, keys: Sequence[str] | Sequence[bytes]) -> None:
-        self.under.sort(key=keys.__getitem__)
+        self.below_quota.sort(key=keys.__getitem__)
         self.exact.sort(key=keys.__getitem__)
 
     def receivers(self, sizes: Sequence[int], count: int) -> list[int]:
@@ -240,7 +240,7 @@ class _Quotas:
         member of ``self.exact`` gets one partition. Returns fewer than ``count`` if all members are full.
         """
         order: list[int] = []
-        below = self.under
+        below = self.below_quota
         queue = list(self.exact)
         missing_counts = {place: self.floor - sizes[place] for place in below}
         filled_count = 0

@@ -329,10 +329,10 @@ def assign_eager(workers: Sequence[str], configured: Mapping[str, int]) -> dict[
 def apply_work_change(owned: Work, change: WorkChange) -> Work:
     """Return a worker's connectors and tasks after a change: the newly assigned ones, then those that it keeps."""
     stopped_connectors, stopped_tasks = set(change.revoked.connectors), set(change.revoked.tasks)
-    received = serialized_work(change.assigned)
+    started_work = serialized_work(change.assigned)
     return Work(
-        (*received.connectors, *(name for name in owned.connectors if name not in stopped_connectors)),
-        (*received.tasks, *(task for task in owned.tasks if task not in stopped_tasks)),
+        (*started_work.connectors, *(name for name in owned.connectors if name not in stopped_connectors)),
+        (*started_work.tasks, *(task for task in owned.tasks if task not in stopped_tasks)),
     )
 
 

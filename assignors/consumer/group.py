@@ -37,13 +37,13 @@ class ServerGroup:
         return [names[at] for at in hash_order(hashes, capacity=capacity)]
 
 
-def resolve(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
+def validated_group(topics: Mapping[str, Topic], members: Sequence[Member]) -> ServerGroup:
     """Validate topics and members, and return them as a group."""
     check_group(topics, members)
     ids = topic_ids(topics)
-    by_id = {member.member_id: member for member in members}
+    member_by_id = {member.member_id: member for member in members}
     topics_with_partitions = {name: topic for name, topic in topics.items() if topic.partitions}
-    return ServerGroup([by_id[name] for name in in_hash_order(list(by_id))], topics_with_partitions, ids)
+    return ServerGroup([member_by_id[name] for name in in_hash_order(list(member_by_id))], topics_with_partitions, ids)
 
 
 def topic_ids(topics: Mapping[str, Topic]) -> dict[str, tuple[int, int]]:

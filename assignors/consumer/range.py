@@ -7,13 +7,13 @@ rack-aware. O(members log members + number of ranges).
 from collections.abc import Mapping, Sequence
 
 from assignors.assignment import even_ranges
-from assignors.consumer.group import audiences, resolve
+from assignors.consumer.group import audiences, validated_group
 from assignors.model import Assignment, Member, Topic, static_members_first
 
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's new target assignment, under the server-side assignor."""
-    group = resolve(topics, members)
+    group = validated_group(topics, members)
     ordered = sorted(group.members, key=static_members_first)
     answer: Assignment = {member.member_id: {} for member in members}
     for subscribers, names in audiences(group, ordered):

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from itertools import chain
 
-from assignors.consumer.group import ServerGroup, audiences, kept, resolve, unowned
+from assignors.consumer.group import ServerGroup, audiences, kept, unowned, validated_group
 from assignors.java import hash_order, hash_set_copy_capacity
 from assignors.model import Assignment, Member, Topic
 
@@ -30,7 +30,7 @@ _Run = tuple[str, Sequence[int]]
 
 def assign(topics: Mapping[str, Topic], members: Sequence[Member]) -> Assignment:
     """Return each member's new target assignment, under the server-side assignor."""
-    group = resolve(topics, members)
+    group = validated_group(topics, members)
     answer: Assignment = {member.member_id: {} for member in members}
     if members:
         first = members[0].topics
@@ -236,7 +236,7 @@ class _LoadRanges:
         self.members = load.by_load(members)
         self.low_end = 0
         self.low_level = self.sizes[self.members[0]] - 1
-        self.least_loaded_next = 0
+        self.next_least_loaded = 0
         self.high_start = self.most_loaded_end = len(self.members)
         self.high_level = self.sizes[self.members[-1]] + 1
         self.most_loaded_next = len(self.members) - 1
@@ -245,13 +245,13 @@ class _LoadRanges:
         return self.high_level - self.low_level <= 1
 
     def pop_least_loaded(self) -> int:
-        if self.least_loaded_next >= self.low_end:
+        if self.next_least_loaded >= self.low_end:
             self.low_level += 1
             while self.low_end < len(self.members) and self.sizes[self.members[self.low_end]] == self.low_level:
                 self.low_end += 1
-            self.least_loaded_next = 0
-        self.least_loaded_next += 1
-        return self.members[self.least_loaded_next - 1]
+            self.next_least_loaded = 0
+        self.next_least_loaded += 1
+        return self.members[self.next_least_loaded - 1]
 
     def pop_most_loaded(self) -> int:
         if self.most_loaded_next < self.high_start:

@@ -99,9 +99,9 @@ class _ImprovedPlacement:
         while self.has_rack_gap(partition):
             replicas = self.lists[partition]
             count = Counter(self.racks[broker] for broker in replicas)
-            movable = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
+            movable_from = [b for b in replicas if self.racks[b] is None or count[self.racks[b]] > 1]
             free = [b for b, rack in self.racks.items() if rack is not None and count[rack] == 0]
-            source = max(movable, key=lambda broker: len(self.held[broker]))
+            source = max(movable_from, key=lambda broker: len(self.held[broker]))
             self._move(partition, source, min(free, key=lambda broker: len(self.held[broker])))
 
     def move_replica(self) -> bool:
@@ -141,7 +141,7 @@ class _ImprovedPlacement:
         candidates = list(self.leaders)
         while candidates:
             source = max(candidates, key=self.leaders.__getitem__)
-            leader_moves = self._chain(source, led_partitions)
+            leader_moves = self._move_path(source, led_partitions)
             if not leader_moves:
                 candidates.remove(source)
             for partition, target in leader_moves:
@@ -154,7 +154,7 @@ class _ImprovedPlacement:
         changed = [(partition, former) for partition, former in first.items() if self.lists[partition][0] != former]
         return [Move(partition, former, self.lists[partition][0]) for partition, former in changed]
 
-    def _chain(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
+    def _move_path(self, source: int, led_partitions: Mapping[int, Iterable[Partition]]) -> list[tuple[Partition, int]]:
         """Return a shortest chain of leadership moves, last first, to a broker with at least two leaderships fewer."""
         moves_by_broker: dict[int, list[tuple[Partition, int]]] = {source: []}
         queue = deque([source])

@@ -55,7 +55,7 @@ def check_brokers(brokers: Sequence[Broker]) -> None:
         seen.add(broker.id)
 
 
-def _check(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:
+def _check_arguments(brokers: Sequence[Broker], partitions: int, replication_factor: int, start_partition: int) -> None:
     check_brokers(brokers)
     if partitions < 1:
         raise InvalidPlacement(f"partitions: {partitions}; must be larger than 0")
@@ -94,7 +94,7 @@ def assign_replicas(
     ``shift``: the shift of the first followers, by default equal to a given ``start_index``. ``random`` draws missing
     values, the start index first.
     """
-    _check(brokers, partitions, replication_factor, start_partition)
+    _check_arguments(brokers, partitions, replication_factor, start_partition)
     without = [str(broker.id) for broker in brokers if broker.rack is None]
     is_aware = len(without) < len(brokers)
     if is_aware and without:
@@ -160,7 +160,7 @@ def place_striped(
     Brokers without a rack together form one more rack. ``random`` draws offsets and shuffles: with ``JavaRandom(seed)``
     the result equals that of Kafka's placer with ``new Random(seed)``.
     """
-    _check(brokers, partitions, replication_factor, start_partition)
+    _check_arguments(brokers, partitions, replication_factor, start_partition)
     if all(broker.fenced for broker in brokers):
         raise InvalidReplicationFactor("brokers: all of them are fenced; a leader must be in service")
     racks = _RackList(brokers, random)
@@ -192,28 +192,28 @@ class _BrokerList:
 class _RackList:
     def __init__(self, brokers: Sequence[Broker], random: JavaRandom) -> None:
         self._random = random
-        by_rack: dict[str | None, list[Broker]] = {}
+        brokers_by_rack: dict[str | None, list[Broker]] = {}
         for broker in brokers:
-            by_rack.setdefault(broker.rack, []).append(broker)
-        names = list(by_rack)
+            brokers_by_rack.setdefault(broker.rack, []).append(broker)
+        names = list(brokers_by_rack)
         # Offsets are drawn, and brokers shuffled, in the order of a HashMap<Optional<String>, Rack>.
         hashes = [0 if name is None else string_hash(name) for name in names]
         in_hash_order = [names[position] for position in hash_order(hashes)]
         # Two broker lists per rack: its fenced and its unfenced brokers.
         self._racks = {
             name: tuple(
-                _BrokerList([broker.id for broker in by_rack[name] if broker.fenced is fenced], random)
+                _BrokerList([broker.id for broker in brokers_by_rack[name] if broker.fenced is fenced], random)
                 for fenced in (True, False)
             )
             for name in in_hash_order
         }
         self._names = sorted(names, key=lambda name: (name is not None, string_key(name or "")))
-        self._unfenced = sum(not broker.fenced for broker in brokers)
+        self._unfenced_count = sum(not broker.fenced for broker in brokers)
         self._epoch = 0
         self._rack_offset = random.next_int(len(names))
 
     def place(self, replication_factor: int) -> list[int]:
-        if self._epoch == self._unfenced and self._unfenced > 1:
+        if self._epoch == self._unfenced_count and self._unfenced_count > 1:
             shuffle(self._names, self._random)
             for lists in self._racks.values():
                 for broker_list in lists:

@@ -15,16 +15,16 @@ from streaming.settings.config import load
 MAX_BACKLOG_MS = 600_000
 #: Size at which the file is renamed to `….1` and a new one is started.
 MAX_FILE_BYTES = 64 * 2**20
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 
 
 def partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Wait until the topic exists; return its partitions with the offsets of the records of the last ten minutes."""
-    while not (partitions := consumer.list_topics(topic, timeout=LOOK_SECONDS).topics[topic].partitions):
-        time.sleep(LOOK_SECONDS)
+    while not (partitions := consumer.list_topics(topic, timeout=POLL_SECONDS).topics[topic].partitions):
+        time.sleep(POLL_SECONDS)
     begin_ms = int(time.time() * 1000) - MAX_BACKLOG_MS
     return list(
-        consumer.offsets_for_times([TopicPartition(topic, number, begin_ms) for number in partitions], LOOK_SECONDS)
+        consumer.offsets_for_times([TopicPartition(topic, number, begin_ms) for number in partitions], POLL_SECONDS)
     )
 
 

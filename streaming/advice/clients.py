@@ -126,7 +126,7 @@ _FILE_PREFIXES: Final[tuple[tuple[str, ClientLibrary | None], ...]] = (
     ("consumer.", None),
 )
 #: Options that exist in only one client library.
-_TELLTALE_OPTIONS: Final = {
+_CLIENT_SPECIFIC_OPTIONS: Final = {
     "application.id": STREAMS,
     "config.storage.topic": CONNECT,
     "connect.protocol": CONNECT,
@@ -143,7 +143,7 @@ def parse_configuration(source: str, text: str) -> ClientConfiguration:
     names: dict[str, str] = {}
     for name, value in _yaml(source, text) if source.endswith((".yaml", ".yml")) else _properties(text):
         plain, sign = _java_name(name)
-        client = client or sign or _TELLTALE_OPTIONS.get(plain)
+        client = client or sign or _CLIENT_SPECIFIC_OPTIONS.get(plain)
         values[plain], names[plain] = value, name
     if not values:
         raise BadInput(f"{source}: no setting found; write name=value lines, or YAML")

@@ -62,14 +62,14 @@ class GroupHistory:
     configuration: ClientConfiguration | None = None
 
     @cached_property
-    def recent(self) -> list[Episode]:
+    def recent_episodes(self) -> list[Episode]:
         """The group's episodes of the last 30 days, newest first."""
         episodes = [episode for episode in self.episodes if episode.updated_at > self.now_ms - WINDOW_MS]
         return sorted(episodes, key=lambda episode: episode.episode, reverse=True)
 
-    def of_kinds(self, kinds: Iterable[str]) -> list[Episode]:
+    def episodes_of(self, kinds: Iterable[str]) -> list[Episode]:
         """Return the group's recent episodes of these kinds that have ended, newest first."""
-        return [episode for episode in self.recent if episode.kind in kinds and episode.closed_at is not None]
+        return [episode for episode in self.recent_episodes if episode.kind in kinds and episode.closed_at is not None]
 
     def incidents_of(self, kind: str) -> list[Incident]:
         """Return the group's incidents of this kind in the last 30 days, newest first."""
@@ -83,18 +83,18 @@ class GroupHistory:
         return "consumer" if self.latest is None or self.latest.kind is UNSET else self.latest.kind
 
     @cached_property
-    def _newest(self) -> LatestAssignment | Episode | None:
-        return self.latest or next(iter(self.recent), None)
+    def _newest_record(self) -> LatestAssignment | Episode | None:
+        return self.latest or next(iter(self.recent_episodes), None)
 
     @property
     def protocol(self) -> str | None:
         """The group's protocol; None if unknown."""
-        return None if self._newest is None else self._newest.protocol
+        return None if self._newest_record is None else self._newest_record.protocol
 
     @property
     def assignor(self) -> str | None:
         """The group's assignor; None if unknown."""
-        return None if self._newest is None else self._newest.assignor
+        return None if self._newest_record is None else self._newest_record.assignor
 
     @property
     def is_classic(self) -> bool:
@@ -102,9 +102,9 @@ class GroupHistory:
         return self.kind == "consumer" and self.protocol == "classic"
 
     @cached_property
-    def at_rest(self) -> LatestAssignment | None:
+    def assignment_at_rest(self) -> LatestAssignment | None:
         """The assignment of a consumer group that has members and no open episode; None for other groups."""
-        is_open = bool(self.recent) and self.recent[0].closed_at is None
+        is_open = bool(self.recent_episodes) and self.recent_episodes[0].closed_at is None
         latest = self.latest
         return None if is_open or latest is None or self.kind != "consumer" or not latest.members else latest
 
@@ -133,24 +133,24 @@ class GroupHistory:
     @cached_property
     def session_timeout_ms(self) -> int | None:
         """The longest session timeout of the members; None if no record or file has it."""
-        return self._longest("session.timeout.ms", lambda member: member.session_timeout_ms)
+        return self._longest_member_setting("session.timeout.ms", lambda member: member.session_timeout_ms)
 
     @cached_property
     def poll_interval_ms(self) -> int | None:
         """``max.poll.interval.ms``, which is the members' rebalance timeout; None if unknown."""
-        return self._longest("max.poll.interval.ms", lambda member: member.rebalance_timeout_ms)
+        return self._longest_member_setting("max.poll.interval.ms", lambda member: member.rebalance_timeout_ms)
 
-    def _longest(self, option: str, of_member: Callable[[LiveMember], int | None]) -> int | None:
+    def _longest_member_setting(self, option: str, setting_of_member: Callable[[LiveMember], int | None]) -> int | None:
         set_ms = self.configuration and self.configuration.milliseconds(option)
         members = () if self.live is None else self.live.members
-        return set_ms or max((of_member(member) or 0 for member in members), default=0) or None
+        return set_ms or max((setting_of_member(member) or 0 for member in members), default=0) or None
 
     @cached_property
     def restarts(self) -> list[MeasuredRestart]:
         """The measured restarts of members (departure to return) in the recent episodes, newest episode first."""
-        return [restart for episode in self.recent for restart in self._restarts_in(episode)]
+        return [restart for episode in self.recent_episodes for restart in self._restarts_of_episode(episode)]
 
-    def _restarts_in(self, episode: Episode) -> Iterator[MeasuredRestart]:
+    def _restarts_of_episode(self, episode: Episode) -> Iterator[MeasuredRestart]:
         diffs = self.rounds.get(episode.episode, ())
         for pair in episode.members.replaced if diffs else ():
             departure = next((diff for diff in diffs if _is_member(diff, pair.left) is False), None)

@@ -21,7 +21,7 @@ _PLACEHOLDER: Final = re.compile(r"[$%{<]|@\w+@")
 def duplicate_instance_id(history: GroupHistory) -> Finding | None:
     """Rule: two processes have the same group.instance.id and fence each other."""
     incidents = history.incidents_of("duplicate-instance-id")
-    episodes = history.of_kinds(("duplicate-instance-id",))
+    episodes = history.episodes_of(("duplicate-instance-id",))
     evidence = [*map(incident_fact, incidents[:2]), *(make_evidence(each.story, [each]) for each in episodes[:2])]
     is_sure = all(incident.sure for incident in incidents) and all(episode.sure for episode in episodes)
     finding = Finding(
@@ -50,7 +50,7 @@ def shared_instance_id(config: ClientConfiguration) -> Finding | None:
 
 def idle_members(history: GroupHistory) -> Finding | None:
     """Rule: the group has more members than partitions, so that some members never get partitions."""
-    latest = history.at_rest
+    latest = history.assignment_at_rest
     if latest is None:
         return None
     sizes = {member: size(share) for member, share in latest.members.items()}
@@ -65,7 +65,7 @@ def idle_members(history: GroupHistory) -> Finding | None:
 
 def uneven_partitions(history: GroupHistory) -> Finding | None:
     """Rule: partitions do not divide evenly, so that some members have at least half more partitions than others."""
-    latest = history.at_rest
+    latest = history.assignment_at_rest
     if latest is None:
         return None
     sizes = [size(share) for share in latest.members.values()]
@@ -81,7 +81,7 @@ def uneven_partitions(history: GroupHistory) -> Finding | None:
 
 def range_skew(history: GroupHistory) -> Finding | None:
     """Rule: ``range`` assigns the extra partitions of several topics to the same members."""
-    latest = history.at_rest
+    latest = history.assignment_at_rest
     if latest is None or latest.assignor != "range":
         return None
     sizes = {member: size(share) for member, share in latest.members.items()}
@@ -105,10 +105,10 @@ def range_skew(history: GroupHistory) -> Finding | None:
 
 def metadata_rebalances(history: GroupHistory) -> Finding | None:
     """Rule: new, deleted and growing topics rebalance the group."""
-    episodes = history.of_kinds(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
+    episodes = history.episodes_of(("subscription-change", "partition-growth", "topic-added", "topic-deleted"))
     if len(episodes) <= MIN_TIMES:
         return None
-    text = f"Changed topics or subscriptions in {len(episodes)} of {count(len(history.recent), 'episode')}: "
+    text = f"Changed topics or subscriptions in {len(episodes)} of {count(len(history.recent_episodes), 'episode')}: "
     stops = longest_stops_ms(episodes)
     return Finding(
         "warning" if stops >= MIN_SAVED_MS else "info",
@@ -120,10 +120,10 @@ def metadata_rebalances(history: GroupHistory) -> Finding | None:
 def probing_rebalances(history: GroupHistory) -> Finding | None:
     """Rule: Kafka Streams rebalances repeatedly to check whether warm-up tasks have caught up."""
     probes = {}
-    for episode in history.recent:
+    for episode in history.recent_episodes:
         causes = [diff.cause.kind for diff in history.rounds.get(episode.episode, ())]
         probes[episode.episode] = causes.count(PROBING) or any(item.kind == PROBING for item in episode.evidence)
-    episodes = [episode for episode in history.recent if probes[episode.episode]]
+    episodes = [episode for episode in history.recent_episodes if probes[episode.episode]]
     total = sum(probes.values())
     if history.kind != "streams" or total <= MIN_TIMES:
         return None

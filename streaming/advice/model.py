@@ -71,7 +71,7 @@ class Replay(NamedTuple):
     """Past episodes, newest first, to simulate with a change.
 
     ``way``: way to rebalance, ``cooperative``, ``static`` or ``consumer``; None: the group's own way. ``edit``: name of
-    a change of the scenario in ``_EDITS`` of :mod:`streaming.advice.replay`, with the argument ``value``.
+    a change of the scenario in ``_SCENARIO_EDITS`` of :mod:`streaming.advice.replay`, with the argument ``value``.
     """
 
     episodes: Sequence[Episode]

@@ -16,21 +16,21 @@ from streaming.advice.history import (
     longest_stops_ms,
 )
 from streaming.advice.model import AdviceEvidence, Finding, Replay, list_text, make_evidence
-from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE, BY_PATTERN, BY_POD, keys_of_owner
+from streaming.episodes.identity import BY_CLIENT, BY_HOST, BY_INSTANCE_ID, BY_PATTERN, BY_POD, keys_of_owner
 from streaming.episodes.story import count, duration, member_list, moment
 from streaming.records.episodes import Episode, EpisodeMembers
 
-_EAGER: Final = ("range", "roundrobin", "sticky")
+_EAGER_ASSIGNORS: Final = ("range", "roundrobin", "sticky")
 _LASTING_ID: Final = "<an id that the member keeps across restarts>"
 #: The smallest group for which batches are recommended; in smaller groups, a batch would be most of the group.
-_LEAST_BATCHED: Final = 6
+_MIN_BATCHED_MEMBERS: Final = 6
 
 
 def cooperative_assignor(history: GroupHistory) -> Finding | None:
     """Rule: an eager assignor revokes all partitions in each rebalance."""
     episodes = _interrupting_episodes(history)
     client, assignor = history.client, history.assignor
-    if not history.is_classic or assignor not in _EAGER or not client.cooperative or not episodes:
+    if not history.is_classic or assignor not in _EAGER_ASSIGNORS or not client.cooperative or not episodes:
         return None
     if any(COOPERATIVE in names for names in _assignors_of_members(history).values()):
         return None
@@ -54,7 +54,7 @@ def cooperative_assignor(history: GroupHistory) -> Finding | None:
 def consumer_protocol(history: GroupHistory) -> Finding | None:
     """Rule: the classic protocol interrupts members that keep their partitions; KIP-848 does not interrupt them."""
     episodes = _interrupting_episodes(history)
-    is_able = history.client.consumer and history.assignor in (*_EAGER, COOPERATIVE)
+    is_able = history.client.consumer and history.assignor in (*_EAGER_ASSIGNORS, COOPERATIVE)
     if not history.is_classic or not is_able or not episodes:
         return None
     return Finding(
@@ -69,7 +69,7 @@ def consumer_protocol(history: GroupHistory) -> Finding | None:
 
 
 def _interrupting_episodes(history: GroupHistory) -> list[Episode]:
-    episodes = history.of_kinds(MEMBERSHIP_CHANGES)
+    episodes = history.episodes_of(MEMBERSHIP_CHANGES)
     return [episode for episode in episodes if episode.rebalances and episode.members.before >= MIN_TIMES]
 
 
@@ -87,7 +87,7 @@ def static_membership(history: GroupHistory) -> Finding | None:
     """Rule: members restart faster than their sessions expire, but each restart rebalances the group."""
     restarts = [restart for restart in history.restarts if not restart.is_lost and restart.away_ms > 0]
     numbers = {restart.episode for restart in restarts}
-    episodes = [episode for episode in history.of_kinds(DEPLOYS) if episode.episode in numbers]
+    episodes = [episode for episode in history.episodes_of(DEPLOYS) if episode.episode in numbers]
     if history.kind != "consumer" or not history.names or history.static_members:
         return None
     if len(restarts) < MIN_TIMES or not episodes:
@@ -99,7 +99,7 @@ def static_membership(history: GroupHistory) -> Finding | None:
     evidence = make_evidence(text, episodes, restarts=len(restarts), slowestRestartMs=slowest, sessionTimeoutMs=session)
     pairs = [pair for episode in episodes for pair in episode.members.replaced]
     change = "Give each member a group.instance.id of its own, which survives its restarts: its client id does"
-    if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE) for pair in pairs):
+    if not all(pair.by in (BY_HOST, BY_CLIENT, BY_INSTANCE_ID) for pair in pairs):
         change = (
             "Give each member a group.instance.id that survives its restarts: a StatefulSet's pod name or a host "
             "name. The pod name of a Deployment does not help, as no successor has it"
@@ -127,7 +127,7 @@ def session_unsure(history: GroupHistory) -> tuple[str, ...]:
 
 def static_ids_change(history: GroupHistory) -> Finding | None:
     """Rule: instance ids change with each restart, so that members never take the places of their predecessors."""
-    changed = [(episode, ids) for episode in history.recent if (ids := _changed_ids(episode.members))]
+    changed = [(episode, ids) for episode in history.recent_episodes if (ids := _changed_ids(episode.members))]
     if not changed:
         return None
     episodes = [episode for episode, _ in changed]
@@ -167,7 +167,7 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
     present = {member.group_instance_id for member in history.names.values()}
     lists = [
         (episode, lost)
-        for episode in history.of_kinds(("crash",))
+        for episode in history.episodes_of(("crash",))
         if (lost := _instances(episode.members, episode.members.lost))
         and present.isdisjoint(lost)
         and not _changed_ids(episode.members)
@@ -188,8 +188,8 @@ def static_slot_held(history: GroupHistory) -> Finding | None:
 
 def rolling_batches(history: GroupHistory) -> Finding | None:
     """Rule: rolling restarts, one member after the other, rebalance the whole group twice per member."""
-    restarts = history.of_kinds(("rolling-restart",))
-    episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _LEAST_BATCHED]
+    restarts = history.episodes_of(("rolling-restart",))
+    episodes = [e for e in restarts if e.rebalances >= len(e.members.replaced) >= _MIN_BATCHED_MEMBERS]
     if not history.is_classic or not episodes:
         return None
     size, rebalances = len(episodes[0].members.replaced), episodes[0].rebalances
@@ -211,11 +211,11 @@ def half_migration(history: GroupHistory) -> Finding | None:
         change = "Restart the classic members with group.protocol=consumer"
         return Finding("warning", [incident_fact(incidents[0])], change, {"group.protocol": "consumer"})
     lists = _assignors_of_members(history)
-    both = [member for member, names in lists.items() if COOPERATIVE in names and len(names) > 1]
-    if not history.is_classic or history.assignor not in _EAGER or not both or history.live is None:
+    mixing_ids = [member for member, names in lists.items() if COOPERATIVE in names and len(names) > 1]
+    if not history.is_classic or history.assignor not in _EAGER_ASSIGNORS or not mixing_ids or history.live is None:
         return None
-    who = member_list(both, history.live.names)
-    text = f"{len(both)} of {count(len(lists), 'member')} list {COOPERATIVE} and others ({who}); the group uses "
+    who = member_list(mixing_ids, history.live.names)
+    text = f"{len(mixing_ids)} of {count(len(lists), 'member')} list {COOPERATIVE} and others ({who}); the group uses "
     assignors = sorted({", ".join(names) for names in lists.values()})
     return Finding(
         "info",

@@ -12,7 +12,7 @@ from streaming.advice.clients import COOPERATIVE
 from streaming.advice.history import DEPLOYS, GroupHistory
 from streaming.advice.model import Document, Finding, Replay, Saving, list_text, make_evidence
 from streaming.episodes.story import bounds, count, duration, moment
-from streaming.protocols.vocabulary import Timing
+from streaming.protocols.vocabulary import TimingModel
 from streaming.records.downtime import add_bounds
 from streaming.records.episodes import Bounds, Episode
 from streaming.simulation.changes import rolling_restart
@@ -21,14 +21,14 @@ from streaming.simulation.parse import parse_scenario
 from streaming.simulation.past_episode import past_change
 
 #: A saving of less than this share of the downtime is within the error of a forecast.
-LEAST_SAVED_SHARE: Final = 0.1
+MIN_SAVED_SHARE: Final = 0.1
 #: The largest number of a group's episodes that are replayed for one piece of advice.
 MOST_REPLAYED: Final = 5
 #: The most work for one episode, which is events × members + :data:`_FIXED_WORK`; a unit is about 50 µs of simulation.
 MOST_WORK: Final = 40_000
 _FIXED_WORK: Final = 40
 #: The most work for one episode of which the shortest and the longest forecast are simulated too.
-_MOST_WORK_OF_EXTREMES: Final = 4000
+_MAX_EXTREME_SCENARIO_WORK: Final = 4000
 #: A replayed episode, and its simulated cost without and with the change.
 _Comparison = tuple[Episode, ChangeCost, ChangeCost]
 
@@ -53,38 +53,38 @@ class Replayer:
         costs = ((each, self._cost(each, Replay(())), self._cost(each, replay)) for each in replay.episodes)
         complete = ((each, before, after) for each, before, after in costs if before is not None and after is not None)
         comparisons = list(islice(complete, MOST_REPLAYED))
-        return _saving_of(comparisons) if comparisons else None
+        return _total_saving(comparisons) if comparisons else None
 
     def _cost(self, episode: Episode, replay: Replay) -> ChangeCost | None:
         key = (episode.episode, *replay[1:])
         if key not in self._costs:
             self._costs[key] = None
             with suppress(BadInput):
-                self._costs[key] = self._simulated(episode, replay)
+                self._costs[key] = self._simulate_episode(episode, replay)
         return self._costs[key]
 
-    def _simulated(self, episode: Episode, replay: Replay) -> ChangeCost | None:
+    def _simulate_episode(self, episode: Episode, replay: Replay) -> ChangeCost | None:
         diffs = self.history.rounds.get(episode.episode, ())
         if len(diffs) < episode.round_count:
             return None
         start, _, document, _ = past_change(episode, diffs, self.history.live, {})
         work = len(document["events"]) * len(document["members"]) + _FIXED_WORK
-        extremes = [*_extremes(document)] if work <= _MOST_WORK_OF_EXTREMES else []
-        if work > MOST_WORK or work * (1 + len(extremes)) > self.budget.work:
+        extreme_scenarios = [*_extreme_scenarios(document)] if work <= _MAX_EXTREME_SCENARIO_WORK else []
+        if work > MOST_WORK or work * (1 + len(extreme_scenarios)) > self.budget.work:
             return None
-        self.budget.work -= work * (1 + len(extremes))
+        self.budget.work -= work * (1 + len(extreme_scenarios))
         way = find_way(replay.way or start.way, start.protocol, start.assignor)
-        edit = _EDITS[replay.edit] if replay.edit else lambda document, _: document
+        edit = _SCENARIO_EDITS[replay.edit] if replay.edit else lambda document, _: document
         usual = simulate_cost(parse_scenario(edit(document, replay.value)), way, rounds=False)
         downtimes = [usual.total_ms]
-        for extreme in extremes:
+        for extreme_scenario in extreme_scenarios:
             with suppress(BadInput):  # Longer absences of one member may overlap.
-                scenario = parse_scenario(edit(extreme, replay.value))
+                scenario = parse_scenario(edit(extreme_scenario, replay.value))
                 downtimes.append(simulate_cost(scenario, way, rounds=False).total_ms)
-        return usual._replace(range_ms=(min(downtimes), max(downtimes))) if extremes else usual
+        return usual._replace(range_ms=(min(downtimes), max(downtimes))) if extreme_scenarios else usual
 
 
-def _saving_of(pairs: Sequence[_Comparison]) -> Saving:
+def _total_saving(pairs: Sequence[_Comparison]) -> Saving:
     rounds = _sums(pairs, lambda cost: cost.simulation.result.round_count)
     moved = _sums(pairs, lambda cost: cost.simulation.result.moved)
     downtime = _sums(pairs, lambda cost: cost.total_ms)
@@ -116,39 +116,39 @@ def _total_bounds(all_bounds: Sequence[Bounds]) -> Bounds | None:
 def is_worthwhile(saving: Saving) -> bool:
     """Return True if advice lowers the downtime by more than the error of a forecast."""
     before, after = saving.downtime_ms or (1, 0)
-    return before > 0 and before - after >= LEAST_SAVED_SHARE * before
+    return before > 0 and before - after >= MIN_SAVED_SHARE * before
 
 
 def _sums(pairs: Sequence[_Comparison], figure: Callable[[ChangeCost], int]) -> tuple[int, int]:
     return sum(figure(before) for _, before, _ in pairs), sum(figure(after) for _, _, after in pairs)
 
 
-def _extremes(document: Document) -> Iterator[Document]:
+def _extreme_scenarios(document: Document) -> Iterator[Document]:
     """Yield the scenario with members that react fast and slowly, and the shortest and longest absences of members.
 
     Members depart and return up to a heartbeat interval before their rounds. A crashed member's successor that is in
     the round that removed the member joined at some time before, and the group then waited for the old session. A
     deploy that waits for the group takes longer if rebalances do; otherwise its restarts would share rebalances.
     """
-    session_ms, usual = document["session_timeout_ms"], Timing()
+    session_ms, usual = document["session_timeout_ms"], TimingModel()
     interval_ms = min(usual.heartbeat_ms, session_ms // 3)
     crashes = {event["crash"]: event["at"] for event in document["events"] if "crash" in event}
-    for pace, more_ms, stretch in ((0.02, -interval_ms, 1), (2, -interval_ms, 1), (2, interval_ms, 2)):
+    for pace, added_ms, stretch_factor in ((0.02, -interval_ms, 1), (2, -interval_ms, 1), (2, interval_ms, 2)):
         times = {"heartbeat_ms": interval_ms, "consumer_heartbeat_ms": usual.consumer_heartbeat_ms}
         times = {name: round(pace * ms) for name, ms in (times | {"processing_ms": usual.processing_ms}).items()}
         events = []
         for event in document["events"]:
-            changed, at = {**event, "at": event["at"] * stretch}, crashes.get(event.get("join"))
+            changed, at = {**event, "at": event["at"] * stretch_factor}, crashes.get(event.get("join"))
             if "bounce" in event:
-                changed["down_ms"] = max(event["down_ms"] + more_ms, 1)
+                changed["down_ms"] = max(event["down_ms"] + added_ms, 1)
             elif at is not None:
-                is_early = more_ms < 0 and event["at"] == at + session_ms
-                changed["at"] = at * stretch + (1 if is_early else max(event["at"] - at + more_ms, 1))
+                is_early = added_ms < 0 and event["at"] == at + session_ms
+                changed["at"] = at * stretch_factor + (1 if is_early else max(event["at"] - at + added_ms, 1))
             events.append(changed)
         yield {**document, **times, "events": sorted(events, key=lambda event: event["at"])}
 
 
-def _replace_crashes(document: Document, how: str) -> Document:
+def _crashes_to_bounces(document: Document, how: str) -> Document:
     """Return the scenario with each crash and rejoin replaced by a ``bounce`` or ``pause`` of the same duration."""
     events = list(document["events"])
     for crash in [event for event in events if "crash" in event]:
@@ -173,10 +173,10 @@ def _in_batches(document: Document, parallel: int) -> Document:
 
 #: Changes of a scenario by name; arguments are the document and the replay's value. ``closing``: members leave
 #: instead of crashing. ``pauses``: sessions are longer, so that members pause instead of losing their sessions.
-_EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
-    "closing": lambda document, _: _replace_crashes(document, "bounce"),
+_SCENARIO_EDITS: Final[Mapping[str, Callable[[Document, int], Document]]] = {
+    "closing": lambda document, _: _crashes_to_bounces(document, "bounce"),
     "session": lambda document, session_ms: {**document, "session_timeout_ms": session_ms},
-    "pauses": lambda document, session_ms: {**_replace_crashes(document, "pause"), "session_timeout_ms": session_ms},
+    "pauses": lambda document, session_ms: {**_crashes_to_bounces(document, "pause"), "session_timeout_ms": session_ms},
     "batches": _in_batches,
 }
 #: Kinds of deploys, including those that static membership keeps free of rebalances.
@@ -204,7 +204,7 @@ def _protocol_label(episode: Episode) -> str:
 
 
 def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], replayer: Replayer) -> Finding:
-    earlier, later = _per_deploy(before), _per_deploy(after)
+    earlier, later = _downtime_per_deploy(before), _downtime_per_deploy(after)
     forecast = replayer.saving(Replay(before, way=way))
     text = f"{bounds(later)} instead of {bounds(earlier)} a deploy, all partitions together"
     if forecast is not None and forecast.downtime_ms is not None:
@@ -221,7 +221,7 @@ def _compared(way: str, before: Sequence[Episode], after: Sequence[Episode], rep
     )
 
 
-def _per_deploy(episodes: Sequence[Episode]) -> Bounds:
+def _downtime_per_deploy(episodes: Sequence[Episode]) -> Bounds:
     downtimes = [(0, 0) if episode.downtime is None else episode.downtime.total_ms for episode in episodes]
     lower, upper = reduce(add_bounds, downtimes)
     return lower // len(episodes), None if upper is None else upper // len(episodes)

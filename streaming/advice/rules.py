@@ -58,7 +58,7 @@ def advise(history: GroupHistory, budget: Budget | None = None) -> list[Advice]:
 def advise_all(histories: Iterable[GroupHistory], budget: Budget | None = None) -> list[Advice]:
     """Return the advice for all groups, worst first; groups with the longest downtime use the budget first."""
     shared = budget or Budget()
-    order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent))
+    order = sorted(histories, key=lambda history: -longest_stops_ms(history.recent_episodes))
     return sorted((advice for history in order for advice in advise(history, shared)), key=_worst_first)
 
 
@@ -73,16 +73,16 @@ def episodes_to_read(episodes: Iterable[Episode], now_ms: int) -> list[Episode]:
             by_group.setdefault(episode.group_id, []).append(episode)
     chosen: list[Episode] = []
     rounds = 0
-    for recent in sorted(by_group.values(), key=longest_stops_ms, reverse=True):
-        recent.sort(key=lambda episode: (episode.kind not in DEPLOYS, -episode.episode))
-        for episode in recent[: 2 * MOST_REPLAYED]:
+    for group_episodes in sorted(by_group.values(), key=longest_stops_ms, reverse=True):
+        group_episodes.sort(key=lambda episode: (episode.kind not in DEPLOYS, -episode.episode))
+        for episode in group_episodes[: 2 * MOST_REPLAYED]:
             rounds += len(episode.rounds)
             if rounds <= MOST_ROUNDS:
                 chosen.append(episode)
     return chosen
 
 
-def fails(advice: Iterable[Advice], severity: str) -> bool:
+def reaches_severity(advice: Iterable[Advice], severity: str) -> bool:
     """Return True if any advice has this severity or a worse one."""
     return any(SEVERITIES.index(item.severity) >= SEVERITIES.index(severity) for item in advice)
 
@@ -132,5 +132,5 @@ def _advice(replayer: Replayer, rule: str, finding: Finding) -> Advice | None:
 
 def _worst_first(advice: Advice) -> tuple[int, int, str]:
     downtime = None if advice.saving is None else advice.saving.downtime_ms
-    saved = 0 if downtime is None else downtime[0] - downtime[1]
-    return -SEVERITIES.index(advice.severity), -saved, advice.group_id
+    saved_ms = 0 if downtime is None else downtime[0] - downtime[1]
+    return -SEVERITIES.index(advice.severity), -saved_ms, advice.group_id

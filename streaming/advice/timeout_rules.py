@@ -17,7 +17,7 @@ from streaming.advice.history import (
 )
 from streaming.advice.model import Finding, Replay, Saving, list_text, make_evidence
 from streaming.advice.protocol_rules import session_setting, session_unsure
-from streaming.episodes.identity import BY_HOST, BY_INSTANCE, BY_MEMBER
+from streaming.episodes.identity import BY_HOST, BY_INSTANCE_ID, BY_MEMBER
 from streaming.episodes.story import count, display_names_of, duration
 from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode
@@ -36,7 +36,7 @@ _DEFAULT_DELAY_MS: Final = 300_000
 def session_timeout_short(history: GroupHistory) -> Finding | None:
     """Rule: members that later returned lost their sessions, as restarts or pauses take longer than the timeout."""
     session = history.session_timeout_ms
-    episodes = _lost_and_back(history, (BY_INSTANCE,))
+    episodes = _lost_and_back(history, (BY_INSTANCE_ID,))
     numbers = {episode.episode for episode in episodes}
     lost = [restart.away_ms for restart in history.restarts if restart.is_lost and restart.episode in numbers]
     away = max(lost, default=0)
@@ -63,14 +63,14 @@ def session_timeout_short(history: GroupHistory) -> Finding | None:
 
 
 def _lost_and_back(history: GroupHistory, by: Sequence[str]) -> list[Episode]:
-    crashes = [episode for episode in history.of_kinds(("crash",)) if episode.members.replaced]
+    crashes = [episode for episode in history.episodes_of(("crash",)) if episode.members.replaced]
     return [episode for episode in crashes if all(pair.by in by for pair in episode.members.replaced)]
 
 
 def missing_leave(history: GroupHistory) -> Finding | None:
     """Rule: restarted members did not leave the group, as they were killed or did not close their consumer."""
     restarted = ("crash", "rolling-restart", "restart")
-    episodes = [episode for episode in history.of_kinds(restarted) if _is_killed(history, episode)]
+    episodes = [episode for episode in history.episodes_of(restarted) if _is_killed(history, episode)]
     restarts = sum(len(episode.members.replaced) for episode in episodes)
     if restarts < MIN_TIMES or history.static_members:
         return None
@@ -94,13 +94,13 @@ def _is_killed(history: GroupHistory, episode: Episode) -> bool:
     if episode.kind != "crash" and "member.fenced" not in causes:
         return False
     pairs = episode.members.replaced
-    is_new = any(pair.by not in (BY_HOST, BY_MEMBER, BY_INSTANCE) for pair in pairs)
+    is_new = any(pair.by not in (BY_HOST, BY_MEMBER, BY_INSTANCE_ID) for pair in pairs)
     return bool(pairs) and (is_new or 2 * len(pairs) > episode.members.before)
 
 
 def poll_interval(history: GroupHistory) -> Finding | None:
     """Rule: members exceeded max.poll.interval.ms and were removed."""
-    episodes = [episode for episode in history.of_kinds(("poll-timeout",)) if episode.sure]
+    episodes = [episode for episode in history.episodes_of(("poll-timeout",)) if episode.sure]
     incidents = history.incidents_of("poll-timeout")
     evidence = [incident_fact(incident) for incident in incidents[:2]]
     limit, numbers = history.poll_interval_ms, {episode.episode for episode in episodes}
@@ -140,7 +140,7 @@ def rebalance_timeout(history: GroupHistory) -> Finding | None:
 
 def initial_delay(history: GroupHistory) -> Finding | None:
     """Rule: first starts of the group take several rebalances, as members join one after the other."""
-    starts = [start for start in history.of_kinds(("first-start",)) if start.sure and start.rebalances > MIN_TIMES]
+    starts = [start for start in history.episodes_of(("first-start",)) if start.sure and start.rebalances > MIN_TIMES]
     starts = [start for start in starts if start.updated_at - start.opened_at <= _MAX_INITIAL_MS]
     if len(starts) < MIN_TIMES or not history.is_classic:
         return None
@@ -160,7 +160,7 @@ def initial_delay(history: GroupHistory) -> Finding | None:
 def scheduled_delay(history: GroupHistory) -> Finding | None:
     """Rule: the tasks of a departed Connect worker wait for longer than workers take to restart."""
     by_episode = {number: list(_departures(rounds)) for number, rounds in history.rounds.items()}
-    episodes = [episode for episode in history.recent if by_episode.get(episode.episode)]
+    episodes = [episode for episode in history.recent_episodes if by_episode.get(episode.episode)]
     departures = [departure for episode in episodes for departure in by_episode[episode.episode]]
     if history.kind != "connect" or not departures:
         return None
@@ -176,13 +176,13 @@ def scheduled_delay(history: GroupHistory) -> Finding | None:
         sum(min(wanted, delay_ms) * tasks for delay_ms, _, tasks in departures),
     )
     numbers = [episode.episode for episode in episodes]
-    saved = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
+    saving = f"{duration(waits[1])} instead of {duration(waits[0])} of waiting in {count(len(departures), 'restart')}"
     return Finding(
         "warning",
         [make_evidence(text, episodes, restarts=len(departures), slowestRestartMs=slowest, delayMs=longest)],
         f"Lower scheduled.rebalance.max.delay.ms to {wanted} on all workers",
         {"scheduled.rebalance.max.delay.ms": str(wanted)},
-        saving=Saving(text=f"{saved}, all tasks together", episodes=numbers, downtime_ms=waits),
+        saving=Saving(text=f"{saving}, all tasks together", episodes=numbers, downtime_ms=waits),
     )
 
 

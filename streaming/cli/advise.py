@@ -12,7 +12,7 @@ from streaming.advice.clients import ClientConfiguration, parse_configuration
 from streaming.advice.history import GroupHistory
 from streaming.advice.model import SEVERITIES, Advice
 from streaming.advice.replay import Budget
-from streaming.advice.rules import advise_all, episodes_to_read, fails
+from streaming.advice.rules import advise_all, episodes_to_read, reaches_severity
 from streaming.cli.options import AsJson, BootstrapServers, TopicPrefix, flag, now_ms, offline, option
 from streaming.cli.output import Progress, answer, file_errors, warn_skipped
 from streaming.episodes.story import count
@@ -69,7 +69,7 @@ def advise(
         histories = [GroupHistory(name, now_ms(), configuration=file)]
     advices = advise_all(histories, Budget(ALL_GROUPS_WORK_LIMIT) if all_groups else None)
     answer(advices, _advice_lines(advices, len(histories)), as_json=as_json)
-    if fail_on is not None and fails(advices, fail_on):
+    if fail_on is not None and reaches_severity(advices, fail_on):
         raise typer.Exit(1)
 
 

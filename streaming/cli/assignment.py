@@ -26,7 +26,7 @@ MAX_THREADS = 1_000_000
 _Share = dict[str, list[Annotated[int, Meta(ge=0, le=2**31 - 1)]]]
 
 
-class TooLarge(BadInput):
+class GroupTooLarge(BadInput):
     """A group has more members or partitions than the limit."""
 
 
@@ -106,7 +106,7 @@ def _check_limits(line: GroupLine) -> None:
         ("members: {} streams in all", threads, MAX_THREADS),
     ):
         if number > limit:
-            raise TooLarge(f"{what.format(number)}, the limit is {limit}")
+            raise GroupTooLarge(f"{what.format(number)}, the limit is {limit}")
 
 
 def _build_topic(name: str, line: TopicLine) -> Topic:

@@ -80,12 +80,12 @@ class DemoView:
 
     def stage(self, text: str) -> None:
         """Print a line about the demo's progress at its start or end, with the time since the start."""
-        self._print(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
+        self._print_line(SafeText(f"{self._clock() - self._start:5.1f} s  {text}", "dim"))
         self._status.update(SafeText(f"{text} …"))
 
     def step(self, text: str) -> None:
         """Print the demo's next action, above the diffs that this action causes."""
-        self._print(SafeText(f"› {text}", "blue"))
+        self._print_line(SafeText(f"› {text}", "blue"))
         self._status.update(SafeText("waiting for its diffs …"))
 
     def diff(self, record: "DiffRecord") -> None:
@@ -94,17 +94,17 @@ class DemoView:
             self._write(raw_json(record.value))
             return
         for line in diff_lines(record.diff):
-            self._print(line)
+            self._print_line(line)
 
     def summary(self, summary: "DemoSummary", *, keep_running: bool = False) -> None:
         """Print the demo's summary, and a warning for each assignment that a consumer's callbacks contradict."""
         if self._write is None:
             for line in summary_lines(summary, keep_running=keep_running):
-                self._print(line)
+                self._print_line(line)
         for difference in summary.agreement.differences:
             warn(f"the consumers disagree: {difference}")
 
-    def _print(self, line: Table | SafeText) -> None:
+    def _print_line(self, line: Table | SafeText) -> None:
         if not self._is_silent:
             self._console.print(line)
 

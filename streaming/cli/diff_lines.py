@@ -220,16 +220,16 @@ class FeedPrinter:
 
     def diff(self, diff: Diff, record: bytes) -> None:
         """Print a diff."""
-        self._print(record, diff_lines(diff))
+        self._print_record(record, diff_lines(diff))
 
-    def story(self, episode: Episode, record: bytes, *, only_changes: bool) -> None:
-        """Print an episode; if ``only_changes``, skip it if its status and story were printed before."""
+    def story(self, episode: Episode, record: bytes, *, prints_only_changes: bool) -> None:
+        """Print an episode; if ``prints_only_changes``, skip it if its status and story were printed before."""
         story = (episode.episode, episode.status, episode.story)
-        if not only_changes or self._last_printed.get(episode.group_id) != story:
+        if not prints_only_changes or self._last_printed.get(episode.group_id) != story:
             self._last_printed[episode.group_id] = story
-            self._print(record, [story_line(episode)])
+            self._print_record(record, [story_line(episode)])
 
-    def _print(self, record: bytes, lines: Iterable[SafeText]) -> None:
+    def _print_record(self, record: bytes, lines: Iterable[SafeText]) -> None:
         if self._write is not None:
             self._write(raw_json(record))
             return

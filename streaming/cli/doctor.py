@@ -95,7 +95,7 @@ def _catch_errors(check: str, work: Callable[[], Iterable[CheckResult]]) -> Iter
 
 
 def _check_permissions(settings: Settings) -> Iterator[CheckResult]:
-    parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.missing_optional))
+    parts = (find(settings, part) for part in access.COMPONENTS for find in (access.missing, access.optional_acl_hints))
     missing = dict.fromkeys(chain.from_iterable(parts))
     yield from (CheckResult("permissions", False, line) for line in missing)
     if not missing:
@@ -133,9 +133,9 @@ def _check_checkpoint(folder: Path) -> CheckResult:
     settle(folder)
     if not folder.exists():
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
-        writable = os.access(parent, os.W_OK | os.X_OK)
-        text = "`stream` will create it" if writable else f"can't be created: {parent} is not writable for this user"
-        return CheckResult("checkpoint", writable, f"{folder}: {text}")
+        is_writable = os.access(parent, os.W_OK | os.X_OK)
+        text = "`stream` will create it" if is_writable else f"can't be created: {parent} is not writable for this user"
+        return CheckResult("checkpoint", is_writable, f"{folder}: {text}")
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         return CheckResult("checkpoint", False, f"{folder}: no folder that this user can write to; choose another")
     if any(folder.iterdir()) and not ((folder / "metadata").is_file() and (folder / "offsets").is_dir()):

@@ -139,11 +139,11 @@ def compare(
 ) -> None:
     """Compare two episodes of a group: rebalances, moves, downtime, delayed messages."""
     records = overview.sort_episodes(read_records(read_explained_episodes, settings, group_id))
-    by_number = {record.episode.episode: record.episode for record in records}
-    if missing := [number for number in (before, after) if number not in by_number]:
-        numbers = f"{min(by_number)} to {max(by_number)}" if by_number else "none"
+    episode_by_number = {record.episode.episode: record.episode for record in records}
+    if missing := [number for number in (before, after) if number not in episode_by_number]:
+        numbers = f"{min(episode_by_number)} to {max(episode_by_number)}" if episode_by_number else "none"
         raise BadInput(f"group {group_id}: no episode {missing[0]}; known names: {numbers}")
-    episodes = (by_number[before], by_number[after])
+    episodes = (episode_by_number[before], episode_by_number[after])
     changes = figure_changes(*episodes)
     heads = [f"{episode.episode}: {kind_of(episode)}, {utc(episode.opened_at)}" for episode in episodes]
     answer(changes, [change_table(group_id, heads, changes)], as_json=as_json)

@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from assignors.errors import BadInput
-from streaming.cli.options import AsJson, OnlyGroup, now_ms, offline, option, time_option
+from streaming.cli.options import AsJson, GroupFlag, now_ms, offline, option, time_option
 from streaming.cli.output import Progress, file_errors, json_lines
 from streaming.episodes.story import count, duration, listed
 from streaming.explain.episodes import LogEpisode, episode_document, round_document
@@ -41,7 +41,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 def explain(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Logs, plain or gzip; - is standard input.")],
     *,
-    group: OnlyGroup = None,
+    group: GroupFlag = None,
     since: int | None = time_option("--from", "Only what happened from then on."),
     until: int | None = time_option("--to", "Only what happened until then."),
     html_file: Path | None = option("FILE", "Write the report into one HTML file.", None, "--html"),
@@ -167,10 +167,10 @@ def _round_line(log_round: LogRound) -> SafeText:
     unit = "generation" if log_round.protocol == "classic" else "epoch"
     number = "next round" if log_round.number is None else f"{unit} {log_round.number}"
     began = rfc3339(log_round.began)[:-1].replace("T", " ") if log_round.began >= 0 else "no time"
-    took = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
+    length = "no end in the logs" if log_round.ended is None else duration(max(0, log_round.ended - log_round.began))
     more = " and more" if len(cause.member_ids) > _MAX_NAMED_MEMBERS else ""
     who = ", ".join(map(shorten_random_id, cause.member_ids[:_MAX_NAMED_MEMBERS])) + more
-    line = SafeText(f"    {began}  {number}  {took}  {cause.kind}  {who}")
+    line = SafeText(f"    {began}  {number}  {length}  {cause.kind}  {who}")
     reason = next((item.reason for item in cause.evidence if item.source not in ("comparison", "episode")), "")
     return line.append(f"  {shorten_random_id(reason)}" if reason else "", "dim")
 

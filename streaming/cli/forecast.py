@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from streaming.cli.options import AsOneDocument, GroupId, connected, duration_option, flag, option
+from streaming.cli.options import GroupId, JsonDocument, connected, duration_option, flag, option
 from streaming.cli.output import Progress, answer, warn_skipped
 from streaming.cli.simulate import load_deploy_file
 from streaming.episodes.story import listed
@@ -24,7 +24,7 @@ from streaming.simulation.past_episode import forecast_past_episode
 _PROTOCOL_NAMES = {"eager": "eager", "cooperative": "cooperative"}
 _PROTOCOL_NAMES |= {"static": "static members", "consumer": "consumer (KIP-848)"}
 _PARALLEL_OPTION = option("N", "Members that restart at once.", None, min=1, show_default="a twentieth, at least 1")
-_DOWN_OPTION = duration_option("--down", "Time that a restarting member is down.", "20s")
+_DOWNTIME_OPTION = duration_option("--down", "Time that a restarting member is down.", "20s")
 _BETWEEN_OPTION = duration_option("--between", "Time between a member's return and the next stop.", "30s", minimum=0)
 _HEARTBEAT_OPTION = duration_option(
     "--heartbeat", "heartbeat.interval.ms of the members.", None, show_default="3s; KIP-848 5s"
@@ -41,14 +41,14 @@ def forecast(
     *,
     rolling_restart: bool = flag("--rolling-restart", "Restart every member, in the order of names."),
     parallel: int | None = _PARALLEL_OPTION,
-    down: int = _DOWN_OPTION,
+    down: int = _DOWNTIME_OPTION,
     between: int = _BETWEEN_OPTION,
     scale: int | None = option("N", "Change the group to N members.", None, min=1, show_default=False),
     deploy: str | None = option("ROLLOUT|FILE", _DEPLOY_HELP, None, show_default=False),
     from_: str | None = option("EPISODE", _FROM_HELP, None, "--from", show_default=False),
     heartbeat: int | None = _HEARTBEAT_OPTION,
     processing: int = _PROCESSING_OPTION,
-    as_json: AsOneDocument = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Forecast the cost of a change of a live group: eager, cooperative, static members and KIP-848.
 
@@ -89,11 +89,11 @@ def migrate(
         "NAME", "Target: cooperative, static or consumer. Repeatable.", None, show_default="all three"
     ),
     parallel: int | None = _PARALLEL_OPTION,
-    down: int = _DOWN_OPTION,
+    down: int = _DOWNTIME_OPTION,
     between: int = _BETWEEN_OPTION,
     heartbeat: int | None = _HEARTBEAT_OPTION,
     processing: int = _PROCESSING_OPTION,
-    as_json: AsOneDocument = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Check whether a group is ready for cooperative rebalancing, static members or KIP-848.
 

@@ -13,12 +13,12 @@ from rich.table import Column, Table
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import cause_text, kind_of, share_text, short_member, status_text, status_word, utc
 from streaming.cli.episodes import bounds_text
-from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, now_ms, option, time_option
+from streaming.cli.options import AsJson, GroupFlag, GroupId, connected, now_ms, option, time_option
 from streaming.cli.output import Progress, answer, read_records, warn_skipped
 from streaming.episodes.budget import ErrorBudget
 from streaming.episodes.status import StatusName
 from streaming.episodes.story import count
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.compacted_topics import GroupRecords, read_groups
 from streaming.kafka.diff_reader import read_diffs
 from streaming.kafka.group_reader import read_history
@@ -118,7 +118,7 @@ def _read_lags(settings: Settings) -> dict[str, int | None]:
     """Return the lag of each group; an empty mapping if the membership topic is missing or this user can't read it."""
     try:
         return read_lags(settings, now_ms())
-    except NotAllowed as error:
+    except NoPermission as error:
         warn(f"lag is not shown: {error}")
         return {}
     except TopicUnreadable:  # a collector creates the topic
@@ -142,7 +142,7 @@ def group_table(overviews: Iterable[GroupOverview]) -> Table:
         for overview in overviews
     )
     heads = [fold("group"), nowrap("kind"), nowrap("status"), right("members"), right("lag"), Column("downtime today")]
-    heads += [right("budget left"), Column("incidents"), stretch("last episode")]
+    heads += [right("budget left"), Column("incidents"), wide_column("last episode")]
     return table(heads, rows, optional=("lag", "budget left"))
 
 
@@ -183,7 +183,7 @@ def group_lines(overview: GroupOverview, now_ms: int) -> Iterator[Table | SafeTe
 def episode_table(episodes: Iterable[Episode]) -> Table:
     """Return a table with one row per episode."""
     rows = ((e.episode, kind_of(e), status_word(e.status), utc(e.opened_at), e.story) for e in episodes)
-    return table((right("episode"), "kind", "status", nowrap("began"), stretch("story")), rows)
+    return table((right("episode"), "kind", "status", nowrap("began"), wide_column("story")), rows)
 
 
 def owner_table(lines: Sequence[OwnerLine]) -> Table:
@@ -209,7 +209,7 @@ def owner(
     settings: Settings,
     partition: _Partition,
     *,
-    group: OnlyGroup = None,
+    group: GroupFlag = None,
     at: int | None = time_option("--at", "As of this time: RFC 3339, or milliseconds since the epoch."),
     as_json: AsJson = False,
 ) -> None:
@@ -244,7 +244,7 @@ def partition_owner_table(owners: Iterable[PartitionOwner]) -> Table:
         before = _join_names(last.before, last.names) or "nobody"
         why = ": ".join([cause, *(short_member(with_display_names(reason, last.names)) for reason in reasons)])
         rows.append((SafeText(group.group_id, "bold"), name, utc(group.since), before, why))
-    return table((fold("group"), fold("owner"), nowrap("since"), fold("before"), stretch("why")), rows)
+    return table((fold("group"), fold("owner"), nowrap("since"), fold("before"), wide_column("why")), rows)
 
 
 def _join_names(member_ids: Iterable[str], names: dict[str, str]) -> str:

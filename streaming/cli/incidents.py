@@ -11,7 +11,7 @@ from rich.table import Table
 
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import utc
-from streaming.cli.options import AsJson, GroupId, OnlyGroup, connected, duration_option, example, flag, now_ms, option
+from streaming.cli.options import AsJson, GroupFlag, GroupId, connected, duration_option, example, flag, now_ms, option
 from streaming.cli.output import answer, read_records
 from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
@@ -38,7 +38,7 @@ def list_incidents(
     settings: Settings,
     context: typer.Context,
     *,
-    group_id: OnlyGroup = None,
+    group_id: GroupFlag = None,
     all_of_them: bool = flag("--all", "Closed incidents too."),
     as_json: AsJson = False,
 ) -> None:
@@ -125,4 +125,4 @@ def incident_table(listed: Iterable[Incident]) -> Table:
         for incident in listed
     )
     heads = (fold("group"), right("number"), *map(nowrap, ("incident", "status", "since", "closed")))
-    return table((*heads, right("times"), stretch("story")), rows, optional=("closed",))
+    return table((*heads, right("times"), wide_column("story")), rows, optional=("closed",))

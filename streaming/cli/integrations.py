@@ -128,7 +128,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
                     *ids, action, receiver.severity, "test", "test", text, now, receiver.page_url
                 )
                 sender.send(request(receiver, notification, secret, now))
-        except Refused as error:
+        except Rejection as error:
             failures.append(f"{receiver.name}: {error}")
         except StopRequested:
             failures.append(f"{receiver.name}: no success within {_TEST_TIMEOUT_SECONDS:g} s")

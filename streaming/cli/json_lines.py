@@ -158,8 +158,8 @@ def _nested_values(value: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:
     origin, arguments = get_origin(expected), get_args(expected)
     if origin is UnionType and any(get_origin(part) is dict for part in arguments):
         is_object = isinstance(value, dict)
-        fitting = (part for part in arguments if part is not NoneType and (get_origin(part) is dict) == is_object)
-        yield from (("", value, part) for part in fitting)
+        matching_args = (part for part in arguments if part is not NoneType and (get_origin(part) is dict) == is_object)
+        yield from (("", value, part) for part in matching_args)
     elif origin is list and isinstance(value, list) and _is_struct(arguments[0]):
         yield from ((f"[{at}]", item, arguments[0]) for at, item in enumerate(value))
     elif origin is dict and isinstance(value, dict):

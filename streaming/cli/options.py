@@ -48,8 +48,8 @@ TopicPrefix = Annotated[str | None, shared_option("--topic-prefix", "TEXT", "Top
 LogFormat = Annotated[str, shared_option("--log-format", "text|json", "Format of log lines.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log more, and print tracebacks.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines.")]
-AsOneDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-OnlyGroup = Annotated[str | None, shared_option("--group", "GROUP", "Only this group.")]
+JsonDocument = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+GroupFlag = Annotated[str | None, shared_option("--group", "GROUP", "Only this group.")]
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
 CoordinatorLogs = Annotated[
     list[Path] | None,

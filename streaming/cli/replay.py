@@ -58,7 +58,7 @@ def print_replay(steps: Iterable[list[ReplayedOutput]], begin: int, *, stories: 
             if isinstance(value, Diff):
                 printer.diff(value, record)
             elif stories and isinstance(value, Episode):
-                printer.story(value, record, only_changes=True)
+                printer.story(value, record, prints_only_changes=True)
 
 
 def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
@@ -66,10 +66,10 @@ def differences(settings: Settings, group: str | None = None) -> Iterator[str]:
 
     Events that retention has removed can't be replayed: compare while the membership topic is complete.
     """
-    unreadable: list[MalformedDiff] = []
-    records = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=unreadable.append, group=group)
+    bad_diffs: list[MalformedDiff] = []
+    records = read_diffs(settings, from_beginning=True, exit_at_end=True, on_malformed=bad_diffs.append, group=group)
     written = {record.id: record for record in records}
-    yield from map(str, unreadable)
+    yield from map(str, bad_diffs)
     for record in replayed_diffs(settings, group, listing="all"):
         place = f"{record.diff.group_id}, event at partition {record.partition} offset {record.offset}"
         stored = written.pop(record.id, None)
@@ -103,7 +103,7 @@ def replay(
         Path | None, typer.Argument(metavar="FILE", help="Recording of `record`; needs no cluster.", show_default=False)
     ] = None,
     *,
-    group: options.OnlyGroup = None,
+    group: options.GroupFlag = None,
     check: bool = flag("--check", "Compare with the published diffs; exit 1 if they differ."),
     page: bool = flag("--page", "Serve the page of the recording, without a cluster."),
     port: int = option("PORT", "Port of the page; 0: any free port.", 8686, min=0, max=65535),
@@ -174,9 +174,9 @@ def record(
     if not any(event_time(record) >= begin for record in log):
         raise BadInput(f"group {group_id}: the membership topic has no event of it in that time")
     recorded_settings = RecordedSettings.of(replay_sinks(settings))
-    differing = sum(1 for _ in differences(settings, group_id))
-    if differing:
-        warn(f"{differing} published diffs differ from a replay: the topic no longer has all events of the group")
+    mismatches = sum(1 for _ in differences(settings, group_id))
+    if mismatches:
+        warn(f"{mismatches} published diffs differ from a replay: the topic no longer has all events of the group")
     if anonymise:
         log = anonymised(log, recorded_settings.sinks)
     name = (log[-1].key or b"").decode(errors="backslashreplace")

@@ -79,7 +79,7 @@ def _group_sections(settings: Settings, chosen: Episode, records: GroupRecords, 
     (diffs,) = read_rounds(settings, [chosen])
     if diffs:
         end = chosen.updated_at if chosen.closed_at is not None else now_ms
-        yield ReportSection("Timeline", picture=timeline(diffs, end))
+        yield ReportSection("Timeline", svg=timeline(diffs, end))
         yield ReportSection("Rounds", table=round_table(diffs))
     yield ReportSection("Cost", table=_cost_table([chosen], by_episode=True))
     until = chosen.closed_at or now_ms
@@ -119,8 +119,8 @@ def _cluster_sections(records: GroupRecords, now_ms: int, begin: int) -> Iterato
         yield ReportSection("Incidents", table=_as_report_table(incident_table(incidents)))
     groups = group_table(overview.group_overviews(*records, now_ms=now_ms))
     yield ReportSection("Groups", table=_as_report_table(groups))
-    recent = overview.since(records.episodes, begin)
-    yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent, by_episode=False))
+    recent_episodes = overview.since(records.episodes, begin)
+    yield ReportSection(f"Cost since {utc(begin)}", table=_cost_table(recent_episodes, by_episode=False))
 
 
 def _cost_table(episodes: list[Episode], *, by_episode: bool) -> ReportTable:

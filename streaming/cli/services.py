@@ -23,7 +23,7 @@ _MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."
 def collect(
     session: Session,
     *,
-    by: Literal["offsets", "polling"] | None = flag("--by", _BY_HELP, None, show_default="offsets"),
+    by: Literal["offsets", "polling"] | None = flag("--by", _COLLECT_BY_HELP, None, show_default="offsets"),
     coordinator_log: options.CoordinatorLogs = None,
     include_group: list[str] | None = option("REGEX", f"Only {_MATCHING_HELP}", None),
     exclude_group: list[str] | None = option("REGEX", f"Exclude {_MATCHING_HELP}", None),
@@ -36,7 +36,7 @@ def collect(
 
     from streaming.process.service import serve_metrics
 
-    settings.collect = settings.collect.narrowed(
+    settings.collect = settings.collect.narrowed_to_groups(
         include_groups=include_group, exclude_groups=exclude_group, by=by, coordinator_logs=coordinator_log
     )
     registry = CollectorRegistry()

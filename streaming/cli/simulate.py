@@ -12,7 +12,7 @@ from rich.table import Table
 
 from assignors.assignment import diff
 from streaming.cli.diff_lines import cause_text, share_text
-from streaming.cli.options import AsOneDocument, flag, offline, option
+from streaming.cli.options import JsonDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.episodes.story import listed
 from streaming.process import print_line
@@ -42,7 +42,7 @@ def simulate(
     assignor: list[str] | None = option(
         "[PROTOCOL=]NAME", "Assignor, instead of the protocol's default. Repeatable.", None
     ),
-    as_json: AsOneDocument = False,
+    as_json: JsonDocument = False,
     list_: bool = flag("--list", "List the built-in scenarios."),
     show: bool = flag("--show", "Print the scenario as YAML."),
     members: int | None = option("N", "Members of a built-in scenario.", None),
@@ -71,8 +71,8 @@ def simulate(
         for name, assignor_name in protocol_assignor_pairs(protocol or [], assignor or [])
     ]
     document = simulations_document(simulations) if as_json else None
-    default_rows = 24 if len(simulations) <= _MAX_WITH_ROUNDS else 0
-    answer([document], simulation_lines(simulations, default_rows if rows is None else rows), as_json=as_json)
+    default_row_count = 24 if len(simulations) <= _MAX_WITH_ROUNDS else 0
+    answer([document], simulation_lines(simulations, default_row_count if rows is None else rows), as_json=as_json)
 
 
 def load_scenario_file(name: str, members: int | None, partitions: int | None) -> Scenario:
@@ -164,7 +164,7 @@ def _round_table(simulation: Simulation, max_rows: int) -> Table:
     if len(rounds) > max_rows:
         rows.append(("", "", "", f"{len(rounds) - max_rows} more rounds (--rows)", ""))
     numbers = map(right, ("s", number, "round"))
-    return table((*numbers, fold("cause"), stretch("changes")), rows, box=None, pad_edge=False)
+    return table((*numbers, fold("cause"), wide_column("changes")), rows, box=None, pad_edge=False)
 
 
 def _change_texts(record: SimulatedRound) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from streaming.cli.diff_lines import FeedPrinter, clock
 from streaming.cli.output import warn_skipped
 from streaming.freshness import Freshness
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import Closeable
 from streaming.kafka.compacted_topics import EpisodeReader
 from streaming.kafka.topic_reader import TopicUnreadable
@@ -50,7 +50,7 @@ class StoryFollower(Closeable):
             self._reader = EpisodeReader(
                 settings, from_beginning=from_beginning, group=group, follow=follow, on_malformed=warn_skipped
             )
-        except (NotAllowed, TopicUnreadable) as problem:
+        except (NoPermission, TopicUnreadable) as problem:
             self._warn_and_stop_reading(problem)
 
     def poll(self, now: float) -> None:
@@ -80,11 +80,11 @@ class StoryFollower(Closeable):
             return False
         try:
             records = self._reader.poll(timeout)
-        except (NotAllowed, TopicUnreadable) as problem:
+        except (NoPermission, TopicUnreadable) as problem:
             self._warn_and_stop_reading(problem)
             return False
         for record in records:
-            self._printer.story(record.episode, record.value, only_changes=self._prints_only_changes)
+            self._printer.story(record.episode, record.value, prints_only_changes=self._prints_only_changes)
         return bool(records)
 
     def _warn_and_stop_reading(self, problem: Exception) -> None:

@@ -92,7 +92,7 @@ def run_stream(
         metrics_port=metrics_port,
         on_data_loss=on_data_loss,
     )
-    with report_batches(every_batch=session.verbose or session.log_format == "json") as report:
+    with report_batches(prints_every_batch=session.verbose or session.log_format == "json") as report:
         run(settings, job, session.stop, report)
 
 
@@ -101,7 +101,7 @@ def run_stream(
 def inspect_state(
     *,
     checkpoint: str = checkpoint_option("Checkpoint of a stopped job, or a copy.", ...),
-    group: options.OnlyGroup = None,
+    group: options.GroupFlag = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the groups in a checkpoint. No cluster is needed."""
@@ -146,14 +146,14 @@ def archive(*, output: Path = option("FILE", "Name of the archive; ends in .tar.
 
 
 @contextmanager
-def report_batches(*, every_batch: bool) -> "Iterator[Callable[[BatchReport], None]]":
+def report_batches(*, prints_every_batch: bool) -> "Iterator[Callable[[BatchReport], None]]":
     """Yield a function that reports a finished batch: in a log line, in a status line of a terminal, or not at all."""
     from streaming.process.terminal import SafeText, console
     from streaming.spark.progress import log_batch
 
     screen = console(stderr=True)
-    if every_batch or not screen.is_terminal:
-        yield log_batch if every_batch else lambda _: None
+    if prints_every_batch or not screen.is_terminal:
+        yield log_batch if prints_every_batch else lambda _: None
         return
     with screen.status(SafeText("starting Spark …")) as status:
         events = diffs = 0

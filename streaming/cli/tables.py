@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from streaming.cli.diff_lines import share_text
-from streaming.process.terminal import SafeText, console, fold, nowrap, right, stretch, table
+from streaming.process.terminal import SafeText, console, fold, nowrap, right, table, wide_column
 
 
 def table_writer(shown: Callable[[Any], Table]) -> Callable[[Any], None]:
@@ -36,7 +36,7 @@ _CHANGE_MARKS = {"kept": ("= kept", "default"), "assigned": ("+ assigned", "gree
 
 
 def _explanation_table(answer: Mapping[str, Any]) -> Table:
-    result = table((nowrap("member"), nowrap("change"), "partitions", stretch("why")), ())
+    result = table((nowrap("member"), nowrap("change"), "partitions", wide_column("why")), ())
     for member, reason in answer["members"].items():
         name = SafeText(member)
         for (change, rule, why), share in _member_changes(reason).items():

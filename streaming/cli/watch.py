@@ -4,7 +4,7 @@ import time
 from contextlib import ExitStack
 from typing import Any
 
-from streaming.cli.options import AsJson, OnlyGroup, Session, flag, long_running, time_option
+from streaming.cli.options import AsJson, GroupFlag, Session, flag, long_running, time_option
 from streaming.records.events import MAX_TIMESTAMP
 
 
@@ -16,7 +16,7 @@ from streaming.records.events import MAX_TIMESTAMP
 def watch(
     session: Session,
     *,
-    group: OnlyGroup = None,
+    group: GroupFlag = None,
     from_beginning: bool = flag("--from-beginning", "Start at the oldest diff in the topic."),
     exit_at_end: bool = flag("--exit-at-end", "Exit after the newest diff in the topic."),
     stories: bool = flag("--stories", "Print the story of an episode when it changes, above its diffs."),

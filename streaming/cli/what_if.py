@@ -8,12 +8,12 @@ from rich.table import Table
 from assignors.assignment import diff, size
 from assignors.errors import BadInput
 from streaming.cli.diff_lines import share_text, short_member
-from streaming.cli.options import AsOneDocument, GroupId, connected, option
+from streaming.cli.options import GroupId, JsonDocument, connected, option
 from streaming.cli.output import Progress, answer
 from streaming.kafka.group_reader import read_live_group
-from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
+from streaming.process.terminal import SafeText, fold, nowrap, right, table, wide_column
 from streaming.settings.config import Settings
-from streaming.simulation.what_if import ChangedGroup, Outlook, apply_change, outlooks
+from streaming.simulation.what_if import ChangedGroup, Preview, apply_change, previews
 from streaming.simulation.what_if_query import parse_query, what_if_document
 
 
@@ -38,7 +38,7 @@ def what_if(
     most: int | None = option(
         "N", "Exit with 1 if more than N partitions would move.", None, "--fail-if-moved-more-than", min=0
     ),
-    as_json: AsOneDocument = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """Compute the partitions that move if members join or leave, topics grow, or the assignor changes.
 
@@ -52,7 +52,7 @@ def what_if(
     query = parse_query(group, **lists, protocol=protocol, assignor=assignor)
     change = apply_change(group, query.changes)
     with Progress("assignments computed") as progress:
-        results = list(progress.counted(outlooks(change)))
+        results = list(progress.counted(previews(change)))
     chosen = query.chosen(results)
     answer([what_if_document(change, results, chosen)], what_if_lines(change, results, chosen), as_json=as_json)
     if most is not None and (chosen is None or chosen.problem is not None):
@@ -66,7 +66,7 @@ def what_if(
 _MAX_MEMBERS = 20
 
 
-def what_if_lines(plan: ChangedGroup, results: Sequence[Outlook], chosen: Outlook | None) -> Iterator[Table | SafeText]:
+def what_if_lines(plan: ChangedGroup, results: Sequence[Preview], chosen: Preview | None) -> Iterator[Table | SafeText]:
     """Yield the moves under each assignor, the members' changes under the chosen one, and what is uncertain."""
     before, after = plan.before, plan.after
     head = SafeText().append(before.group_id, "bold")
@@ -74,7 +74,7 @@ def what_if_lines(plan: ChangedGroup, results: Sequence[Outlook], chosen: Outloo
     partitions, later = (sum(topic.partitions for topic in group.topics.values()) for group in (before, after))
     head.append(f"  {_change_text(len(before.members), len(after.members))} members")
     yield head.append(f", {_change_text(partitions, later)} partitions")
-    yield _outlook_table(results, chosen)
+    yield _preview_table(results, chosen)
     if chosen is not None and chosen.problem is None and (changes := _member_change_table(plan, chosen)).row_count:
         yield changes
     yield from (SafeText(line, "dim") for line in _uncertainties(plan, results))
@@ -84,31 +84,31 @@ def _change_text(now: int, later: int) -> str:
     return str(now) if now == later else f"{now} → {later}"
 
 
-def _outlook_table(results: Sequence[Outlook], chosen: Outlook | None) -> Table:
+def _preview_table(results: Sequence[Preview], chosen: Preview | None) -> Table:
     rows = []
-    for outlook in results:
-        is_chosen = outlook is chosen
-        row = ["→" if is_chosen else "", outlook.way.protocol, outlook.way.assignor]
-        in_racks, with_replicas = outlook.local
-        notes = ("now" if outlook.own else "", f"{outlook.unowned} without a consumer" if outlook.unowned else "")
+    for preview in results:
+        is_chosen = preview is chosen
+        row = ["→" if is_chosen else "", preview.way.protocol, preview.way.assignor]
+        local_count, with_replicas = preview.local
+        notes = ("now" if preview.own else "", f"{preview.unowned} without a consumer" if preview.unowned else "")
         row += (
-            [*[""] * 5, outlook.problem]
-            if outlook.problem is not None
+            [*[""] * 5, preview.problem]
+            if preview.problem is not None
             else [
-                str(outlook.moved),
-                str(outlook.newly_assigned),
-                str(outlook.most) if outlook.most == outlook.least else f"{outlook.least} to {outlook.most}",
-                str(outlook.rounds) if outlook.exact_rounds else f"{outlook.rounds} or more",
-                f"{in_racks} of {with_replicas}" if with_replicas else "",
+                str(preview.moved),
+                str(preview.newly_assigned),
+                str(preview.most) if preview.most == preview.least else f"{preview.least} to {preview.most}",
+                str(preview.rounds) if preview.exact_rounds else f"{preview.rounds} or more",
+                f"{local_count} of {with_replicas}" if with_replicas else "",
                 ", ".join(filter(None, notes)),
             ]
         )
         rows.append([SafeText(cell, "bold" if is_chosen else "") for cell in row])
     numbers = (right(name, no_wrap=True) for name in ("moved", "new", "a member", "rounds"))
-    return table(("", nowrap("protocol"), nowrap("assignor"), *numbers, right("in its rack"), stretch("")), rows)
+    return table(("", nowrap("protocol"), nowrap("assignor"), *numbers, right("in its rack"), wide_column("")), rows)
 
 
-def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
+def _member_change_table(change: ChangedGroup, chosen: Preview) -> Table:
     names = {**change.before.names, **change.after.names}
     rows = []
     for member in dict.fromkeys([*change.owned, *chosen.assignment]):
@@ -130,11 +130,11 @@ def _member_change_table(change: ChangedGroup, chosen: Outlook) -> Table:
     return table((fold("member"), fold("gives up", ratio=1), fold("gets", ratio=1)), shown)
 
 
-def _uncertainties(change: ChangedGroup, results: Sequence[Outlook]) -> Iterator[str]:
+def _uncertainties(change: ChangedGroup, results: Sequence[Preview]) -> Iterator[str]:
     """Yield the distinct reasons why computed assignments may differ from real ones."""
     yield from (*change.before.unknown, *change.notes)
-    for reason in dict.fromkeys(reason for outlook in results for reason in outlook.inexact):
-        ways = [f"{outlook.way.protocol} {outlook.way.assignor}" for outlook in results if reason in outlook.inexact]
+    for reason in dict.fromkeys(reason for preview in results for reason in preview.inexact):
+        ways = [f"{preview.way.protocol} {preview.way.assignor}" for preview in results if reason in preview.inexact]
         yield f"{', '.join(ways)}: {reason}"
-    if any(not outlook.exact_rounds for outlook in results):
+    if any(not preview.exact_rounds for preview in results):
         yield "rounds under the consumer protocol depend on when heartbeats come: `forecast` plays them"

@@ -132,8 +132,8 @@ class BrokerReasons:
     """Follows brokers' logs and collects the reasons of rebalances from them."""
 
     def __init__(self, logs: Iterable[Path]) -> None:
-        tails = [(path, LogTail(path)) for path in dict.fromkeys(logs)]
-        self._logs = [(path, tail, BrokerLog(begins_within_line=tail.begins_within_line)) for path, tail in tails]
+        log_tails = [(path, LogTail(path)) for path in dict.fromkeys(logs)]
+        self._logs = [(path, tail, BrokerLog(begins_within_line=tail.begins_within_line)) for path, tail in log_tails]
         self._reported: set[Path] = set()
         self.reasons = GroupReasons()
 

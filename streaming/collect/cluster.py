@@ -129,7 +129,7 @@ class ClusterTopics:
         return topics
 
     def _describe_topics(self, admin: kafka_admin.AdminClient, names: Iterable[str]) -> None:
-        for name, topic in _described_topics(admin, names):
+        for name, topic in _topic_descriptions(admin, names):
             if isinstance(topic, KafkaError):  # deleted between the two requests
                 _log.info("topic %s: %s", name, topic.str())
                 continue
@@ -152,7 +152,7 @@ def _snapshot(cluster: ClusterMetadata, partitions: Mapping[str, int]) -> Cluste
     return ClusterSnapshot(frozenset(cluster.brokers), coordinators, partitions)
 
 
-def _described_topics(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _topic_descriptions(admin: kafka_admin.AdminClient, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Yield each topic's name with its description, or with the error that the cluster returned for it."""
     ordered = sorted(names)
     for start in range(0, len(ordered), _TOPICS_PER_REQUEST):

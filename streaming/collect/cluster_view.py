@@ -15,7 +15,7 @@ from streaming.records.events import CLUSTER, MAX_INT32, ClusterChange, ClusterO
 #: A host counts as gone if at least this many groups lost all their members on the host, …
 _MIN_GROUPS: Final = 3
 #: … all within this time (ms).
-_WITHIN_MS: Final = 120_000
+_LOSS_WINDOW_MS: Final = 120_000
 #: An outage of the whole cluster that is shorter than this (ms) is not published.
 _MIN_SILENCE_MS: Final = 10_000
 #: The time (ms) for which a coordinator's move waits: a broker that is stopped in order moves its partitions first.
@@ -120,6 +120,6 @@ class ClusterView:
                 self._hosts.setdefault(host, {})[group_id] = at_ms
         for host in sorted(self._hosts.keys() - present_hosts):
             last_seen = self._hosts.pop(host)
-            lost = {group_id: seen_ms for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _WITHIN_MS}
+            lost = {group_id: seen_ms for group_id, seen_ms in last_seen.items() if at_ms - seen_ms <= _LOSS_WINDOW_MS}
             if len(lost) >= _MIN_GROUPS:
                 yield ClusterChange("mass-restart", host.lstrip("/"), min(lost.values()), sorted(lost))

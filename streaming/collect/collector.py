@@ -61,7 +61,7 @@ class Collector(BaseCollector):
             waiting=lambda: self._heartbeats.write(up_to=time.time()),
             on_fetch=topics.on_fetch,
         )
-        self._states = GroupStates(settings.kafka, self._wanted)
+        self._states = GroupStates(settings.kafka, self._is_wanted_group)
         self._pauses = CommitPauses(f"kafka://{self._cluster}/cluster")
         self._progress = ProgressSampler(settings.kafka, settings.collect.progress_rest_seconds)
         self._last_list_number = 0
@@ -91,7 +91,7 @@ class Collector(BaseCollector):
 
         def add_line(event: CoordinatorEvent) -> None:
             # Lines from before the start are too old to infer a time zone from their age.
-            if not batch.behind and self._wanted(event.group_id):
+            if not batch.behind and self._is_wanted_group(event.group_id):
                 self._rebalances.log(event, now)
 
         self._metrics.logged(self._logs.read(add_line))
@@ -112,9 +112,9 @@ class Collector(BaseCollector):
                 self._rebalances.listed(listing.groups, now, complete=listing.complete)
             changed: list[GroupRebalancing | GroupProgress] = [*self._rebalances.events(self._source.group, now)]
             moment = time.monotonic()
-            self._progress.schedule.touch(self._rebalances.groups(), moment, changed=False)
+            self._progress.schedule.sample_often(self._rebalances.groups(), moment, changed=False)
             # The sooner samples follow a round or the proof of an outage's end, the closer are the bounds of the cost.
-            self._progress.schedule.touch((data.group_id for data in event_data), moment, changed=True)
+            self._progress.schedule.sample_often((data.group_id for data in event_data), moment, changed=True)
             changed += self._progress.sample(self._source.group, self._source.groups, moment, now)
             items += [state_event(self._states_source, data) for data in changed]
             self._metrics.groups.take(changed)
@@ -128,7 +128,7 @@ class Collector(BaseCollector):
             self._ownership_checked_at = time.monotonic()
         else:
             self._confirm_ownership(batch)
-        self._heartbeats.write(up_to=time.time() if batch.up_to_date else None, positions=batch.place.offsets)
+        self._heartbeats.write(up_to=time.time() if batch.is_up_to_date else None, positions=batch.place.offsets)
 
     def _can_use(self, outcome: Outcome) -> bool:
         """False for a record of a newer Kafka version; such a record is counted and skipped."""

@@ -84,11 +84,11 @@ def departed(before: GroupObserved, now: GroupObserved) -> Iterable[ObservedMemb
     return [m for m in before.members if m.member_id not in ids and m.group_instance_id not in instances]
 
 
-def unexplained_evidence(inferred: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
+def unexplained_evidence(inferred_evidence: Iterable[Evidence], logged: Iterable[Evidence]) -> list[Evidence]:
     """Return the inferred evidence about members whose removal the brokers' logs do not explain."""
     removal_evidence = (item for item in logged if item.kind in ("member.left", "member.fenced"))
     explained = {member_id for item in removal_evidence for member_id in item.member_ids}
-    return [item for item in inferred if not item.member_ids or not explained.issuperset(item.member_ids)]
+    return [item for item in inferred_evidence if not item.member_ids or not explained.issuperset(item.member_ids)]
 
 
 def probing_rebalance(before: GroupObserved, now: GroupObserved) -> list[Evidence]:

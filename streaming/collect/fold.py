@@ -65,7 +65,7 @@ class Fold:
         max_silence_ms: int | None = None,
     ) -> None:
         self._source, self._partition = source, partition
-        self._names, self._is_wanted, self._max_silence_ms = names, is_wanted, max_silence_ms
+        self._names, self._is_wanted_group, self._max_silence_ms = names, is_wanted, max_silence_ms
         self.start, self.was_pending = 0, False
         self.open_offset: int | None = None
         self._has_read_first_record = False
@@ -75,7 +75,7 @@ class Fold:
         self._coordinator_activity = CoordinatorActivity()
         self._timestamp: int | None = None
         #: The last record of each group that changed in this run, and of each group whose commits in it are evidence.
-        self._deferred: dict[str, RawRecord] = {}
+        self._deferred_records: dict[str, RawRecord] = {}
         self._resuming: dict[str, RawRecord] = {}
         self.held: dict[str, RawRecord] = {}
         self._outcomes: list[Outcome] = []
@@ -85,7 +85,7 @@ class Fold:
         has_run_ended = self.open_offset is not None and record.timestamp != self._timestamp
         outcomes = self.settle() if has_run_ended else []
         if record.offset >= self.start:
-            self._begin()
+            self._begin_publishing()
         outcomes += self._release_deferred(record.timestamp)
         if record.leader_epoch > self._leader_epoch:
             self._leader_epoch, self._leader_since_ms = record.leader_epoch, record.timestamp
@@ -105,25 +105,25 @@ class Fold:
         for group_id, record in self._resuming.items():
             self._defer_resumed(self.groups[group_id], record)
         self._resuming = {}
-        for group_id, record in self._deferred.items():
+        for group_id, record in self._deferred_records.items():
             if self.groups[group_id].defer(record):
                 self.held[group_id] = record
             else:
                 self._publish(self.groups[group_id], record)
-        self._deferred = {}
+        self._deferred_records = {}
         self._timestamp = self.open_offset = None
         return self._take_outcomes(self.start)
 
     def flush(self) -> list[Outcome]:
         """Return the events of all snapshots that are waiting to be published."""
-        self._begin()
+        self._begin_publishing()
         return self._publish_deferred([*self.held])
 
     def snapshots(self) -> dict[str, GroupObserved]:
         """Return the last published snapshot of each group."""
         return {group_id: group.published for group_id, group in self.groups.items() if group.published is not None}
 
-    def _begin(self) -> None:
+    def _begin_publishing(self) -> None:
         """Begin to publish; drop waiting snapshots, unless the previous collector had not published them."""
         if not self._has_read_first_record and not self.was_pending:
             self._publish_deferred([*self.held])
@@ -146,26 +146,26 @@ class Fold:
         return [outcome for outcome in outcomes if outcome.record.offset >= start]
 
     def _apply_record(self, record: RawRecord) -> bool:
-        decoded = decode(record.key, record.value, self._is_wanted)
-        if decoded is None:
+        entry = decode(record.key, record.value, self._is_wanted_group)
+        if entry is None:
             return False
-        group = self.groups.get(decoded.group_id)
-        if isinstance(decoded, OffsetCommit):
-            self._keep_offset(decoded)
-            is_evidence = group is not None and self._apply_commit(group.owners, decoded)
+        group = self.groups.get(entry.group_id)
+        if isinstance(entry, OffsetCommit):
+            self._keep_offset(entry)
+            is_evidence = group is not None and self._apply_commit(group.owners, entry)
             if is_evidence:
-                self._resuming[decoded.group_id] = record
+                self._resuming[entry.group_id] = record
             return is_evidence
         if not 0 <= record.timestamp <= MAX_TIMESTAMP:
             raise MalformedRecord(f"timestamp: {record.timestamp} is not a time in milliseconds")
         self._coordinator_activity.record_write(record.timestamp)
         if group is None:
-            group = FollowedGroup(group_id=decoded.group_id, names=self._names, max_silence_ms=self._max_silence_ms)
-            self.groups[decoded.group_id] = group
-        if isinstance(decoded, ClassicGroup) and decoded.group_id in self._deferred and group.classic is not None:
-            self._publish(group, self._deferred.pop(decoded.group_id))
-        group.apply(decoded)
-        self._deferred[decoded.group_id] = record
+            group = FollowedGroup(group_id=entry.group_id, names=self._names, max_silence_ms=self._max_silence_ms)
+            self.groups[entry.group_id] = group
+        if isinstance(entry, ClassicGroup) and entry.group_id in self._deferred_records and group.classic is not None:
+            self._publish(group, self._deferred_records.pop(entry.group_id))
+        group.apply(entry)
+        self._deferred_records[entry.group_id] = record
         return True
 
     def _keep_offset(self, commit: OffsetCommit) -> None:
@@ -175,17 +175,17 @@ class Fold:
             offsets.pop(place, None)
             if not offsets:
                 self.committed.pop(commit.group_id, None)
-        elif offsets or self._is_wanted(commit.group_id):
+        elif offsets or self._is_wanted_group(commit.group_id):
             if place not in offsets or offsets[place].offset != commit.offset:
                 offsets[place] = commit
             self.committed[commit.group_id] = offsets
 
     def _apply_commit(self, owners: PartitionOwners, commit: OffsetCommit) -> bool:
-        sent_after = None
+        min_sent_at = None
         if commit.timestamp is not None and 0 <= commit.timestamp <= MAX_TIMESTAMP:
             self._coordinator_activity.record_write(commit.timestamp)
-            sent_after = self._coordinator_activity.sent_after(commit.timestamp)
-        return owners.commit(commit.topic, commit.partition, commit.timestamp, commit.offset, sent_after=sent_after)
+            min_sent_at = self._coordinator_activity.min_sent_at(commit.timestamp)
+        return owners.commit(commit.topic, commit.partition, commit.timestamp, commit.offset, min_sent_at=min_sent_at)
 
     def _defer_resumed(self, group: FollowedGroup, record: RawRecord) -> None:
         if group.published is None or not 0 <= record.timestamp <= MAX_TIMESTAMP:

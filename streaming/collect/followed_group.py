@@ -103,14 +103,14 @@ class FollowedGroup(CoordinatedGroup):
             return False
         if group.number is None or group.state in STABLE_STATES:
             return False
-        if removed := group.changed - group.subscriptions.keys():
+        if removed_ids := group.changed - group.subscriptions.keys():
             static = {metadata.member.group_instance_id for metadata in group.subscriptions.values()} - {None}
-            gone = (m for m in snapshot.members if m.member_id in removed and m.group_instance_id not in static)
+            gone = (m for m in snapshot.members if m.member_id in removed_ids and m.group_instance_id not in static)
             self.evidence += removal_evidence(gone, record.timestamp, group.kind, self.owners, self.max_silence_ms)
         if group.kind == "consumer":  # tasks have no commits, and a share group's partition has several owners
             owned = {
-                member_id: named(group.currents[member_id].active, self.names) if member_id in group.currents else None
-                for member_id in sorted(group.changed)
+                member: named(group.assignments[member].active, self.names) if member in group.assignments else None
+                for member in sorted(group.changed)
             }
             self.owners.change(group.number, record.timestamp, owned)
             group.changed.clear()

@@ -35,7 +35,7 @@ class GroupStates(Closeable):
     """Requests rebalancing groups in a background thread; repeats requests while the cluster does not answer."""
 
     def __init__(self, settings: KafkaSettings, is_wanted: Callable[[str], bool]) -> None:
-        self._settings, self._is_wanted = settings, is_wanted
+        self._settings, self._is_wanted_group = settings, is_wanted
         self.latest = RebalancingGroups()
         self._stopping = threading.Event()
         self._reported: str | None = None
@@ -50,7 +50,7 @@ class GroupStates(Closeable):
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._list_repeatedly()
+                self._list_groups_repeatedly()
             except Exception as error:  # noqa: BLE001 - the collector continues without group states
                 self.latest = RebalancingGroups(self.latest.number + 1)
                 self._report(f"{type(error).__name__}: {error}")
@@ -61,7 +61,7 @@ class GroupStates(Closeable):
             _log.info("states of groups are requested" if trouble is None else f"states of groups: {trouble}")
             self._reported = trouble
 
-    def _list_repeatedly(self) -> None:
+    def _list_groups_repeatedly(self) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it logs each failed connection; see _report
         timeouts = {"bootstrap_timeout_ms": 5000, "request_timeout_ms": 5000, "reconnect_backoff_max_ms": 1000}
         with KafkaAdminClient(**kafka_python(self._settings) | timeouts, client_id=CLIENT_ID) as client:
@@ -89,16 +89,16 @@ class GroupStates(Closeable):
 
     def _list_groups_of_broker(self, client: KafkaAdminClient, broker: int) -> dict[str, ListedGroup]:
         listed: list[dict[str, Any]] = client.list_groups(broker_ids=[broker], states_filter=_STATE_NAMES)
-        wanted = [group for group in listed if self._is_wanted(group["group_id"])]
+        wanted = [group for group in listed if self._is_wanted_group(group["group_id"])]
         classic = [group["group_id"] for group in wanted if (group.get("group_type") or "classic").lower() == "classic"]
-        described: dict[str, dict[str, Any]] = {}
+        descriptions: dict[str, dict[str, Any]] = {}
         try:
-            described = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}
+            descriptions = client.describe_groups(classic, group_coordinator_id=broker) if classic else {}
         except Exception as error:  # noqa: BLE001 - kafka-python decodes what clients wrote, which may raise anything
             _log.debug("groups of broker %d: %s: %s", broker, type(error).__name__, error)
         members = {
             group_id: frozenset(member["member_id"] for member in group["members"])
-            for group_id, group in described.items()
+            for group_id, group in descriptions.items()
             if group["error"] is None
         }
         return {item["group_id"]: ListedGroup(item["group_state"], members.get(item["group_id"])) for item in wanted}

@@ -18,7 +18,7 @@ from streaming.collect.publisher import Publisher, output_topics
 from streaming.kafka.access import refusal, require_permissions
 from streaming.kafka.clients import ClusterUnavailable, is_temporary, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
-from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, request_identities
 from streaming.kafka.security import CredentialRenewal
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, GroupProgress, GroupRebalancing
@@ -52,7 +52,7 @@ class MembershipTopicWatch:
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topics.membership
-        self._first_identity = identify(settings.kafka, [self._topic])[self._topic]
+        self._first_identity = request_identities(settings.kafka, [self._topic])[self._topic]
         interval_s = settings.collect.metadata_interval_ms / 1000
         self._watch = IdentityWatch(settings.kafka, [self._topic], interval_s=interval_s)
 
@@ -74,17 +74,17 @@ class BaseCollector(ABC):
     def __init__(self, settings: Settings, stop: threading.Event) -> None:
         self._settings, self._stop = settings, stop
         self._has_begun = False
-        self._renewal = CredentialRenewal(settings.kafka)
-        self._wanted = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
+        self._credential_renewal = CredentialRenewal(settings.kafka)
+        self._is_wanted_group = group_filter(settings.collect.include_groups, settings.collect.exclude_groups)
 
     def run(self) -> None:
         """Collect until ``stop`` is set; wait if the cluster stops answering after the start.
 
-        Raises NotAllowed if the cluster refuses a request, and ClusterUnavailable if it does not answer at the start.
+        Raises NoPermission if the cluster refuses a request, and ClusterUnavailable if it does not answer at the start.
         """
         while not self._stop.is_set():
             try:
-                self._begin()
+                self._collect_until_stopped()
             except (KafkaException, ClusterUnavailable) as error:
                 problem = self._permanent_error(error)
                 if problem is not None:
@@ -98,15 +98,15 @@ class BaseCollector(ABC):
         if isinstance(error, ClusterUnavailable):
             return None if self._has_begun else error
         problem = error.args[0]
-        denied = refusal(problem, self._settings, "collect")
-        if denied is None and self._has_begun and is_temporary(problem):
+        refused = refusal(problem, self._settings, "collect")
+        if refused is None and self._has_begun and is_temporary(problem):
             return None
-        return denied or ClusterUnavailable(
+        return refused or ClusterUnavailable(
             f"bootstrap_servers {self._settings.kafka.bootstrap_servers}: {problem.str()}; "
             "started again, the collector goes on where it stopped"
         )
 
-    def _begin(self) -> None:
+    def _collect_until_stopped(self) -> None:
         """Collect until ``stop`` is set, or secrets, certificates or the membership topic are replaced."""
         settings = self._settings
         self._cluster = require_permissions(settings, "collect")
@@ -127,7 +127,7 @@ class BaseCollector(ABC):
     def _should_continue(self) -> bool:
         self._has_begun = True
         now = time.monotonic()
-        return not (self._stop.is_set() or self._renewal.renewed(now) or self._membership.is_recreated(now))
+        return not (self._stop.is_set() or self._credential_renewal.renewed(now) or self._membership.is_recreated(now))
 
     @abstractmethod
     def _collect(self) -> None:

@@ -65,10 +65,10 @@ class LagMetrics(Collector):
             offset.add_metric(key, committed)
             if (seconds := self._lag_in_seconds(key, committed, end)) is not None:
                 age.add_metric(key, seconds)
-        sums: Count[tuple[str, str]] = Count()
+        lag_sums: Count[tuple[str, str]] = Count()
         for (group_id, topic, _), (committed, end) in self._offsets():
-            sums[group_id, topic] += max(0, end - committed)
-        for labels, value in sums.items():
+            lag_sums[group_id, topic] += max(0, end - committed)
+        for labels, value in lag_sums.items():
             total.add_metric(labels, value)
         yield from (lag, offset, age, total)
 
@@ -105,7 +105,7 @@ class PublishMetrics:
     def published(self, batch: Iterable[OutgoingRecord]) -> None:
         """Count the events and dead letters of a published batch."""
         for record in batch:
-            (self.dead_letters if record.dead else self.events).inc()
+            (self.dead_letters if record.is_letter else self.events).inc()
 
 
 class CollectMetrics(PublishMetrics):
@@ -119,7 +119,7 @@ class CollectMetrics(PublishMetrics):
         self.behind = self._metric(Gauge, "partitions_behind", "Partitions not read to their end since the start.")
         self.newer = self._metric(Counter, "newer_records", "Records skipped: of a type or version of a newer Kafka.")
         self._log_lines = self._metric(Counter, "log_lines", "Lines of coordinator logs read.")
-        self._log_understood = self._metric(
+        self._is_log_understood = self._metric(
             Counter, "log_lines_understood", "Lines of coordinator logs with a known message about a group."
         )
         self._log_undated = self._metric(
@@ -130,7 +130,7 @@ class CollectMetrics(PublishMetrics):
     def logged(self, total: LogCounts) -> None:
         """Update the counters of coordinator log lines to the totals since the start."""
         self._log_lines.inc(total.read - self._counted_lines.read)
-        self._log_understood.inc(total.understood - self._counted_lines.understood)
+        self._is_log_understood.inc(total.understood - self._counted_lines.understood)
         self._log_undated.inc(total.undated - self._counted_lines.undated)
         self._counted_lines = total
 
@@ -142,5 +142,5 @@ class PollMetrics(PublishMetrics):
         super().__init__(registry)
         self.descriptions = self._metric(Counter, "answers", "Descriptions of groups received.")
         self.groups = self._metric(Gauge, "groups", "Groups that are polled.")
-        self.unanswered = self._metric(Gauge, "groups_unanswered", "Groups whose coordinator does not answer.")
+        self.unanswered_groups = self._metric(Gauge, "groups_unanswered", "Groups whose coordinator does not answer.")
         self.overdue = self._metric(Gauge, "overdue_seconds", "Longest time by which a group's request is overdue.")

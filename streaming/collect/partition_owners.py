@@ -42,7 +42,7 @@ _MAX_ACK_DELAY_MS: Final = 1000
 _Partition = tuple[str, int]
 #: The number of a round, the time until which partitions were consumed before it (None: unknown), and the time by which
 #: they were consumed again; in ms.
-_Resumed = tuple[int, int | None, int]
+_ResumedConsumption = tuple[int, int | None, int]
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class CoordinatorActivity:
             self._before_silence, self._resumed_at_ms = self._last_record_ms, at
         self._previous, self._last_record_ms = self._last_record_ms, at
 
-    def sent_after(self, at: int) -> int | None:
+    def min_sent_at(self, at: int) -> int | None:
         """Return the earliest time (ms) at which a commit that arrived at ``at`` was sent; None if unknown."""
         if self._last_record_ms is None or self._resumed_at_ms is None or at < self._last_record_ms:
             return None
@@ -153,17 +153,17 @@ class PartitionOwners:
     Commits of partitions that no member has owned are ignored: other programs may write offsets, too.
     """
 
-    __slots__ = ("_free", "_last_generation", "_ownerships", "_partitions_by_member", "_resumed_at_ms", "intervals")
+    __slots__ = ("_last_generation", "_orphans", "_ownerships", "_partitions_by_member", "_resumed_at_ms", "intervals")
 
     def __init__(self) -> None:
         self.intervals = CommitIntervals()
         self._ownerships: dict[_Partition, _Ownership] = {}
         #: Partitions that have no owner now, in the order in which members gave them up.
-        self._free: dict[_Partition, None] = {}
+        self._orphans: dict[_Partition, None] = {}
         #: The partitions of each member.
         self._partitions_by_member: dict[str, set[_Partition]] = {}
         self._last_generation = 0
-        self._resumed_at_ms: dict[_Resumed, dict[str, dict[int, int | None]]] = {}
+        self._resumed_at_ms: dict[_ResumedConsumption, dict[str, dict[int, int | None]]] = {}
 
     def commit(
         self,
@@ -172,7 +172,7 @@ class PartitionOwners:
         timestamp: int | None,
         offset: int | None = None,
         *,
-        sent_after: int | None = None,
+        min_sent_at: int | None = None,
     ) -> bool:
         """Add a commit, or its removal (no offset); return True if the commit proves that a partition is consumed."""
         if timestamp is not None:
@@ -187,8 +187,8 @@ class PartitionOwners:
         if held.member_id and timestamp >= held.since:
             held.committed = timestamp
         has_progress = held.offset is not None and offset > held.offset
-        if has_progress and sent_after is not None and (held.member_id or held.last_owner):
-            held.consumed = max(sent_after, held.consumed or 0)
+        if has_progress and min_sent_at is not None and (held.member_id or held.last_owner):
+            held.consumed = max(min_sent_at, held.consumed or 0)
         held.offset = offset
         return held.stopped and self._is_further(held, topic, partition, timestamp, offset)
 
@@ -259,11 +259,11 @@ class PartitionOwners:
         if not self._partitions_by_member[held.member_id]:
             del self._partitions_by_member[held.member_id]
         held.last_owner, held.member_id, held.committed = held.member_id, "", None
-        self._free[place] = None
+        self._orphans[place] = None
 
     def _mark_removed_owners(self, is_gone: Callable[[str], bool]) -> None:
         """Mark members as departed, so that later commits for their partitions are those of the new owners."""
-        for place in self._free:
+        for place in self._orphans:
             held = self._ownerships[place]
             if held.last_owner and is_gone(held.last_owner):
                 held.last_owner = ""
@@ -276,7 +276,7 @@ class PartitionOwners:
         if held is None:  # the first progress will prove that the group has begun to consume the partition
             self._ownerships[place] = _Ownership(member_id, now, stopped=True, number=number, is_new=True)
         elif eager or held.member_id != member_id:
-            self._free.pop(place, None)
+            self._orphans.pop(place, None)
             if not held.stopped:
                 held.stopped, held.stopped_after = True, held.consumed
                 held.offset_at_stop = held.base = held.offset
@@ -285,8 +285,8 @@ class PartitionOwners:
                 held.member_id, held.since, held.committed, held.last_owner = member_id, now, None, ""
 
     def _drop_oldest_unowned(self) -> None:
-        for place in list(self._free)[:-_MAX_UNOWNED] if len(self._free) > _MAX_UNOWNED else ():
-            del self._free[place], self._ownerships[place]
+        for place in list(self._orphans)[:-_MAX_UNOWNED] if len(self._orphans) > _MAX_UNOWNED else ():
+            del self._orphans[place], self._ownerships[place]
 
     def last_commit(self, member: ObservedMember) -> int | None:
         """Return the time (ms) of the member's last commit since its assignment; None without such a commit."""

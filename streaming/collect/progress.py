@@ -1,6 +1,6 @@
 """Publishes samples of groups' committed and end offsets, more often while a group rebalances.
 
-A group is *in flux* while it rebalances, and for some seconds after each round. Then it is sampled less and less
+A group is *busy* while it rebalances, and for some seconds after each round. Then it is sampled less and less
 often until it has caught up: all records produced before the end of the flux are committed. At rest it is sampled
 once a minute.
 """
@@ -21,13 +21,13 @@ from streaming.records.events import MAX_TIMESTAMP, GroupProgress
 from streaming.settings.connection import KafkaSettings
 
 _log = logging.getLogger(__name__)
-#: Seconds between two samples of a group in flux, and the longest pause until it has caught up.
-_EVERY_SECONDS: Final = 1.0
+#: Seconds between two samples of a busy group, and the longest pause until it has caught up.
+_SAMPLE_INTERVAL_SECONDS: Final = 1.0
 #: The least number of seconds between two batches of samples.
 _LEAST_SECONDS: Final = 0.25
-_LONGEST_SECONDS: Final = 30.0
-#: A group stays in flux for this long after a round.
-_FLUX_AFTER_ROUND_SECONDS: Final = 10.0
+_MAX_PAUSE_SECONDS: Final = 30.0
+#: A group stays busy for this long after a round.
+_BUSY_SECONDS: Final = 10.0
 #: Groups at rest are sampled together: seconds between two batches.
 _BATCH_SECONDS: Final = 5.0
 #: The most partitions in one batch; groups that do not fit are sampled in the next batch.
@@ -58,7 +58,7 @@ class _Pace:
 
     due: float
     frequent_until: float = 0.0
-    pause: float = _EVERY_SECONDS
+    pause: float = _SAMPLE_INTERVAL_SECONDS
     targets: dict[Place, int] | None = None
 
 
@@ -69,21 +69,21 @@ class SampleSchedule:
     """
 
     def __init__(self, rest_seconds: float) -> None:
-        self._rest = rest_seconds
+        self._rest_seconds = rest_seconds
         self._active: dict[str, _Pace] = {}
         #: When each group at rest is due.
-        self._resting: dict[str, float] = {}
+        self._due_at: dict[str, float] = {}
         self._next_batch = float("-inf")
         self._last_batch = float("-inf")
 
-    def touch(self, group_ids: Iterable[str], now: float, *, changed: bool) -> None:
+    def sample_often(self, group_ids: Iterable[str], now: float, *, changed: bool) -> None:
         """Sample the offsets of rebalancing groups often from ``now`` on; ``changed``: take the next sample at once."""
         for group_id in group_ids:
             pace = self._active.setdefault(group_id, _Pace(now))
-            if changed or pace.pause > _EVERY_SECONDS:
+            if changed or pace.pause > _SAMPLE_INTERVAL_SECONDS:
                 pace.due = now
-            pace.frequent_until, pace.pause, pace.targets = now + _FLUX_AFTER_ROUND_SECONDS, _EVERY_SECONDS, None
-            self._resting.pop(group_id, None)
+            pace.frequent_until, pace.pause, pace.targets = now + _BUSY_SECONDS, _SAMPLE_INTERVAL_SECONDS, None
+            self._due_at.pop(group_id, None)
 
     def due(self, group_ids: Callable[[], Collection[str]], now: float) -> list[str]:
         """Return the groups to sample now, recently rebalanced ones first; ``group_ids``: returns all groups."""
@@ -91,19 +91,19 @@ class SampleSchedule:
             return []
         due = [group_id for group_id, pace in self._active.items() if pace.due <= now]
         self._last_batch = now if due else self._last_batch
-        if not self._rest or now < self._next_batch:
+        if not self._rest_seconds or now < self._next_batch:
             return due
         self._next_batch = now + _BATCH_SECONDS
-        existing = set(group_ids())
-        self._active = {group_id: pace for group_id, pace in self._active.items() if group_id in existing}
+        existing_groups = set(group_ids())
+        self._active = {group_id: pace for group_id, pace in self._active.items() if group_id in existing_groups}
         # New groups are spread over the time between two samples.
-        self._resting = {
-            group_id: self._resting.get(group_id, now + self._offset(group_id))
-            for group_id in existing - self._active.keys()
+        self._due_at = {
+            group_id: self._due_at.get(group_id, now + self._offset(group_id))
+            for group_id in existing_groups - self._active.keys()
         }
-        return due + [group_id for group_id, due_at in self._resting.items() if due_at <= now]
+        return due + [group_id for group_id, due_at in self._due_at.items() if due_at <= now]
 
-    def is_in_flux(self, group_id: str) -> bool:
+    def is_busy(self, group_id: str) -> bool:
         """Return true if the group rebalances, has rebalanced a short time ago, or has not caught up."""
         return group_id in self._active
 
@@ -111,7 +111,7 @@ class SampleSchedule:
         """Schedule the next sample of a group that was just sampled; ``ends``: its partitions' end offsets."""
         pace = self._active.get(group_id)
         if pace is None:
-            if group_id in self._resting:
+            if group_id in self._due_at:
                 self._rest_until_next_sample(group_id, ends, now)
             return
         if now >= pace.frequent_until:
@@ -120,23 +120,23 @@ class SampleSchedule:
                 del self._active[group_id]
                 self._rest_until_next_sample(group_id, ends, now)
                 return
-            pace.pause = min(2 * pace.pause, _LONGEST_SECONDS)
+            pace.pause = min(2 * pace.pause, _MAX_PAUSE_SECONDS)
         if pace.due <= self._last_batch:  # else something has changed since the request
             pace.due = now + pace.pause
 
     def _rest_until_next_sample(self, group_id: str, ends: Offsets, now: float) -> None:
         """Schedule the next sample of a group at rest for the time at which other groups with its topic are sampled."""
-        if self._rest:
+        if self._rest_seconds:
             topic = min(ends)[0] if ends else group_id
-            self._resting[group_id] = now + self._rest - (now - self._offset(topic)) % self._rest
+            self._due_at[group_id] = now + self._rest_seconds - (now - self._offset(topic)) % self._rest_seconds
 
     def _offset(self, name: str) -> float:
         """Return a delay (s) that is shorter than the sampling interval and always the same for the same name."""
-        return crc32(name.encode()) % 1000 / 1000 * self._rest
+        return crc32(name.encode()) % 1000 / 1000 * self._rest_seconds
 
 
 def progress_event(
-    group: KnownGroup, ends: Offsets, starts: Offsets, now: int, requested_at: int, *, in_flux: bool
+    group: KnownGroup, ends: Offsets, starts: Offsets, now: int, requested_at: int, *, is_busy: bool
 ) -> GroupProgress:
     """Return the progress event at ``now`` (ms) for a group's partitions, which are the keys of ``ends``."""
     partitions: dict[str, dict[str, tuple[int | None, int]]] = {}
@@ -145,7 +145,7 @@ def progress_event(
     for (topic, number), end in ends.items():
         commit = group.committed.get((topic, number))
         offset, at = (None, None) if commit is None else (commit.offset, commit.timestamp)
-        if in_flux and at is not None and 0 <= at <= MAX_TIMESTAMP:
+        if is_busy and at is not None and 0 <= at <= MAX_TIMESTAMP:
             committed_at.setdefault(topic, {})[str(number)] = at
         start = starts.get((topic, number), 0)
         partitions.setdefault(topic, {})[str(number)] = (offset, max(end, offset or 0))
@@ -173,7 +173,7 @@ class ProgressSampler:
         self._batch: dict[str, list[Place]] = {}
         self._requested_at = 0
         #: Partitions with lag in their last samples: retention may delete their uncommitted records.
-        self._behind: set[Place] = set()
+        self._lagging_partitions: set[Place] = set()
         self._refused: frozenset[str] = frozenset()
 
     def sample(
@@ -194,24 +194,24 @@ class ProgressSampler:
                 _log.info("topic %s: no progress of its groups, as this user may not describe it", topic)
             self._refused |= self._end_request.refused
             for group_id, partitions in self._batch.items():
-                group, in_flux = group_of(group_id), self.schedule.is_in_flux(group_id)
+                group, is_busy = group_of(group_id), self.schedule.is_busy(group_id)
                 commits = {} if group is None else group.committed
                 committed = {place: commit.offset or 0 for place, commit in commits.items()}
                 ends = {place: self._ends[place] for place in partitions if place in self._ends}
                 self.schedule.sampled(group_id, committed, ends, now)
                 late = {place for place, end in ends.items() if committed.get(place, end) < end}
-                self._behind = self._behind.difference(partitions) | late
+                self._lagging_partitions = self._lagging_partitions.difference(partitions) | late
                 if ends and group is not None:
                     requested_at = self._requested_at
-                    events.append(progress_event(group, ends, self._starts, timestamp, requested_at, in_flux=in_flux))
+                    events.append(progress_event(group, ends, self._starts, timestamp, requested_at, is_busy=is_busy))
         self._batch, places, self._requested_at = {}, set[Place](), timestamp
         for group_id in self.schedule.due(group_ids, now):
             group = group_of(group_id)
             self._batch[group_id] = [] if group is None else consumed_partitions(group)
             places.update(self._batch[group_id])
-            if len(places) > _MOST_PLACES:
+            if len(places) > _MAX_BATCH_PARTITIONS:
                 break
-        lagging = places & self._behind
+        lagging = places & self._lagging_partitions
         self._ends, self._starts = None if places else {}, None if lagging else {}
         if places:
             self._end_request.send(places, now)

@@ -35,20 +35,20 @@ _TIMEOUT = 30.0
 _CALL_TIMEOUT_SECONDS = 5.0
 _MAX_CALL_TIMEOUT_SECONDS = 40.0
 #: librdkafka's fatal error after an unclean leader election in which the topic lost this producer's newest records.
-_SEQUENCE_ERROR = "out of order sequence number"
+_OUT_OF_ORDER_TEXT = "out of order sequence number"
 #: The timeout of librdkafka's own call, as a part of that timeout.
 _CALL_TIMEOUT_SHARE = 0.8
 _RETRY_SECONDS = 0.5
 
 
 class OutgoingRecord(NamedTuple):
-    """The Kafka record of one outcome: a membership event, or (``dead``) a dead letter."""
+    """The Kafka record of one outcome: a membership event, or (``is_letter``) a dead letter."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
-    dead: bool = False
+    is_letter: bool = False
 
 
 def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping[str, int]) -> OutgoingRecord:
@@ -79,7 +79,7 @@ def encode_outcome(item: Outcome | Event, topics: TopicSettings, limits: Mapping
     record = record or RawRecord(-1, -1, -1, None, None)
     origin = dead_letter_headers(None, error, topic=OFFSETS_TOPIC, partition=record.partition, offset=record.offset)
     topic = topics.dead_letters
-    return OutgoingRecord(topic, *shorten_dead_letter(record.key, record.value, origin, limits[topic]), dead=True)
+    return OutgoingRecord(topic, *shorten_dead_letter(record.key, record.value, origin, limits[topic]), is_letter=True)
 
 
 class ReplacedByOtherCollector(OutsideFailure):
@@ -127,9 +127,9 @@ class Publisher:
         self._max_record_bytes = max_record_bytes_by_topic(describe_topics(settings, output_topics(settings.topics)))
         self._committed_offsets: Mapping[int, int] | None = None
         self._call_timeout = _CALL_TIMEOUT_SECONDS
-        self._begin()
+        self._start_producer()
 
-    def _begin(self) -> None:
+    def _start_producer(self) -> None:
         """Create a transactional producer, which fences any earlier producer."""
         while True:
             self._producer = EventProducer(
@@ -168,7 +168,7 @@ class Publisher:
             time.sleep(_RETRY_SECONDS)
             clients.require_same_cluster(self._settings.kafka, self._cluster)
             if self._has_new_limits():
-                self._begin()
+                self._start_producer()
                 batch = self._encode(items)
         self._committed_offsets = None if place is None else place.offsets
         self._call_timeout = _CALL_TIMEOUT_SECONDS
@@ -180,7 +180,7 @@ class Publisher:
         except _ClientUnusable as lost:
             _log.warning("the cluster answers others, but not this producer (%s): a new one", lost)
             self._call_timeout = min(2 * self._call_timeout, _MAX_CALL_TIMEOUT_SECONDS)
-            self._begin()
+            self._start_producer()
             return self._is_committed(place)
 
     def _is_committed(self, place: ResumePoint | None) -> bool:
@@ -197,7 +197,7 @@ class Publisher:
 
     def _encode(self, items: Iterable[Outcome | Event]) -> list[OutgoingRecord]:
         batch = [encode_outcome(item, self._settings.topics, self._max_record_bytes) for item in items]
-        for letter in (record for record in batch if record.dead):
+        for letter in (record for record in batch if record.is_letter):
             reason = dict(letter.headers)["dlt_message"] or b""
             _log.warning("dead-lettered to %s: %r", letter.topic, reason.decode(errors="replace"))
         return batch
@@ -236,7 +236,7 @@ class Publisher:
                 if problem.retriable() and not problem.txn_requires_abort():
                     # librdkafka issue 5511, when a broker has left the cluster: a new producer finds the others.
                     _log.warning("offsets were not added to the transaction: %s", problem.str())
-                    self._begin()
+                    self._start_producer()
                     return False
                 if not problem.txn_requires_abort():
                     raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error
@@ -284,7 +284,7 @@ class Publisher:
         fenced = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)  # noqa: SLF001 - librdkafka's own codes are spelled so
         if problem.code() in fenced:
             raise ReplacedByOtherCollector from error
-        if problem.fatal() and _SEQUENCE_ERROR in problem.str():
+        if problem.fatal() and _OUT_OF_ORDER_TEXT in problem.str():
             raise _ClientUnusable(problem.str()) from error
         if problem.fatal():
             raise OutsideFailure(f"the cluster refuses the collected events: {problem.str()}") from error

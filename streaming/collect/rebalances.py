@@ -60,9 +60,9 @@ class _Rebalance:
         seen: when this collector first saw the rebalance, ms.
         source: the most precise source that has reported the rebalance so far.
         joined, gone: members that have started to join, or were removed, according to the log.
-        described: the members in the coordinator's description; None if the group was not described.
+        described_ids: the members in the coordinator's description; None if the group was not described.
         number: the generation that ends, according to the log; None if unknown.
-        in_log: the log has the begin of the rebalance but not its end.
+        is_logged: the log has the begin of the rebalance but not its end.
         missed: the number of ListGroups responses in a row without the group.
     """
 
@@ -73,9 +73,9 @@ class _Rebalance:
     reason: str | None = None
     joined: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
-    described: frozenset[str] | None = None
+    described_ids: frozenset[str] | None = None
     number: int | None = None
-    in_log: bool = False
+    is_logged: bool = False
     missed: int = 0
     published: GroupRebalancing | None = None
 
@@ -111,7 +111,7 @@ class Rebalances:
         elif event.kind is MessageKind.STABILIZED:
             rebalance.state = COMPLETING_REBALANCE
         elif event.kind is MessageKind.ASSIGNMENT_RECEIVED or event.kind in _END_MESSAGES:
-            rebalance.in_log = False
+            rebalance.is_logged = False
             if rebalance.published is None:
                 self._forget_rebalance(event.group_id)
             elif event.kind is MessageKind.GROUP_UNLOADED:  # another broker's log has the rest
@@ -126,7 +126,7 @@ class Rebalances:
             rebalance = self._open[event.group_id] = _Rebalance(since, now, LOG)
         elif rebalance.source != LOG:
             rebalance.since = min(since, rebalance.since)
-        rebalance.source, rebalance.state, rebalance.in_log, rebalance.missed = LOG, PREPARING, True, 0
+        rebalance.source, rebalance.state, rebalance.is_logged, rebalance.missed = LOG, PREPARING, True, 0
         rebalance.reason, rebalance.number = rebalance.reason or event.reason or None, event.number
         # All members have to join again, including members that had joined before.
         rebalance.joined = set(event.member_ids) if event.reason_kind in _JOIN_REASONS else set()
@@ -140,11 +140,11 @@ class Rebalances:
             if rebalance is None:
                 rebalance = self._open[group_id] = _Rebalance(now, now, ADMIN)
             rebalance.state, rebalance.missed = listed.state, 0
-            rebalance.described = listed.members or rebalance.described
+            rebalance.described_ids = listed.members or rebalance.described_ids
         for group_id, rebalance in self._open.items() if complete else ():
             if group_id not in groups and rebalance.source != FROM_RECORDS:
                 rebalance.missed += 1
-                rebalance.in_log = rebalance.in_log and rebalance.missed < _MAX_MISSED_LISTS
+                rebalance.is_logged = rebalance.is_logged and rebalance.missed < _MAX_MISSED_LISTS
 
     def observed(self, data: object) -> None:
         """Update the rebalances in progress from a published event; a new generation ends a classic rebalance."""
@@ -181,7 +181,7 @@ class Rebalances:
         events = []
         for group_id, rebalance in [*self._open.items()]:
             published = rebalance.published
-            if rebalance.missed >= _MAX_MISSED_LISTS and not rebalance.in_log:
+            if rebalance.missed >= _MAX_MISSED_LISTS and not rebalance.is_logged:
                 self._forget_rebalance(group_id)
                 if published is not None:
                     state = rebalance.state if rebalance.state in (*STABLE_STATES, None) else None
@@ -205,9 +205,9 @@ class Rebalances:
     def _event(self, group_id: str, rebalance: _Rebalance, group: KnownGroup | None, now: int) -> GroupRebalancing:
         until: dict[str, int] = {}
         if group is None:
-            joined, awaited = sorted(rebalance.described or rebalance.joined), list[str]()
+            joined, awaited = sorted(rebalance.described_ids or rebalance.joined), list[str]()
         elif group.snapshot.has_epochs:
-            awaited = _behind(group.snapshot)
+            awaited = _members_behind_epoch(group.snapshot)
             joined = [m.member_id for m in group.snapshot.members if m.member_id not in awaited]
             until = _rejoin_deadlines(group.snapshot, self._revoking_since.get(group_id, {}))
         else:
@@ -229,19 +229,19 @@ class Rebalances:
 
 def _classic_members(rebalance: _Rebalance, group: KnownGroup) -> tuple[list[str], list[str]]:
     before = {member.member_id: member for member in group.snapshot.members}
-    described = rebalance.described if rebalance.described is not None else before.keys() | rebalance.joined
-    members = described - rebalance.gone
+    described_ids = rebalance.described_ids if rebalance.described_ids is not None else before.keys() | rebalance.joined
+    members = described_ids - rebalance.gone
     if rebalance.state == COMPLETING_REBALANCE:
         return sorted(members), []
     joined = members & rebalance.joined | members - before.keys()
-    not_joined = [member_id for member_id in before if member_id in members and member_id not in joined]
-    polled = {member_id for member_id in not_joined if (group.last_commit(before[member_id]) or 0) > rebalance.since}
+    absent_ids = [member_id for member_id in before if member_id in members and member_id not in joined]
+    polled = {member_id for member_id in absent_ids if (group.last_commit(before[member_id]) or 0) > rebalance.since}
     # At least one member must be awaited, or the rebalance would be over: a member committed without rejoining.
-    awaited = [member_id for member_id in not_joined if member_id not in polled] or not_joined
+    awaited = [member_id for member_id in absent_ids if member_id not in polled] or absent_ids
     return sorted(joined | polled - {*awaited}), awaited
 
 
-def _behind(snapshot: GroupObserved) -> list[str]:
+def _members_behind_epoch(snapshot: GroupObserved) -> list[str]:
     late = [m.member_id for m in snapshot.members if m.pending_revocation or _is_behind_epoch(m, snapshot.group_epoch)]
     return late or [m.member_id for m in snapshot.members if m.state not in ("STABLE", None)]
 

@@ -31,7 +31,7 @@ _TIMEOUT = 30.0
 #: Seconds between two checks that the cluster answers, while no records arrive.
 _IDENTITY_CHECK_SECONDS = 2.0
 #: The metadata of a committed offset if snapshots of its partition wait to be published.
-_PAUSED = "held"
+_HELD_TAG = "held"
 
 
 class ResumePoint(NamedTuple):
@@ -44,7 +44,7 @@ class ResumePoint(NamedTuple):
     def partitions(self) -> list[TopicPartition]:
         """Return the offsets as the ``TopicPartition`` list that the client commits."""
         offsets = self.offsets.items()
-        return [TopicPartition(OFFSETS_TOPIC, n, offset, _PAUSED if n in self.held else "") for n, offset in offsets]
+        return [TopicPartition(OFFSETS_TOPIC, n, offset, _HELD_TAG if n in self.held else "") for n, offset in offsets]
 
 
 class OffsetsBatch(NamedTuple):
@@ -65,7 +65,7 @@ class OffsetsBatch(NamedTuple):
     is_current: bool = True
 
     @property
-    def up_to_date(self) -> bool:
+    def is_up_to_date(self) -> bool:
         """True if the next read of the offsets topic reaches the end of every partition."""
         return self.is_current and self.behind == 0 and self.lag <= _MAX_BATCH_RECORDS
 
@@ -124,7 +124,7 @@ class OffsetsTopic:
         on_fetch: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self._kafka, self._group_id, self._stop = kafka, group_id, stop
-        self._on_wait, self._on_fetch = waiting, on_fetch
+        self._report_waiting, self._on_fetch = waiting, on_fetch
         self._partitions: dict[int, _Partition] = {}
         self._watch = IdentityWatch(kafka, [OFFSETS_TOPIC], interval_s=_IDENTITY_CHECK_SECONDS)
         self._contact = ContactState()
@@ -136,7 +136,7 @@ class OffsetsTopic:
         # Python's interpreter lock (confluent-kafka, Consumer.c), so it has no place in a loop.
         self._group = self._consumer.consumer_group_metadata()
         try:
-            self._begin(fold)
+            self._begin_reading(fold)
         except BaseException:
             self._consumer.close()
             raise
@@ -251,13 +251,13 @@ class OffsetsTopic:
             [TopicPartition(OFFSETS_TOPIC, number, partition.reached) for number, partition in self._partitions.items()]
         )
 
-    def _begin(self, fold: Callable[[int], Fold]) -> None:
+    def _begin_reading(self, fold: Callable[[int], Fold]) -> None:
         numbers: list[int] = []
         while not numbers and not self._stop.is_set():
             topic = self._consumer.list_topics(OFFSETS_TOPIC, timeout=_TIMEOUT).topics[OFFSETS_TOPIC]
             numbers = sorted(topic.partitions) if topic.error is None else []
             if not numbers:
-                self._on_wait()
+                self._report_waiting()
                 self._stop.wait(0.2)
         places = [(OFFSETS_TOPIC, number) for number in numbers]
         ends = OffsetRequest(self._kafka).wait(places)
@@ -275,7 +275,7 @@ class OffsetsTopic:
                     kept.offset,
                 )
             partition = self._partitions[kept.partition] = _Partition(fold(kept.partition))
-            partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _PAUSED
+            partition.fold.start, partition.fold.was_pending = max(0, min(end, kept.offset)), kept.metadata == _HELD_TAG
         self._ends = EndOffsets(self._kafka, places)
         self._consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         _log.info("following %d partitions of %s as %s", len(numbers), OFFSETS_TOPIC, self._group_id)

@@ -66,9 +66,9 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
     reports_by_member: dict[str, list[ReportLine]] = defaultdict(list)
     for line in reports:
         reports_by_member[line.member_id].append(line)
-    by_generation = [(diff.generation, diff) for diff in diffs if diff.generation is not None]
+    numbered_diffs = [(diff.generation, diff) for diff in diffs if diff.generation is not None]
     compared, differences = 0, []
-    for generation, diff in by_generation:
+    for generation, diff in numbered_diffs:
         eager = eager_groups[diff.group_id]
         for member_id, member in diff.members.items():
             lines = reports_by_member[member_id]
@@ -85,7 +85,7 @@ def compare(diffs: Iterable[Diff], reports: Iterable[ReportLine], eager_groups: 
             is_reported = partitions_after(member) in owned
             # The consumer closed, or the next round began, before the member received its partitions.
             replaced = last < generation or any(
-                generation < later <= last and member_id in shown.members for later, shown in by_generation
+                generation < later <= last and member_id in shown.members for later, shown in numbered_diffs
             )
             if not is_reported and generation not in held and (closing_reports or replaced):
                 continue

@@ -106,7 +106,7 @@ class DemoRun:
         self, settings: Settings, folder: Path, view: DemoDisplay, stop: threading.Event, actors: Mapping[str, Actor]
     ) -> None:
         self._settings, self._folder, self._actors = settings, folder, actors
-        self._eager = {actor.group: actor.protocol == "eager" for actor in actors.values()}
+        self._is_eager_by_group = {actor.group: actor.protocol == "eager" for actor in actors.values()}
         self._view, self._stop, self._step_numbers = view, stop, count(1)
         self._diffs: list[Diff] = []
         self._children: dict[str, Child] = {}
@@ -136,7 +136,7 @@ class DemoRun:
             for child in self._leaving_consumers:
                 child.wait()
         self._wait_for_last_diffs(reader, children)
-        return DemoSummary(self._diffs, compare(self._diffs, self._read_reports(), self._eager))
+        return DemoSummary(self._diffs, compare(self._diffs, self._read_reports(), self._is_eager_by_group))
 
     def _run_step(self, action: str, name: str) -> None:
         """Start, stop or kill the consumer ``name``; do nothing if it already runs or has already ended."""
@@ -171,7 +171,7 @@ class DemoRun:
         except MalformedDiff as problem:
             warn(f"skipped: {problem}")
             return
-        if record is not None and record.diff.group_id in self._eager:
+        if record is not None and record.diff.group_id in self._is_eager_by_group:
             self._diffs.append(record.diff)
             self._view.diff(record)
 
@@ -181,7 +181,7 @@ class DemoRun:
         while not self._stop.is_set() and time.monotonic() < deadline:
             latest = {diff.group_id: diff for diff in self._diffs}
             members = [member for diff in latest.values() for member in diff.members.values()]
-            if latest.keys() == self._eager.keys() and not any(map(partitions_after, members)):
+            if latest.keys() == self._is_eager_by_group.keys() and not any(map(partitions_after, members)):
                 return
             children.check()
             self._read_diff(reader)

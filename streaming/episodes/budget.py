@@ -39,7 +39,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
     delay: Bounds = (max((lower for lower, _ in delays), default=0), most)
     objectives = (used, downtime_day_ms), (delay, worst_delay_ms)
     verdicts = [_is_within(cost, objective) for cost, objective in objectives if objective is not None]
-    is_met, budget_left = False not in verdicts, None
+    is_objective_met, budget_left = False not in verdicts, None
     if downtime_day_ms is not None:
         least = None if used[1] is None else round(1 - used[1] / downtime_day_ms, 4)
         budget_left = least, round(1 - used[0] / downtime_day_ms, 4)
@@ -49,7 +49,7 @@ def error_budget(episodes: Sequence[Episode], downtime_day_ms: int | None, worst
         downtime_ms=used,
         delay_ms=delay,
         budget_left=budget_left,
-        met=None if is_met and None in verdicts else is_met,
+        met=None if is_objective_met and None in verdicts else is_objective_met,
     )
 
 

@@ -20,9 +20,9 @@ PAUSE_SEPARATOR: Final = "; "
 #: An episode may begin this long before the incident, as groups may notice a change before the collector, ms.
 MAX_ROUND_BEFORE_INCIDENT_MS: Final = 30_000
 #: An episode may begin this long after the incident: sessions end, then members rejoin.
-_MAX_LATER_MS: Final = 60_000
+_MAX_DELAY_MS: Final = 60_000
 #: The same limit for topic changes: clients notice them after ``metadata.max.age.ms``, five minutes by default.
-_METADATA_MS: Final = 330_000
+_MAX_METADATA_DELAY_MS: Final = 330_000
 _COORDINATOR_MOVE_KINDS: Final = ("broker-restart", "coordinator-moved")
 _TOPICS: Final = ("topic-deleted", "topic-added", "partition-growth", "subscription-change", "unknown")
 #: Kind of a cluster incident → kinds of episodes that the incident explains.
@@ -76,6 +76,6 @@ def _is_cause(incident: Incident, episode: Episode) -> bool:
         return False
     if incident.kind in _COORDINATOR_MOVE_KINDS and episode.sure and episode.kind in ("restart", "rolling-restart"):
         return False  # clients were closed, so a deployment at the same time is the cause
-    max_delay_ms = _METADATA_MS if incident.kind in ("topic-deleted", "partitions-added") else _MAX_LATER_MS
+    max_delay_ms = _MAX_METADATA_DELAY_MS if incident.kind in ("topic-deleted", "partitions-added") else _MAX_DELAY_MS
     began_too_late = incident.closed_at is not None and episode.opened_at > incident.closed_at + max_delay_ms
     return not began_too_late and episode.opened_at >= incident.opened_at - MAX_ROUND_BEFORE_INCIDENT_MS

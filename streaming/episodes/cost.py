@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from msgspec import UNSET, Struct, field, structs
 
-from streaming.episodes.downtime import MOST_PARTITIONS, Outage, Outages, find_outage
+from streaming.episodes.downtime import MAX_OUTAGE_PARTITIONS, Outage, Outages, find_outage
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import GroupProgress
@@ -88,7 +88,7 @@ def add_samples(progress: OffsetSamples | None, data: GroupProgress) -> OffsetSa
         for name, (offset, end) in offsets.items():
             committed = 0 if offset is None and not end else offset  # a partition without any record has no lag
             series = by_partition.get(int(name), ())
-            if not series and followed >= MOST_PARTITIONS:
+            if not series and followed >= MAX_OUTAGE_PARTITIONS:
                 continue
             followed += not series
             committed_at = None if data.committed_at is UNSET else data.committed_at.get(topic, {}).get(name)
@@ -116,15 +116,15 @@ def _add_sample(series: tuple[Sample, ...], sample: Sample) -> tuple[Sample, ...
 
 def rewound_partitions(before: OffsetSamples | None, after: OffsetSamples) -> list[str]:
     """Return a text such as ``t 0 from 500 to 100`` for each partition whose committed offset has decreased."""
-    rewound: list[str] = []
+    rewound_texts: list[str] = []
     for topic, by_partition in before.samples.items() if before is not None else ():
         for number, series in by_partition.items():
             old, new = series[-1], after.samples[topic][number][-1]
             if old.committed is None or new.committed is None or new.end < old.end:
                 continue
             if new.committed < old.committed:
-                rewound.append(f"{topic} {number} from {old.committed} to {new.committed}")
-    return rewound
+                rewound_texts.append(f"{topic} {number} from {old.committed} to {new.committed}")
+    return rewound_texts
 
 
 def samples_after_end(progress: OffsetSamples | None) -> OffsetSamples | None:
@@ -159,7 +159,7 @@ def keep_past_cost(progress: OffsetSamples, before: Outages | None, after: Outag
         samples = progress.samples.get(topic, {}).get(number, ())
         outage_cost = outage_cost_bounds(samples, outage, 0)
         is_pending = outage.resumed_before is not None and outage_cost.worst[1] is None
-        if samples and is_pending and len(unsettled) < MOST_PARTITIONS:
+        if samples and is_pending and len(unsettled) < MAX_OUTAGE_PARTITIONS:
             unsettled.append((topic, number, outage))
         else:
             delayed, worst = past.get(topic, {}).get(number, (_ZERO_BOUNDS, _ZERO_BOUNDS))

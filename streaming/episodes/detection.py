@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 from assignors.assignment import collect_lists
 from streaming.episodes import kinds, waiting
 from streaming.episodes.cost import PROGRESS_SOURCE, Offsets
-from streaming.episodes.incidents import IncidentState, StoredIncident, Thresholds, close_incidents, open_incident
+from streaming.episodes.incidents import IncidentLimits, IncidentState, StoredIncident, close_incidents, open_incident
 from streaming.episodes.kinds import Storm
 from streaming.episodes.notes import BounceNote, RoundNote
 from streaming.episodes.reasons import application_reasons, exceeds_poll_interval
@@ -35,7 +35,7 @@ def detect_in_note(
     state: IncidentState,
     note: RoundNote | BounceNote,
     episode: EpisodeState,
-    limits: Thresholds,
+    limits: IncidentLimits,
     *,
     storm_turns: int,
     begins_episode: bool,
@@ -84,13 +84,13 @@ def _unexpected_assignment(note: RoundNote, expected: Expected, episode: Episode
 def _storm_incident(episode: EpisodeState, storm: Storm) -> StoredIncident:
     named = {member.now: member.identity for member in episode.histories}
     ids = [member.now for member in storm.members]
-    who, about = member_list(ids, display_names(named)), {member_id: named[member_id] for member_id in ids}
+    who, names_by_member = member_list(ids, display_names(named)), {member_id: named[member_id] for member_id in ids}
     why = [item for item in episode.evidence if set(ids) & set(item.member_ids) or item.kind in _DEPARTURE_CAUSES][:3]
     if storm.instance:
         rejoins = count(max(member.rejoins for member in storm.members), "time")
-        probably = "" if storm.sure else "probably "
-        what = f"{who} rejoined {rejoins} under new member ids: {probably}two processes share the instance id"
-        return StoredIncident("duplicate-instance-id", what, ids, about, sure=storm.sure, evidence=why)
+        qualifier = "" if storm.sure else "probably "
+        what = f"{who} rejoined {rejoins} under new member ids: {qualifier}two processes share the instance id"
+        return StoredIncident("duplicate-instance-id", what, ids, names_by_member, sure=storm.sure, evidence=why)
     what = "Rebalances again and again"
     if len(ids) == 1:
         what += f" because of {who}: {repetition_text(kinds.repetition_of(storm.members[0]))}"
@@ -105,7 +105,7 @@ def _storm_incident(episode: EpisodeState, storm: Storm) -> StoredIncident:
     elif own := application_reasons(episode.evidence):
         what += f", client reason: {quote_reasons(own)}"
         why = why or [item for item in episode.evidence if own[0] in item.reason][:1]
-    return StoredIncident("storm", what, ids, about, evidence=why)
+    return StoredIncident("storm", what, ids, names_by_member, evidence=why)
 
 
 def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
@@ -117,7 +117,7 @@ def _poll_timeouts(note: RoundNote) -> dict[str, Evidence]:
 
 
 def _count_poll_timeout(
-    state: IncidentState, note: RoundNote, member_id: str, item: Evidence, limits: Thresholds
+    state: IncidentState, note: RoundNote, member_id: str, item: Evidence, limits: IncidentLimits
 ) -> tuple[IncidentState, list[StoredIncident]]:
     who, at = note.names.get(member_id, MemberNames()), note.timestamp
     since = at - limits.poll_timeouts_within_ms
@@ -190,7 +190,7 @@ def detect_lost_records(
     return open_incident(state, incident, at, episode=episode, reopen_ms=reopen_ms)
 
 
-def stuck_after_ms(past_durations_ms: Sequence[int], limits: Thresholds) -> int:
+def stuck_after_ms(past_durations_ms: Sequence[int], limits: IncidentLimits) -> int:
     """Return the duration (ms) after which a rebalance counts as stuck: as configured, or less in a fast group."""
     if len(past_durations_ms) < waiting.MIN_DURATIONS:
         return limits.rebalance_stuck_ms

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field, structs
 
-from streaming.records.downtime import NO_STOPS, Stops, worst_of
+from streaming.records.downtime import NO_STOPS, Stops, pick_worst
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import Holding
 
@@ -28,7 +28,7 @@ RECORDS: Final = "group-records"
 #: Source of bounds that come from members' rebalance callbacks.
 LISTENER: Final = "listener"
 #: The most partitions of a group that are tracked one by one; stops of other partitions are counted without bounds.
-MOST_PARTITIONS: Final = 1000
+MAX_OUTAGE_PARTITIONS: Final = 1000
 
 
 class Outage(Struct, frozen=True, array_like=True, gc=False):
@@ -111,7 +111,7 @@ class AssignmentChange(NamedTuple):
         number: the generation or epoch; −1 if unknown (polling), so that no other evidence can refer to this round.
         at: when the coordinator wrote the round, ms; None if that is unknown.
         taken: partitions taken from members that are still in the group.
-        orphaned: partitions of members that departed, or that rejoined under another member id.
+        without_owner: partitions of members that departed, or that rejoined under another member id.
         assigned: partitions that have an owner now but had none before, or that the round interrupted.
         pending: partitions that members must give up but still consume at the time ``at``.
         away: partitions of static members that left temporarily and keep their assignment (KIP-848).
@@ -121,7 +121,7 @@ class AssignmentChange(NamedTuple):
     number: int
     at: int | None
     taken: Holding
-    orphaned: Holding
+    without_owner: Holding
     assigned: Holding
     pending: Holding
     away: Holding
@@ -144,7 +144,7 @@ def outages_after_end(outages: Outages | None) -> Outages | None:
     return None if outages is None else Outages(outages.number, early=outages.early)
 
 
-def outages_for_next(outages: Outages | None) -> Outages | None:
+def outages_for_next_episode(outages: Outages | None) -> Outages | None:
     """Return the outages with which an episode begins right after another one: of partitions not consumed again yet."""
     if outages is None or (next_outages := outages_after_end(outages)) is None:
         return None
@@ -183,7 +183,7 @@ def downtime(outages: Outages | None) -> Downtime | None:
         longest_ms=total.longest,
         total_ms=total.total,
         stops=total.count,
-        worst=worst_of(partitions, bounded=not unbounded),
+        worst=pick_worst(partitions, bounded=not unbounded),
         evidence=list(outages.sources),
         partitions=outages.missed + len(partitions),
         unbounded=unbounded,
@@ -195,10 +195,10 @@ def stops_of(outage: Outage) -> Stops:
     """Return the downtimes of a partition in an episode: the sum over its earlier outages and the last outage."""
     if not outage.rounds or outage.started_at is not None:
         return outage.past
-    return outage.past + _last_stops(outage)
+    return outage.past + _stops_of_last_outage(outage)
 
 
-def _last_stops(outage: Outage) -> Stops:
+def _stops_of_last_outage(outage: Outage) -> Stops:
     part = _proved_duration_ms(outage)
     total, longest = outage.parts_ms + part, max(outage.longest_part_ms, part)
     count = 1, None if outage.number < 0 else outage.rounds  # polling may have missed rounds
@@ -219,7 +219,7 @@ def _proved_duration_ms(outage: Outage) -> int:
 def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
     """Apply the assignment changes of a rebalance round to the outages, in place, and return the outages."""
     outages = outages or Outages()
-    for holding, is_owner_present in ((change.taken, True), (change.orphaned, False)):
+    for holding, is_owner_present in ((change.taken, True), (change.without_owner, False)):
         for topic, partition in partitions_of(holding):
             is_pending = partition in change.pending.get(topic, ())
             consumed_at = change.at if is_pending else None
@@ -227,7 +227,7 @@ def apply_change(outages: Outages | None, change: AssignmentChange) -> Outages:
     apply_temporary_leave(outages, change.away, change.number)
     if change.at is not None:
         prove_unconsumed(outages, change.at, change.pending)
-        if change.taken or change.orphaned or change.away:
+        if change.taken or change.without_owner or change.away:
             outages.add_source(RECORDS)
     for topic, partition in partitions_of(change.assigned):
         _assign(outages, topic, partition, change)
@@ -254,7 +254,7 @@ def _stop(
     """Record that a round took a partition from its owner; ``consumed_at``: when it was still consumed, ms."""
     before = find_outage(outages, topic, partition)
     if before is None:
-        if outages.followed >= MOST_PARTITIONS:
+        if outages.followed >= MAX_OUTAGE_PARTITIONS:
             outages.missed += 1
             return
         outages.followed += 1
@@ -271,7 +271,7 @@ def _stop(
         outage = structs.replace(before, number=number, is_owner_present=is_owner_present)
     else:
         part, stopped, resumed = _proved_duration_ms(before), before.stopped_before, before.resumed_after
-        is_longest = part > before.longest_part_ms and stopped is not None and resumed is not None
+        is_longest_stop = part > before.longest_part_ms and stopped is not None and resumed is not None
         outage = structs.replace(
             before,
             number=number,
@@ -279,7 +279,7 @@ def _stop(
             is_owned=False,
             is_owner_present=is_owner_present,
             longest_part_ms=max(before.longest_part_ms, part),
-            longest_interval=(stopped, resumed) if is_longest else before.longest_interval,
+            longest_interval=(stopped, resumed) if is_longest_stop else before.longest_interval,
             parts_ms=before.parts_ms + part,
             stopped_before=None,
             resumed_after=None,
@@ -297,7 +297,7 @@ def _stop(
 def _assign(outages: Outages, topic: str, partition: int, change: AssignmentChange) -> None:
     outage = find_outage(outages, topic, partition)
     if outage is None:
-        if change.starts and change.at is not None and outages.followed < MOST_PARTITIONS:
+        if change.starts and change.at is not None and outages.followed < MAX_OUTAGE_PARTITIONS:
             outages.followed += 1
             outages.partitions.setdefault(topic, {})[partition] = Outage(
                 change.number, change.number, rounds=0, is_owned=True, started_at=change.at

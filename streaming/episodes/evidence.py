@@ -67,23 +67,23 @@ def _apply_witness(outages: Outages, record: events.PartitionsStopped, number: i
         is_whole_group = stop.partitions is UNSET
         tracked = [(topic, partition) for topic, partition, _ in outages.tracked()]
         for topic, partition in tracked if stop.partitions is UNSET else downtime.partitions_of(stop.partitions):
-            outage = narrowed = downtime.find_outage(outages, topic, partition)
+            outage = new_outage = downtime.find_outage(outages, topic, partition)
             if outage is None:
                 continue
             if outage.number == number:
                 offsets = {} if stop.committed is UNSET else stop.committed.get(topic, {})
-                narrowed = _narrow(outage, stop, offsets.get(str(partition)), is_whole_group=is_whole_group)
+                new_outage = _narrow_outage(outage, stop, offsets.get(str(partition)), is_whole_group=is_whole_group)
             elif outage.number > number and stop.resumed_before is not UNSET:
-                narrowed = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
-            if narrowed is not None and narrowed != outage:
-                outages.partitions[topic][partition] = narrowed
+                new_outage = structs.replace(outage, started_at=None)  # the partition was consumed before this outage
+            if new_outage is not None and new_outage != outage:
+                outages.partitions[topic][partition] = new_outage
                 changed = True
     if changed:
         outages.add_source(record.source)
     return changed
 
 
-def _narrow(outage: Outage, stop: events.Stop, committed: int | None, *, is_whole_group: bool) -> Outage:
+def _narrow_outage(outage: Outage, stop: events.Stop, committed: int | None, *, is_whole_group: bool) -> Outage:
     resumed_before = outage.resumed_before
     if outage.is_owned:
         resumed_before = _narrow_bound(min, resumed_before, stop.resumed_before)
@@ -121,7 +121,7 @@ def _apply_callback(outages: Outages, report: events.AssignmentAcknowledged) -> 
     changed = False
     revoked = {} if report.revoked is UNSET else report.revoked
     assigned = {} if report.assigned is UNSET else report.assigned
-    free_report_slots = downtime.MOST_PARTITIONS - sum(map(len, outages.early.values()))
+    free_report_slots = downtime.MAX_OUTAGE_PARTITIONS - sum(map(len, outages.early.values()))
     if sum(map(len, revoked.values())) <= free_report_slots:
         for topic, partition in downtime.partitions_of(revoked):
             changed = _apply_release(outages, topic, partition, report.timestamp) or changed

@@ -41,7 +41,7 @@ _OTHER_CAUSES: Final = frozenset({events.PROBING, events.COORDINATOR_MOVED, _GRO
 #: The most rounds of a classic rebalance: cooperative rebalances take two, a third corrects an uneven result (KIP-429).
 _MAX_FOLLOW_UP_ROUNDS: Final = 3
 #: The most rebalances of one episode that new partition counts explain.
-_MOST_PARTITION_CHANGES: Final = 3
+_MAX_PARTITION_CHANGES: Final = 3
 _FIRST_OBSERVATION_REASON: Final = "first observation"
 #: The newest episode (the same object if unchanged), and the episode that has ended.
 EpisodeStep = tuple[EpisodeState | None, EpisodeState | None]
@@ -84,7 +84,7 @@ def apply_note(
             awaited=state.awaited,
             awaited_names=state.awaited_names,
             waiting_since=state.waiting_since,
-            outages=downtime.outages_for_next(state.outages),
+            outages=downtime.outages_for_next_episode(state.outages),
             rebalancing=state.rebalancing,
         )
     if state.rebalancing is not None and first is not None and first.diff.protocol == "classic":
@@ -126,13 +126,13 @@ def _begins_next_episode(state: EpisodeState, note: RoundNote | BounceNote) -> b
         return False
     for old, new in note.renamed.items() if isinstance(note, BounceNote) else ():
         history = state.present.get(old)
-        if history is not None and members.alternates((*history.identities, note.names.get(new, MemberNames()))):
+        if history is not None and members.are_alternating((*history.identities, note.names.get(new, MemberNames()))):
             return False  # two processes share the instance id
     returned, _, departed, _ = members.changes(state.present, state.absent)
     if any(member.how not in ("left", "gone") for member in returned):
         return False  # crashes of all members in turn are a storm
-    rejoined = sum(member.was_present and bool(member.by) and not member.how for member in state.present.values())
-    return len(returned) + rejoined == state.before and not departed
+    rejoined_count = sum(member.was_present and bool(member.by) and not member.how for member in state.present.values())
+    return len(returned) + rejoined_count == state.before and not departed
 
 
 def cost_of_episode(state: EpisodeState) -> tuple[Cost | None, bool]:
@@ -214,7 +214,7 @@ def _apply_round(state: EpisodeState, note: RoundNote) -> None:
     state.deleted = cause.kind == _GROUP_DELETED
     if state.deleted:
         state.rebalancing = None
-    state.waiting = _waiting(state, diff) if diff.unassigned and note.after else ()
+    state.waiting = _waiting_for(state, diff) if diff.unassigned and note.after else ()
     if state.awaited and not note.after:
         state.awaited = ()
     if state.waiting or state.waiting_since:
@@ -236,10 +236,10 @@ def _has_no_cause(state: EpisodeState, note: RoundNote) -> bool:
     kinds = {cause.kind, *(item.kind for item in cause.evidence)}
     if note.joined or note.gone or not note.after or note.changes_tasks or kinds & _OTHER_CAUSES:
         return False
-    return _PARTITIONS_CHANGED not in kinds or state.causes.get(_PARTITIONS_CHANGED, 0) > _MOST_PARTITION_CHANGES
+    return _PARTITIONS_CHANGED not in kinds or state.causes.get(_PARTITIONS_CHANGED, 0) > _MAX_PARTITION_CHANGES
 
 
-def _waiting(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
+def _waiting_for(state: EpisodeState, diff: Diff) -> tuple[Waiting, ...]:
     since, until, reason = state.waiting[0].since if state.waiting else diff.timestamp, None, "partitions have no owner"
     if diff.delay_ms:
         until = min(diff.timestamp + diff.delay_ms, events.MAX_TIMESTAMP)

@@ -8,19 +8,19 @@ from typing import Final
 from streaming.records.diffs import MemberNames
 
 BY_MEMBER: Final = "member id"
-BY_INSTANCE: Final = "instance id"
+BY_INSTANCE_ID: Final = "instance id"
 BY_HOST: Final = "client id and host"
 BY_CLIENT: Final = "client id"
 BY_POD: Final = "pod names of one Deployment"
 BY_OWNER: Final = "client ids of one owner"
 BY_PATTERN: Final = "client id without its UUID"
-BY_DEFAULT: Final = "default client id"
+BY_DEFAULT_CLIENT_ID: Final = "default client id"
 #: All keys but the member id, the strongest first.
-KEY_KINDS: Final = (BY_INSTANCE, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT)
+KEY_KINDS: Final = (BY_INSTANCE_ID, BY_HOST, BY_CLIENT, BY_POD, BY_PATTERN, BY_OWNER, BY_DEFAULT_CLIENT_ID)
 #: Keys with which a whole set of members may have been replaced by another set.
 SHARED_KEY_KINDS: Final = frozenset({BY_CLIENT, BY_POD, BY_OWNER, BY_PATTERN})
 #: Keys that don't prove a replacement, as many members may have the same key.
-UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT})
+UNSURE: Final = frozenset({BY_OWNER, BY_PATTERN, BY_DEFAULT_CLIENT_ID})
 #: Characters of generated Kubernetes names (``SafeEncodeString``): no vowels, no digits that look like letters.
 _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT: Final = re.compile(rf"(?P<name>.+)-(?P<hash>{_SAFE}{{6,10}})-{_SAFE}{{5}}(?P<thread>-\d+)?")
@@ -42,7 +42,7 @@ def exact_keys(member_id: str, names: MemberNames) -> Iterator[tuple[str, str]]:
     yield BY_MEMBER, member_id
     if names.group_instance_id:
         # Members with different instance ids are different members, even if they have the same client id.
-        yield BY_INSTANCE, names.group_instance_id
+        yield BY_INSTANCE_ID, names.group_instance_id
     elif names.client_id:
         if names.client_host:
             yield BY_HOST, f"{names.client_id} {names.client_host}"
@@ -59,7 +59,7 @@ def is_default_client_id(client_id: str) -> bool:
 def keys_of_owner(client_id: str) -> tuple[tuple[str, str], ...]:
     """Return the keys that members of one deployment share, such as client id or pod name, the most specific first."""
     if is_default_client_id(client_id):
-        return ((BY_DEFAULT, client_id),)
+        return ((BY_DEFAULT_CLIENT_ID, client_id),)
     keys = [(BY_CLIENT, client_id)]
     pod_match = _DEPLOYMENT.fullmatch(client_id)
     if pod_match is not None:

@@ -20,7 +20,7 @@ MAX_LISTED_ITEMS: Final = 500
 _MAX_GROUPS: Final = 5000
 
 
-class Thresholds(NamedTuple):
+class IncidentLimits(NamedTuple):
     """Thresholds of incidents, from the section ``[incidents]`` of the settings.
 
     Attributes:
@@ -38,7 +38,7 @@ class Thresholds(NamedTuple):
     rebalance_stuck_ms: int = 60_000
 
 
-DEFAULTS: Final = Thresholds()
+DEFAULTS: Final = IncidentLimits()
 #: Characters of the story in a record that was shortened because it was too large.
 _MAX_SHORT_STORY_CHARACTERS: Final = 1000
 
@@ -98,29 +98,29 @@ def incident_key(kind: str, subject: str = "") -> str:
 
 
 def open_incident(
-    state: IncidentState, detected: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
+    state: IncidentState, finding: StoredIncident, at: int, *, episode: int = 0, reopen_ms: int
 ) -> IncidentState:
     """Return the incidents after a condition was detected; the same object as ``state`` if no incident changes.
 
     ``at``: time of the event, ms. ``episode``: number of the open episode; 0: none.
     """
-    key = incident_key(detected.kind, detected.subject)
-    stored, ids, no_names = state.by_key.get(key), detected.member_ids[:MAX_LISTED_ITEMS], MemberNames()
-    detected = structs.replace(
-        detected,
+    key = incident_key(finding.kind, finding.subject)
+    stored, ids, no_names = state.by_key.get(key), finding.member_ids[:MAX_LISTED_ITEMS], MemberNames()
+    finding = structs.replace(
+        finding,
         member_ids=ids,
-        names={member_id: names for member_id in ids if (names := detected.names.get(member_id, no_names)) != no_names},
-        partitions=_listed(detected.partitions),
-        groups=detected.groups[:_MAX_GROUPS],
+        names={member_id: names for member_id in ids if (names := finding.names.get(member_id, no_names)) != no_names},
+        partitions=_sorted_partitions(finding.partitions),
+        groups=finding.groups[:_MAX_GROUPS],
     )
     if stored is None or (stored.closed_at and at - stored.closed_at > reopen_ms):
-        incident = structs.replace(detected, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
+        incident = structs.replace(finding, number=state.last + 1, opened_at=at, updated_at=at, episode=episode)
     else:
         acknowledged = stored.acknowledged
         if stored.closed_at and acknowledged is not None and at >= (acknowledged.until or 0):
             acknowledged = None
         incident = structs.replace(
-            detected,
+            finding,
             number=stored.number,
             opened_at=stored.opened_at,
             updated_at=stored.updated_at,
@@ -153,7 +153,7 @@ def acknowledge(state: IncidentState, number: int, acknowledged: Acknowledged) -
     return state
 
 
-def _listed(partitions: Mapping[str, list[int]]) -> Holding:
+def _sorted_partitions(partitions: Mapping[str, list[int]]) -> Holding:
     remaining_count, listed = MAX_LISTED_ITEMS, Holding()
     for topic, numbers in partitions.items():
         if remaining_count > 0 or not numbers:

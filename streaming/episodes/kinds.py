@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from streaming.episodes.downtime import LISTENER, RECORDS
 from streaming.episodes.identity import BY_MEMBER, BY_POD, UNSURE
-from streaming.episodes.members import MemberChanges, MemberHistory, alternates, changes, have_one_owner
+from streaming.episodes.members import MemberChanges, MemberHistory, are_alternating, changes, have_one_owner
 from streaming.episodes.reasons import OFFSET_COMMITS, STREAMS_STAYS_REASON, application_reasons
 from streaming.episodes.state import EpisodeState
 from streaming.records.episodes import EpisodeKind, Repeated
@@ -22,7 +22,7 @@ _MORE_WITHOUT_MEMBER: Final = 2
 #: If members that joined within the episode depart, at least this multiple of the threshold is a storm.
 _MIN_VISIT_RATIO: Final = 2
 _SUBSCRIPTION_CHANGED: Final = "member.subscription_changed"
-_NEW_LEADER: Final = "the group's records have a new leader; no log shows that members rejoined for it"
+_NEW_LEADER_DOUBT: Final = "the group's records have a new leader; no log shows that members rejoined for it"
 _EARLY_REPLACEMENT_DOUBT: Final = (
     "the sessions ended after the members were back: it is unknown if they crashed together or in turn"
 )
@@ -85,14 +85,14 @@ def _members_sharing_instance(state: EpisodeState, threshold: int) -> Storm | No
 
     KIP-848 refuses an instance id that is in use, so only classic members can share one.
     """
-    rejoined = [member for member in state.present.values() if member.rejoins >= threshold]
-    if state.protocol != "classic" or not rejoined:
+    rejoiners = [member for member in state.present.values() if member.rejoins >= threshold]
+    if state.protocol != "classic" or not rejoiners:
         return None
-    shared = [member for member in rejoined if alternates(member.identities)]
+    shared = [member for member in rejoiners if are_alternating(member.identities)]
     if shared:
         return Storm(_most_visits_first(shared), instance=True)
-    is_shared = len(rejoined) == 1 or len(rejoined) < state.after  # if all members rejoined, the members restarted
-    return Storm(_most_visits_first(rejoined), instance=True, sure=False) if is_shared else None
+    is_shared = len(rejoiners) == 1 or len(rejoiners) < state.after  # if all members rejoined, the members restarted
+    return Storm(_most_visits_first(rejoiners), instance=True, sure=False) if is_shared else None
 
 
 def _triggering_members(state: EpisodeState, threshold: int) -> tuple[MemberHistory, ...]:
@@ -125,7 +125,7 @@ def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdi
     ``storm_turns``: rebalances without progress that make a storm.
     """
     repetition, seen = find_storm(state, storm_turns), changes(state.present, state.absent)
-    verdict = _classify(state, repetition, seen)
+    verdict = _kind_of(state, repetition, seen)
     if verdict.kind in ("crash", "zone-lost"):
         if (state.kind, state.protocol) == ("streams", "classic"):
             verdict = Verdict("unknown", STREAMS_STAYS_REASON)
@@ -136,7 +136,7 @@ def classify(state: EpisodeState, storm_turns: int = STORM_TURNS) -> tuple[Verdi
     return verdict, repetition, seen
 
 
-def _classify(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
+def _kind_of(state: EpisodeState, repetition: Storm | None, seen: MemberChanges) -> Verdict:  # noqa: PLR0911 - per kind
     if _is_migration(state):
         return Verdict("protocol-migration")
     if repetition is not None:
@@ -187,7 +187,7 @@ def _classify_unchanged_members(state: EpisodeState) -> Verdict:  # noqa: PLR091
     if application_reasons(state.evidence):
         return Verdict("app-requested")
     if _has_moved(state):
-        return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER)
+        return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
     if state.bounces:
         return Verdict("static-bounce")
     return Verdict("unknown", "no evidence shows why the group rebalanced")
@@ -205,7 +205,7 @@ def _classify_member_changes(state: EpisodeState, seen: MemberChanges) -> Verdic
     if seen.returned and len(seen.returned) >= len(seen.departed):
         return _classify_full_restart(state, seen)
     if seen.departed:
-        return _classify_exchange(state, seen) if seen.joined else _classify_departures(state, seen.departed)
+        return _classify_replacement(state, seen) if seen.joined else _classify_departures(state, seen.departed)
     if seen.joined:
         return Verdict("scale-out")
     if any(member.how == "lost" for member in seen.temporary_members):
@@ -304,10 +304,10 @@ def _classify_coordinator_move(state: EpisodeState, seen: MemberChanges) -> Verd
         return None
     if any(member.how == "left" for member in seen.returned):
         return Verdict("coordinator-move", _UNEXPLAINED_LEAVE)
-    return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER)
+    return Verdict("coordinator-move", "" if _has_moved(state, logged=True) else _NEW_LEADER_DOUBT)
 
 
-def _classify_exchange(state: EpisodeState, seen: MemberChanges) -> Verdict:
+def _classify_replacement(state: EpisodeState, seen: MemberChanges) -> Verdict:
     joined, departed = seen.joined, seen.departed
     if any(member.how == "lost" for member in departed):
         return _classify_departures(state, departed)

@@ -15,14 +15,14 @@ from msgspec import Struct, structs
 
 from streaming.episodes import identity
 from streaming.episodes.notes import BounceNote, RoundNote
-from streaming.episodes.reasons import exceeds_poll_interval, proves_close
+from streaming.episodes.reasons import exceeds_poll_interval, proves_client_close
 from streaming.records.diffs import Cause, MemberNames
 from streaming.records.events import COMPARISON
 
 #: How a member departed: LeaveGroup; session expired; exceeded max.poll.interval.ms; unknown. "": it did not depart.
 DepartureManner = Literal["", "left", "lost", "overran", "gone"]
 #: The number of departures and rejoins per member whose times are kept: enough to compute the usual time between two.
-_MAX_TIMES: Final = 16
+_MAX_DEPARTURE_TIMES: Final = 16
 #: The number of identities that are kept per static member.
 _MAX_IDENTITIES: Final = 8
 #: A rebalance request this soon after the member's last departure or request is not counted, ms.
@@ -74,7 +74,7 @@ class MemberHistory(Struct, frozen=True, array_like=True, gc=False):
         """True if the member's leave, instance id, host or client id shows that it returned as a new process."""
         first, latest = self.first_identity, self.identity
         has_new_host = bool(first.client_host and latest.client_host) and first.client_host != latest.client_host
-        return self.closed or self.by == identity.BY_INSTANCE or has_new_host or first.client_id != latest.client_id
+        return self.closed or self.by == identity.BY_INSTANCE_ID or has_new_host or first.client_id != latest.client_id
 
     @property
     def has_same_address(self) -> bool:
@@ -96,10 +96,10 @@ class MemberChanges(NamedTuple):
     temporary_members: tuple[MemberHistory, ...]
 
 
-def alternates(identities: Iterable[MemberNames]) -> bool:
+def are_alternating(identities: Iterable[MemberNames]) -> bool:
     """Return whether a member changed back to an earlier identity, as if two processes shared an instance id."""
-    distinct = [names for names, _ in groupby(identities)]
-    return len(distinct) > len({*distinct})
+    distinct_identities = [names for names, _ in groupby(identities)]
+    return len(distinct_identities) > len({*distinct_identities})
 
 
 def departure_manner(cause: Cause, member_id: str, *, derived: bool = False) -> tuple[DepartureManner, bool]:
@@ -117,7 +117,7 @@ def departure_manner(cause: Cause, member_id: str, *, derived: bool = False) -> 
             return "overran", False
         if item.source != COMPARISON or item.kind == "group.observed":
             kinds.add(item.kind)
-            closed = closed or (item.kind == "member.left" and proves_close(item))
+            closed = closed or (item.kind == "member.left" and proves_client_close(item))
     if "member.left" in kinds:
         return "left", closed
     if "member.fenced" in kinds:
@@ -132,8 +132,8 @@ def requesting_members(cause: Cause) -> dict[str, None]:
     """Return the ids of members that requested a rebalance by joining, rejoining or changing their subscription."""
     ids: list[str] = []
     if cause.kind in _REQUEST_CAUSES:
-        rejoining = {name for item in cause.evidence if _CLASSIC_REJOIN in item.reason for name in item.member_ids}
-        ids += (member_id for member_id in cause.member_ids if member_id not in rejoining)
+        rejoined_ids = {name for item in cause.evidence if _CLASSIC_REJOIN in item.reason for name in item.member_ids}
+        ids += (member_id for member_id in cause.member_ids if member_id not in rejoined_ids)
     for item in cause.evidence:
         if item.kind is None and _CLASSIC_REJOIN not in item.reason:  # a rejoin in the coordinator's log
             ids += item.member_ids
@@ -146,7 +146,7 @@ def apply_membership(
     """Apply joins and departures of a rebalance round to ``present``, in place; return the absent members."""
     departed: list[MemberHistory] = []
     for member_id in note.gone:
-        history = present.pop(member_id, None) or _founder_history(member_id, note.names)
+        history = present.pop(member_id, None) or _initial_member_history(member_id, note.names)
         how, closed = departure_manner(note.diff.cause, member_id, derived=note.derived)
         history = _add_rebalance(_add_time(history, note.timestamp), rebalance)
         closes, departures = history.closes + closed, history.departures + 1
@@ -164,7 +164,7 @@ def apply_requests(present: dict[str, MemberHistory], note: RoundNote, rebalance
     for member_id in requesting_members(note.diff.cause):
         if member_id in note.joined or member_id in note.gone:
             continue
-        history = present.get(member_id) or _founder_history(member_id, note.names)
+        history = present.get(member_id) or _initial_member_history(member_id, note.names)
         # Some clients repeat a request at once (kafka-python's leader, for new metadata). The repeat is not counted.
         if not history.times or note.timestamp - history.times[-1] >= _SAME_DEPARTURE_MS:
             history = _add_time(history, note.timestamp)
@@ -175,12 +175,12 @@ def apply_bounce(present: dict[str, MemberHistory], note: BounceNote) -> None:
     """Apply a note about static members that rejoined under new member ids without a rebalance."""
     for old, new in note.renamed.items():
         who = note.names.get(new, _UNKNOWN_MEMBER)
-        history = present.pop(old, None) or _founder_history(old, note.names)
+        history = present.pop(old, None) or _initial_member_history(old, note.names)
         present[new] = structs.replace(
             _add_time(history, note.timestamp),
             now=new,
             identity=who,
-            by=identity.BY_INSTANCE if history.was_present else "",
+            by=identity.BY_INSTANCE_ID if history.was_present else "",
             rejoins=history.rejoins + 1,
             identities=(*(history.identities or (history.identity,)), who)[-_MAX_IDENTITIES:],
         )
@@ -208,13 +208,13 @@ def have_one_owner(members: Iterable[MemberHistory]) -> bool:
     return bool(keys) and bool(set.intersection(*keys))
 
 
-def _founder_history(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
+def _initial_member_history(member_id: str, names: Mapping[str, MemberNames]) -> MemberHistory:
     who = names.get(member_id, _UNKNOWN_MEMBER)
     return MemberHistory(member_id, member_id, who, who, was_present=True)
 
 
 def _add_time(history: MemberHistory, timestamp: int) -> MemberHistory:
-    times = (*history.times[1 - _MAX_TIMES :], timestamp)
+    times = (*history.times[1 - _MAX_DEPARTURE_TIMES :], timestamp)
     return structs.replace(history, departures_and_requests=history.departures_and_requests + 1, times=times)
 
 
@@ -236,7 +236,7 @@ def _match_joined_members(
     matched_positions: set[int] = set()
     if places:
         shared = Counter(who.client_id for who in joined_members.values())
-        for by in (identity.BY_MEMBER, identity.BY_INSTANCE, identity.BY_HOST, identity.BY_CLIENT):
+        for by in (identity.BY_MEMBER, identity.BY_INSTANCE_ID, identity.BY_HOST, identity.BY_CLIENT):
             for member_id, who in joined_members.items():
                 key = dict(identity.exact_keys(member_id, who)).get(by)
                 if member_id in present or key is None:
@@ -292,7 +292,7 @@ def _pairs_with_equal_keys(
 
 
 def _can_be_replacement(gone: MemberHistory, new: MemberHistory, by: str, *, is_whole_set: bool) -> bool:
-    if by == identity.BY_INSTANCE:
+    if by == identity.BY_INSTANCE_ID:
         return True
     has_same_host = bool(gone.identity.client_host) and gone.identity.client_host == new.identity.client_host
     if by == identity.BY_HOST:  # a killed process may be back before its session expires
@@ -308,7 +308,7 @@ def _merged_history(gone: MemberHistory, new: MemberHistory, by: str) -> MemberH
         identity=new.identity,
         by=by,
         departures_and_requests=gone.departures_and_requests + new.departures_and_requests,
-        times=tuple(sorted((*gone.times, *new.times)))[-_MAX_TIMES:],
+        times=tuple(sorted((*gone.times, *new.times)))[-_MAX_DEPARTURE_TIMES:],
         closes=gone.closes + new.closes,
         joined_at=new.joined_at,
         rebalances=gone.rebalances + new.rebalances,

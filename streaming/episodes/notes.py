@@ -96,8 +96,8 @@ def changes_tasks(
 
     ``free``: last owners of the tasks without a worker in the first round; ``unassigned``: such tasks in the second.
     """
-    existing, owned = _task_set([*before.values(), free]), _task_set(after.values())
-    return bool(after) and (not owned <= existing or not existing <= owned | _task_set([unassigned]))
+    existing_tasks, owned = _task_set([*before.values(), free]), _task_set(after.values())
+    return bool(after) and (not owned <= existing_tasks or not existing_tasks <= owned | _task_set([unassigned]))
 
 
 def topic_change(cause: Cause) -> str | None:

@@ -74,7 +74,7 @@ def client_reason(reason: str) -> str | None:
     return None if own.lower() in _EMPTY_REASONS else own
 
 
-def proves_close(item: Evidence) -> bool:
+def proves_client_close(item: Evidence) -> bool:
     """Return whether evidence of a leave proves that the client was closed.
 
     A LeaveGroup without a client reason proves nothing: after max.poll.interval.ms a client sends one as well.

@@ -46,8 +46,8 @@ def bounds(limits: Bounds) -> str:
         return f"≥ {duration(least)}"
     if not least:
         return f"at most {duration(most)}"
-    least_text, most_text = duration(least), duration(most)
-    return most_text if least_text == most_text else f"{least_text} to {most_text}"
+    lower_text, upper_text = duration(least), duration(most)
+    return upper_text if lower_text == upper_text else f"{lower_text} to {upper_text}"
 
 
 def moment(timestamp: int) -> str:
@@ -89,8 +89,8 @@ def member_list(member_ids: Sequence[str], names: Mapping[str, str]) -> str:
 
 def repetition_text(repetition: Repeated) -> str:
     """Return the number of rebalances that a member triggered as text, such as ``8 times, about every 5.0 s``."""
-    every = f", about every {duration(repetition.period_ms)}" if repetition.period_ms else ""
-    return f"{count(repetition.times, 'time')}{every}"
+    interval_text = f", about every {duration(repetition.period_ms)}" if repetition.period_ms else ""
+    return f"{count(repetition.times, 'time')}{interval_text}"
 
 
 def quote_reasons(reasons: Sequence[str]) -> str:
@@ -168,7 +168,7 @@ def _delay_texts(cost: Cost | None) -> list[str]:
 def _downtime_text(downtime: Downtime | None) -> list[str]:
     if downtime is None or downtime.worst is None or downtime.longest_ms == (0, 0):
         return []
-    worst, is_several = downtime.worst, downtime.stops != (1, 1)
+    worst, has_several_stops = downtime.worst, downtime.stops != (1, 1)
     place = f"{worst.topic} {worst.partition}"
     unbounded_text = f"no upper limit known for {count(downtime.unbounded, 'partition')}"
     if downtime.longest_ms[1] is None:
@@ -177,7 +177,7 @@ def _downtime_text(downtime: Downtime | None) -> list[str]:
         return [f"down {bounds(downtime.longest_ms)} ({place})", unbounded_text]
     each = "each down" if downtime.partitions > 1 else "down"
     parts = [f"{each} {bounds(downtime.longest_ms)}"]
-    return [*parts, f"{bounds(downtime.total_ms)} in all"] if is_several else [f"{parts[0]} ({place})"]
+    return [*parts, f"{bounds(downtime.total_ms)} in all"] if has_several_stops else [f"{parts[0]} ({place})"]
 
 
 def _status(episode: Episode, names: _DisplayNames) -> str:
@@ -239,15 +239,15 @@ def _scaling_text(episode: Episode, names: _DisplayNames) -> str:
 
 def _restart_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
-    returned, every = [pair.joined for pair in members.replaced], count(members.before, "member")
+    returned, total_text = [pair.joined for pair in members.replaced], count(members.before, "member")
     if episode.kind == "rolling-restart":
-        affected = every if len(returned) == members.before else f"{len(returned)} of {every}"
+        subject = total_text if len(returned) == members.before else f"{len(returned)} of {total_text}"
         head = f"{'Rolling' if episode.sure else 'Probably a rolling'} restart"
     else:
-        affected = f"all {every} at once" if len(returned) == members.before > 1 else member_list(returned, names)
+        subject = f"all {total_text} at once" if len(returned) == members.before > 1 else member_list(returned, names)
         head = "Restart" if episode.sure else "Probably a restart"
     if names.is_counted or len(returned) == 1:
-        head += f" of {affected}"
+        head += f" of {subject}"
     departed = [*members.left, *members.lost, *members.gone]
     others = _member_verbs(((members.joined, "joined"), (departed, "did not come back")), names)
     return f"{head} ({others})" if others else head
@@ -310,9 +310,9 @@ def _unknown_text(episode: Episode, names: _DisplayNames) -> str:
     members = episode.members
     if not members.after and not members.before and not members.joined:
         return "No members"
-    stays = any(item.reason == STREAMS_STAYS_REASON for item in episode.evidence)
-    crashed = STREAMS_STAYS_REASON if stays else "crashed"
-    changes = _changes(members, names, crashed, f"{crashed}; came back" if stays else "departed and came back")
+    stays_in_group = any(item.reason == STREAMS_STAYS_REASON for item in episode.evidence)
+    crash = STREAMS_STAYS_REASON if stays_in_group else "crashed"
+    changes = _changes(members, names, crash, f"{crash}; came back" if stays_in_group else "departed and came back")
     return f"Cause unknown ({changes})" if changes else f"Cause unknown{_client_reason_text(episode)}"
 
 
@@ -338,8 +338,8 @@ def _client_reason_text(episode: Episode) -> str:
 
 def _head_text(episode: Episode, names: _DisplayNames) -> str:
     """Return the beginning of the story: the kind of the episode and its members."""
-    if episode.kind in _HEAD_BY_KIND:
-        return _HEAD_BY_KIND[episode.kind](episode, names)
+    if episode.kind in _HEADLINE_BY_KIND:
+        return _HEADLINE_BY_KIND[episode.kind](episode, names)
     members = episode.members
     resets = [item.reason for item in episode.evidence if item.kind == OFFSETS_RESET]
     text = _TEXT_BY_KIND[episode.kind].format(
@@ -372,7 +372,7 @@ _TEXT_BY_KIND: Final[Mapping[str, str]] = {
     "recreate": "Recreated all {before} (all left, then all joined)",
     "zone-lost": "Lost all members of one zone ({lost} crashed)",
 }
-_HEAD_BY_KIND: Final[Mapping[str, Callable[[Episode, _DisplayNames], str]]] = {
+_HEADLINE_BY_KIND: Final[Mapping[str, Callable[[Episode, _DisplayNames], str]]] = {
     "scale-out": _scaling_text,
     "scale-in": _scaling_text,
     "rolling-restart": _restart_text,

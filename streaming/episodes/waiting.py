@@ -100,8 +100,8 @@ def record_wait(state: EpisodeState, timestamp: int) -> None:
             state.waiting_since = timestamp
         return
     if 0 < state.waiting_since < timestamp:
-        took = min(timestamp - state.waiting_since, MAX_INT32)
-        state.wait_durations_ms = (*state.wait_durations_ms[1 - MAX_DURATIONS :], took)
+        waited_ms = min(timestamp - state.waiting_since, MAX_INT32)
+        state.wait_durations_ms = (*state.wait_durations_ms[1 - MAX_DURATIONS :], waited_ms)
     state.waiting_since = 0
 
 

@@ -125,7 +125,7 @@ class ClientRounds(GroupRounds):
         yield from self.flush()
         if self._gone_members:
             last = LogRound(self.group_id, None, self._newest_ms, protocol=self.protocol, is_from_clients=True)
-            yield self._complete(last, None, reports=self._pop_reports(self._newest_ms))
+            yield self._complete_round(last, None, reports=self._pop_reports(self._newest_ms))
 
     def _pop_reports(self, until: int) -> list[Evidence]:
         begin = self._first_unused
@@ -161,7 +161,7 @@ class ClientRounds(GroupRounds):
             if is_new_group or number > (self.number or 0):
                 yield from self.flush()
                 began = event.at if client.began is None else client.began
-                self._done = self._by_clients(message, client, number, began, event.at)
+                self._done = self._make_round(message, client, number, began, event.at)
                 self._done.number = None if is_unnumbered else number
             self._extend(event, message, client, member, number)
         if message.kind is not ClientKind.COMPUTED:
@@ -176,7 +176,7 @@ class ClientRounds(GroupRounds):
         """Process the log message of a sarama client (Go) about the end of a session, whose begin is unknown."""
         if client.stopped is not None and number > max(client.number, self.number or 0):
             yield from self.flush()
-            self._done = self._by_clients(message, client, number, client.stopped, None)
+            self._done = self._make_round(message, client, number, client.stopped, None)
         client.member_id, client.number, client.stopped = message.member_id, number, event.at
         if message.member_id:
             self.members[message.member_id] = self.names[message.member_id]
@@ -187,7 +187,7 @@ class ClientRounds(GroupRounds):
         is_same = done is not None and client.number != self.number and event.at - (done.ended or 0) < _SAME_ROUND_MS
         return (self.number or 1) + (not is_same)
 
-    def _by_clients(self, event: ClientEvent, client: _Client, number: int, began: int, ended: int | None) -> LogRound:
+    def _make_round(self, event: ClientEvent, client: _Client, number: int, began: int, ended: int | None) -> LogRound:
         if number == 1 or (self.number is not None and number < self.number):
             self._forget_members(None)
         round_ = LogRound(self.group_id, number, began, protocol=event.protocol, kind=self.kind, is_from_clients=True)
@@ -195,7 +195,7 @@ class ClientRounds(GroupRounds):
         if self.number is not None and number > self.number + 1:
             self.size = None
         self.number, self.protocol = number, event.protocol
-        return self._complete(round_, ended, reports=self._pop_reports(began if ended is None else ended))
+        return self._complete_round(round_, ended, reports=self._pop_reports(began if ended is None else ended))
 
     def _extend(self, event: LogEvent, message: ClientEvent, client: _Client, member: str | None, number: int) -> None:
         done = self._done

@@ -28,7 +28,7 @@ _RDKAFKA_PREFIX: Final = re.compile(r"(?P<client>(?<=\|)[^|]+|[^\s|\[]+)#consume
 _RDKAFKA_GROUP: Final = re.compile(r"#consumer-\d+.* Group \"(?P<group>[^\"]+)\"")
 _GROUP: Final = r"(?P<group>.+?)"
 #: A group id at the end of a message.
-_GROUP_AT_END: Final = rf"{_GROUP}[.,;:]?(?:$|\"|, | [(\[{{])"
+_GROUP_AT_END_PATTERN: Final = rf"{_GROUP}[.,;:]?(?:$|\"|, | [(\[{{])"
 #: A member id; the client id at its beginning may contain blanks.
 _MEMBER: Final = rf"(?P<member>.{{0,500}}?{UUID}|\S+)"
 _PARTITION: Final = re.compile(r"([\w.-]+)-(\d+)")
@@ -81,17 +81,17 @@ _OTHER_WORDINGS: Final = _table(
     (K.JOINED, r"ConsumerGroupHeartbeat response received for member id \"(?P<member>[^\"]+)\" with epoch (?P<epoch>[1-9]\d*)"),
     # kafka-python, aiokafka, and Java before 1.0.
     (K.NEW_ID, rf"Received member id {_MEMBER} for group {_GROUP}; will retry join-group"),
-    (K.JOINING, rf"\(Re-\)joining group {_GROUP_AT_END}"),
+    (K.JOINING, rf"\(Re-\)joining group {_GROUP_AT_END_PATTERN}"),
     (K.JOINED, rf"Successfully joined group {_GROUP} (?:with generation (?P<number>\d+)|<Generation (?P<plain>\d+) \(member_id: (?P<member>[^,]+), protocol: (?P<assignor>[\w-]+)\)>)"),
     (K.JOINED, rf"Joined group '{_GROUP}' \(generation (?P<number>\d+)\) with member_id {_MEMBER}"),
-    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END}"),
-    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END}"),
+    (K.REVOKED, rf"Revoking previously assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END_PATTERN}"),
+    (K.ASSIGNED, rf"Setting newly assigned partitions (?P<partitions>.*) for group {_GROUP_AT_END_PATTERN}"),
     (K.LEAVING, rf"Leaving (?:consumer group \((?P<plain_group>[^)]+)\)|(?:consumer )?group {_GROUP}(?:, | \()member {_MEMBER})"),
     (K.EXPIRED, rf"Heartbeat(?: failed)?: local member_id was not recognized|heartbeat failed for group {_GROUP} since member id is not valid"),
     (K.JOINING, rf"[Hh]eartbeat failed for group {_GROUP} because it is rebalancing|Group (?P<plain_group>\S+) is rebalancing; rejoining"),
     # kafka-go.
     (K.JOINED, rf"[Jj]oined group {_GROUP} as member {_MEMBER} in generation (?P<number>\d+)"),
-    (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_GROUP_AT_END}"),
+    (K.GROWTH, rf"(?P<reason>Partition changes found), rebalancing group: {_GROUP_AT_END_PATTERN}"),
     # sarama.
     (K.RELEASED, r"consumergroup/session/(?P<member>.+?)/(?P<number>\d+) released"),
     (K.OTHER, rf"consumergroup[ /]{_GROUP} (?:is #|loop check partition number (?:co|go)routine will exit)"),

@@ -50,7 +50,7 @@ class CoordinatorRounds(GroupRounds):
                 if event.is_empty and not self._pending and self._open is None:
                     self._forget_members(0)
                 self._add_joined(message.member_ids)
-                self._begin(event)
+                self._begin_round(event)
             case MessageKind.PENDING_MEMBER_REMOVED:
                 for member in message.member_ids:
                     self._pending.pop(member, None)
@@ -79,9 +79,9 @@ class CoordinatorRounds(GroupRounds):
             last.number = None if last.number is None else last.number + 1
             evidence = self._group_reasons.evidence(self.group_id, last.number or 0)
             last.evidence = evidence or self._group_reasons.pending(self.group_id)
-            yield self._complete(last, None)
+            yield self._complete_round(last, None)
 
-    def _begin(self, event: LogEvent) -> LogRound:
+    def _begin_round(self, event: LogEvent) -> LogRound:
         if self._open is None:
             self._open = LogRound(self.group_id, self.number, event.at, protocol=self.protocol)
         return self._open
@@ -95,7 +95,7 @@ class CoordinatorRounds(GroupRounds):
             self._pending, self._gone_members, self._open = {}, {}, None
         if message.number == 0:
             self._forget_members(0)
-        current = self._begin(event)
+        current = self._begin_round(event)
         if current.number != message.number or not current.evidence:
             current.began = event.at
         current.number = message.number
@@ -119,7 +119,7 @@ class CoordinatorRounds(GroupRounds):
                 del self._pending[member]
             else:
                 self._gone_members[member] = None
-        self._begin(event)
+        self._begin_round(event)
         if self.kind in ("streams", "share") and self.number is not None:  # The epoch rises without a line.
             self._end_round(event, structs.replace(message, kind=MessageKind.EPOCH_BUMPED, number=self.number + 1))
 
@@ -142,7 +142,7 @@ class CoordinatorRounds(GroupRounds):
         )
 
     def _end_round(self, event: LogEvent, message: CoordinatorEvent) -> None:
-        current = self._begin(event)
+        current = self._begin_round(event)
         current.number, self.number = message.number, message.number
         self._has_epochs = has_epochs = message.kind is MessageKind.EPOCH_BUMPED
         current.protocol = self.protocol = self.kind if has_epochs else "classic"
@@ -152,7 +152,7 @@ class CoordinatorRounds(GroupRounds):
             self.size = 0
         current.evidence = self._group_reasons.evidence(self.group_id, message.number or 0)
         self._open = None
-        self._done = self._complete(current, event.at, size)
+        self._done = self._complete_round(current, event.at, size)
 
     def _apply_assignment(self, event: LogEvent, message: CoordinatorEvent) -> None:
         done = self._done

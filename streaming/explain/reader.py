@@ -72,7 +72,7 @@ class LogReader:
         self._named_groups: set[str] = set()
         self._is_named = False
         self._pending_header = ""
-        self._waiting: deque[LogEvent] = deque(maxlen=_MAX_LINES_WITHOUT_GROUP)
+        self._waiting_events: deque[LogEvent] = deque(maxlen=_MAX_LINES_WITHOUT_GROUP)
 
     def read(self, chunk: bytes) -> Iterator[LogEvent]:
         """Yield the events in the lines that end in this chunk of the file."""
@@ -83,7 +83,7 @@ class LogReader:
         """Yield the events in the last line of a log, if the file does not end with a line break."""
         for number, line in self._scanner.finish():
             yield from self._read_line(number, line)
-        self._counts.without_group += len(self._waiting)
+        self._counts.without_group += len(self._waiting_events)
         last = next(texts(self._scanner.last))
         self._counts.newest = max(self._counts.newest, timestamp_in(last.text, last.outside, self._newest_ms).ms)
         self._counts.read += self._scanner.read
@@ -110,12 +110,12 @@ class LogReader:
                 if len(self._counts.examples) < _MAX_EXAMPLES:
                     self._counts.examples.append(line.strip()[:_EXAMPLE_LENGTH])
         elif not event.group_id:
-            self._counts.without_group += len(self._waiting) == _MAX_LINES_WITHOUT_GROUP  # the oldest event is dropped
-            self._waiting.append(self._add_position(event, number))
+            self._counts.without_group += len(self._waiting_events) == _MAX_LINES_WITHOUT_GROUP  # drops the oldest
+            self._waiting_events.append(self._add_position(event, number))
         else:
-            for waiting in [*self._waiting]:
+            for waiting in [*self._waiting_events]:
                 if waiting.client is not None and (group := self._group_of(waiting.client)):
-                    self._waiting.remove(waiting)
+                    self._waiting_events.remove(waiting)
                     yield structs.replace(waiting, group_id=group)
             yield self._add_position(event, number)
 
@@ -135,7 +135,7 @@ class LogReader:
         event = read_text(text)
         if event is None:
             return None
-        timestamp = event.timestamp or timestamp_in(text.text, text.outside, self._newest_ms)
+        timestamp = event.timestamp or header_timestamp(text.text, text.outer, self._newest_ms)
         size = _GROUP_SIZE.search(text.text)
         return LogEvent(
             group_id=event.group_id,
@@ -159,7 +159,7 @@ class LogReader:
         if group is not None:
             self._groups[event.actor] = group
         group = group or self._group_of(event)
-        timestamp = timestamp_in(self._pending_header + message.header, text.outside, self._newest_ms)
+        timestamp = header_timestamp(self._pending_header + message.header, text.outer, self._newest_ms)
         return LogEvent(group_id=group, at=timestamp.ms, precision_ms=timestamp.precision_ms, client=event)
 
     def _group_of(self, event: ClientEvent) -> str:

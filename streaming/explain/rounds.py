@@ -73,14 +73,14 @@ class LogRound:
     def cause(self) -> Cause:
         """The cause of the round, in the form that diffs have."""
         members = [MemberState(member, []) for member in self.present]
-        unseen = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
-        return find_cause(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, unseen)
+        first_evidence = [Evidence(source=COMPARISON, reason="first observation in the logs")] if self.is_midway else []
+        return find_cause(MemberDifferences(self.joined, [*self.gone], []), self.evidence, members, first_evidence)
 
 
 def merged(names: MemberNames | None, older_names: MemberNames | None) -> MemberNames:
     """Return the names of a member (client id, host, …), each from ``names`` or, if missing, from ``older_names``."""
-    both = zip(astuple(names or MemberNames()), astuple(older_names or MemberNames()), strict=True)
-    return MemberNames(*(new or old for new, old in both))
+    name_pairs = zip(astuple(names or MemberNames()), astuple(older_names or MemberNames()), strict=True)
+    return MemberNames(*(new or old for new, old in name_pairs))
 
 
 class GroupRounds:
@@ -125,7 +125,7 @@ class GroupRounds:
             who = MemberNames(member_id[:-_UUID_LENGTH], who.client_host)
         self.names[member_id] = who
 
-    def _complete(
+    def _complete_round(
         self, current: LogRound, ended: int | None, size: int | None = None, reports: Sequence[Evidence] = ()
     ) -> LogRound:
         """Complete a round: apply its joins and departures to the group's members, and return the round.

@@ -124,7 +124,7 @@ def _merge_rounds(
     Clocks of clients may differ from the coordinator's by minutes.
     """
     numbers = {item.number: item for item in coordinator_items if isinstance(item, LogRound)}
-    by_number = {item.number: item for item in seen if item.number is not None}
+    round_by_number = {item.number: item for item in seen if item.number is not None}
     others = deque(item for item in seen if item.number is not None and item.number not in numbers)
     reports = deque(clients.reports)
     for item in coordinator_items:
@@ -137,8 +137,8 @@ def _merge_rounds(
             while reports and (item.ended is None or reports[0][0] <= item.ended):
                 due.append(reports.popleft()[1])
             item.add_reports(due)
-            if item.number in by_number:
-                coordinator_round = by_number[item.number]
+            if item.number in round_by_number:
+                coordinator_round = round_by_number[item.number]
                 item.assignor = item.assignor or coordinator_round.assignor
                 item.moved, item.pauses = coordinator_round.moved, coordinator_round.pauses
                 item.ended = coordinator_round.ended if item.ended is None else item.ended

@@ -120,9 +120,9 @@ def _call_tool(
 
 def _build_server(api: ServiceApi) -> Server:
     operations = api.operations()
-    read_only = ToolAnnotations(read_only_hint=True)
+    hints = ToolAnnotations(read_only_hint=True)
     tools: list[Tool] = [
-        Tool(name=name, description=operation["summary"], input_schema=_input_schema(operation), annotations=read_only)
+        Tool(name=name, description=operation["summary"], input_schema=_input_schema(operation), annotations=hints)
         for name, operation in operations.items()
     ]
 

@@ -17,10 +17,10 @@ _WRITE: Final = "Write"
 #: The operation that reads a topic's cleanup policy and max.message.bytes.
 _CONFIGS: Final = "DescribeConfigs"
 _REQUEST_TIMEOUT_SECONDS: Final = 10.0
-_DENIED_ERRORS_END: Final = "_AUTHORIZATION_FAILED"
+_DENIED_ERROR_SUFFIX: Final = "_AUTHORIZATION_FAILED"
 
 
-class NotAllowed(OutsideFailure):
+class NoPermission(OutsideFailure):
     """The user lacks an ACL that a component requires."""
 
 
@@ -92,7 +92,7 @@ def missing(settings: Settings, component: str) -> Iterator[str]:
     return _lacking(settings, required_permissions(component, settings), f"which {component} must")
 
 
-def missing_optional(settings: Settings, component: str) -> Iterator[str]:
+def optional_acl_hints(settings: Settings, component: str) -> Iterator[str]:
     """Return one line for each optional ACL that the component lacks, with the command that grants the ACL."""
     for permission in optional_permissions(component, settings):
         what = "heartbeats" if permission.name == settings.topics.signs else permission.name.rpartition(".")[2]
@@ -104,29 +104,29 @@ def _lacking(settings: Settings, permissions: Iterable[Permission], why: str) ->
     for permission in permissions:
         operations = allowed.get(permission[1:])
         if operations is not None and permission.operation.lower() not in operations:
-            yield denied(settings.kafka, permission, why)
+            yield denial(settings.kafka, permission, why)
 
 
 def require_permissions(settings: Settings, component: str) -> str:
-    """Return the cluster's id; raise NotAllowed for the first required ACL that the component lacks."""
+    """Return the cluster's id; raise NoPermission for the first required ACL that the component lacks."""
     cluster = check_reachable(settings.kafka)
     for line in missing(settings, component):
-        raise NotAllowed(line)
+        raise NoPermission(line)
     return cluster
 
 
-def refusal(error: KafkaError, settings: Settings, component: str) -> NotAllowed | None:
+def refusal(error: KafkaError, settings: Settings, component: str) -> NoPermission | None:
     """Return the missing ACL behind a running component's authorization error; None for other errors."""
     kind = error.name()
-    if not kind.endswith(_DENIED_ERRORS_END):
+    if not kind.endswith(_DENIED_ERROR_SUFFIX):
         return None
     for line in missing(settings, component):
-        return NotAllowed(line)
-    resource = kind.removesuffix(_DENIED_ERRORS_END).lower().replace("_", "-")
+        return NoPermission(line)
+    resource = kind.removesuffix(_DENIED_ERROR_SUFFIX).lower().replace("_", "-")
     for permission in required_permissions(component, settings):
         if permission.resource == resource != "topic":
-            return NotAllowed(denied(settings.kafka, permission, f"which {component} must"))
-    return NotAllowed(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
+            return NoPermission(denial(settings.kafka, permission, f"which {component} must"))
+    return NoPermission(f"cluster {settings.kafka.bootstrap_servers}: {error.str()}")
 
 
 def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
@@ -143,7 +143,7 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
         try:
             operations = result_of(answer).authorized_operations
         except KafkaException as error:
-            if error.args[0].name().endswith(_DENIED_ERRORS_END):
+            if error.args[0].name().endswith(_DENIED_ERROR_SUFFIX):
                 allowed[name, resource] = set()
             continue
         if operations is not None:
@@ -151,7 +151,7 @@ def _allowed(settings: Settings, resources: Iterable[tuple[str, str]]) -> dict[t
     return allowed
 
 
-def denied(settings: KafkaSettings, permission: Permission, why: str) -> str:
+def denial(settings: KafkaSettings, permission: Permission, why: str) -> str:
     """Return one line with the user, the denied operation, why it is needed, and the command that grants it."""
     operation, name, resource = permission
     who, principal = _principal_and_user(settings)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from confluent_kafka import Message
 
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.metadata import Place
 from streaming.kafka.topic_reader import TopicReader
 from streaming.process import escape_unprintable
@@ -59,7 +59,7 @@ class BackgroundReader(ABC):
                 self.read()
             except Exception as error:  # noqa: BLE001 - a thread that ended unnoticed would leave old data that looks fresh
                 self.mark_unreadable()
-                self.log_trouble(str(error) if isinstance(error, NotAllowed) else f"{type(error).__name__}: {error}")
+                self.log_trouble(str(error) if isinstance(error, NoPermission) else f"{type(error).__name__}: {error}")
                 self.stopping.wait(RETRY_SECONDS)
 
     def log_trouble(self, trouble: str | None) -> None:
@@ -128,7 +128,7 @@ class BufferedTopicReader(BackgroundReader):
                 if reader.ids and (messages or reader.ids != self._ids):
                     self._put_batch(TopicBatch(reader.ids[self.topic], messages))
                     self._positions, self._ids = reader.positions, reader.ids
-                self._is_at_end = reader.at_end and reader.silent_since is None and not reader.leaderless
+                self._is_at_end = reader.at_end and reader.silent_since is None and not reader.leaderless_partitions
                 self.log_trouble(None)
 
     def _put_batch(self, batch: TopicBatch) -> None:

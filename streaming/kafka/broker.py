@@ -91,12 +91,12 @@ class EmbeddedBroker:
         """Start the broker if it is not running; return once it answers, or raise OutsideFailure after a minute."""
         if self.running:
             return self
-        prepared = runtime.prepare_runtime(self._version)
+        broker_runtime = runtime.prepare_runtime(self._version)
         has_fixed_port = self._ports is not None or self._requested_port is not None
         for tries_left in reversed(range(1 if has_fixed_port else 3)):
             ports = self._ports or self._choose_ports()
             try:
-                self._start(prepared, ports)
+                self._start(broker_runtime, ports)
                 break
             except PortInUse:  # another process took the free port before the broker did
                 if not tries_left:
@@ -159,25 +159,25 @@ class EmbeddedBroker:
                 ) from error
         return self._requested_port, next(port for port in free if port != self._requested_port)
 
-    def _start(self, prepared: runtime.Runtime, ports: tuple[int, int]) -> None:
+    def _start(self, broker_runtime: runtime.Runtime, ports: tuple[int, int]) -> None:
         storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
         try:
             make_private(self.data_dir)
             if not (storage / "meta.properties").is_file():
-                runtime.write_storage(prepared, storage)
+                runtime.write_storage(broker_runtime, storage)
             runtime.write_properties(config, runtime.server_properties(storage, *ports, self._properties))
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:
             raise OutsideFailure(f"--data-dir {self.data_dir}: {error.strerror}") from error
         process = SupervisedProcess(prepared.command("kafka.Kafka", str(config), jvm=self._jvm_options), self.log_path)
         try:
-            self._await(process, ports[0], logged)
+            self._await_port(process, ports[0], logged)
         except BaseException:
             process.kill()
             raise
         self._process = process
 
-    def _await(self, process: SupervisedProcess, port: int, logged: int) -> None:
+    def _await_port(self, process: SupervisedProcess, port: int, logged: int) -> None:
         by = time.monotonic() + _START_TIMEOUT_SECONDS
         client: kafka_admin.AdminClient | None = None
         reason = f"its port {port} is not open"

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 #: The client id of this program, for the brokers' logs, quotas and metrics.
 CLIENT_ID = "rebalance-monitor"
 #: Seconds in which a cluster must answer at the start, so that an error is reported within 15 s.
-REACH_TIMEOUT_SECONDS = 8.0
+CONNECT_TIMEOUT_SECONDS = 8.0
 #: While waiting for an unavailable cluster: the timeout of one request, and the pause between two requests (s).
 _PROBE_TIMEOUT_SECONDS = 5.0
 _RETRY_SECONDS = 0.2
@@ -112,7 +112,7 @@ def spark_options(settings: KafkaSettings, extra: Mapping[str, str] | None = Non
     return {f"kafka.{name}": value for name, value in properties.items()}
 
 
-def check_reachable(settings: KafkaSettings, *, timeout: float = REACH_TIMEOUT_SECONDS) -> str:
+def check_reachable(settings: KafkaSettings, *, timeout: float = CONNECT_TIMEOUT_SECONDS) -> str:
     """Return the cluster's id once a broker answers.
 
     Raises OutsideFailure if a broker refuses the connection, and ClusterUnavailable if no broker answers in time.

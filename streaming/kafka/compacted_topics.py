@@ -192,7 +192,7 @@ def _order(key: bytes) -> tuple[bytes, int]:
     return (group, int(number)) if number.isdigit() and len(number) < _MAX_DIGITS else (key, 0)
 
 
-def _assignment(_key: bytes, value: bytes, _written: int) -> LatestAssignment:
+def _assignment(_key: bytes, value: bytes, _written_ms: int) -> LatestAssignment:
     try:
         return codec.decode(assignment_decoder, value)
     except codec.DECODE_ERRORS as problem:
@@ -205,14 +205,14 @@ def _episode(key: bytes, value: bytes, written: int) -> EpisodeRecord:
     return EpisodeRecord(episode, value, written)
 
 
-def _incident(key: bytes, value: bytes, _written: int) -> IncidentRecord:
+def _incident(key: bytes, value: bytes, _written_ms: int) -> IncidentRecord:
     incident = episode_records.decode_incident(value)
     _require_key(key, incident.group_id, incident.incident)
     return IncidentRecord(incident, value)
 
 
 def _require_key(key: bytes, group_id: str, number: int) -> None:
-    if episode_records.of_key(key) != (group_id, number):
+    if episode_records.decode_key(key) != (group_id, number):
         raise MalformedEpisode(f"key: {key!r} does not match the value")
 
 
@@ -242,7 +242,7 @@ class EpisodeReader(Closeable):
     def is_behind(self) -> bool:
         """True if unread records can be read: the topic exists, has leaders and is not read to its end."""
         reader = self._reader
-        return not (reader.at_end or reader.missing or reader.leaderless) and reader.silent_since is None
+        return not (reader.at_end or reader.missing or reader.leaderless_partitions) and reader.silent_since is None
 
     def poll(self, timeout: float) -> list[EpisodeRecord]:
         """Return the changed episodes, or an empty list after ``timeout`` seconds; deleted episodes are left out."""
@@ -257,7 +257,7 @@ class EpisodeReader(Closeable):
         if codec.ce_attributes(message.headers()).get("type", kind) != kind:
             return
         try:
-            group_id, _ = episode_records.of_key(key)
+            group_id, _ = episode_records.decode_key(key)
             if self._group in (None, group_id) and self._order.accept(message) and value is not None:
                 yield _episode(key, value, 0)
         except MalformedEpisode as problem:

@@ -14,7 +14,7 @@ from assignors.errors import BadInput
 from streaming.kafka.access import refusal
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import read_to_end
-from streaming.records.dead_letters import HEADER_PREFIX, TRUNCATED
+from streaming.records.dead_letters import HEADER_PREFIX, TRUNCATED_HEADER
 from streaming.settings.config import Settings
 
 _FLUSH_SECONDS: Final = 60.0
@@ -95,5 +95,5 @@ def _parse_dead_letter(message: Message) -> DeadLetter:
         key=message.key(),
         value=message.value(),
         headers=[(name, data) for name, data in headers if not name.startswith(HEADER_PREFIX)],
-        truncated=TRUNCATED in texts,
+        truncated=TRUNCATED_HEADER in texts,
     )

@@ -39,7 +39,7 @@ def read_live_group(
     for message in read_to_end(settings.kafka, settings.topics.membership):
         on_step(1)
         if message.key() == key:
-            _keep(records[message.partition() or 0], message)
+            _keep_record(records[message.partition() or 0], message)
     # After the topic got more partitions, older records of the group are in another partition.
     for message, attributes in merge(*records.values(), key=lambda record: record[0].timestamp()[1]):
         try:
@@ -49,7 +49,7 @@ def read_live_group(
     return log.group(latest, also)
 
 
-def _keep(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
+def _keep_record(records: list[tuple[Message, dict[str, str]]], message: Message) -> None:
     """Append a record of the group; a snapshot replaces a snapshot directly before it, because snapshots are long."""
     attributes = codec.ce_attributes(message.headers())
     kind = attributes.get("type")

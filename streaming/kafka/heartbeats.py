@@ -17,9 +17,9 @@ from assignors.errors import MonitorError, OutsideFailure
 from streaming import freshness as heartbeat_rules
 from streaming.freshness import ComponentHeartbeat, Freshness, MalformedHeartbeat, PartName, TrackedHeartbeat
 from streaming.kafka import background_reader
-from streaming.kafka.access import Permission, denied
+from streaming.kafka.access import Permission, denial
 from streaming.kafka.background_reader import BackgroundReader
-from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, request_identities
 from streaming.kafka.producer import LATE_DELIVERY_SECONDS, ReplaceableProducer
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.kafka.topics import create_topics
@@ -104,7 +104,7 @@ class HeartbeatWriter:
         # Other errors are not logged here: the component itself reports a cluster that does not answer.
 
     def _log_denied(self) -> None:
-        self._log_trouble(denied(self._settings.kafka, Permission("Write", self._topic), _DENIED_CONSEQUENCE))
+        self._log_trouble(denial(self._settings.kafka, Permission("Write", self._topic), _DENIED_CONSEQUENCE))
 
     def _log_trouble(self, trouble: str | None) -> None:
         if trouble == self._reported:
@@ -126,7 +126,7 @@ class _Observation(NamedTuple):
     last: Mapping[str, TrackedHeartbeat] = {}
     contact: float | None = None
     silent_since: float | None = None
-    unreadable: bool = False
+    is_unreadable: bool = False
 
 
 _BATCH: Final = 1000
@@ -154,7 +154,7 @@ class HeartbeatTracker(BackgroundReader):
     def freshness(self, now: float) -> Freshness:
         """Return how current the components' data are at ``now`` (s, monotonic clock); thread-safe."""
         view = self._view
-        if view.unreadable:
+        if view.is_unreadable:
             return Freshness()
         if view.contact is None and view.silent_since is None:
             return Freshness(is_known=now - self._start_time > _MAX_UNKNOWN_SECONDS)
@@ -166,7 +166,7 @@ class HeartbeatTracker(BackgroundReader):
 
     def mark_unreadable(self) -> None:
         """Record that freshness is unknown because the topic can't be read."""
-        self._view = _Observation(unreadable=True)
+        self._view = _Observation(is_unreadable=True)
 
     def read(self) -> None:
         """Read heartbeats until :attr:`stopping` is set."""
@@ -184,17 +184,17 @@ class HeartbeatTracker(BackgroundReader):
                 self._update_contact(reader)
 
     def _update_contact(self, reader: TopicReader) -> None:
-        unreadable = bool(reader.missing or reader.leaderless)
-        if unreadable or reader.silent_since is not None:
-            silent_since = None if unreadable else reader.silent_since
-            self._view = self._view._replace(contact=None, silent_since=silent_since, unreadable=unreadable)
+        is_unreadable = bool(reader.missing or reader.leaderless_partitions)
+        if is_unreadable or reader.silent_since is not None:
+            silent_since = None if is_unreadable else reader.silent_since
+            self._view = self._view._replace(contact=None, silent_since=silent_since, is_unreadable=is_unreadable)
             return
         contact = self._view.contact
         if contact is None and reader.at_end:
             contact = time.monotonic()
             if not self._view.last:
                 _log.info("topic %s: no component has written a heartbeat yet", self.topic)
-        self._view = self._view._replace(contact=contact, silent_since=None, unreadable=False)
+        self._view = self._view._replace(contact=contact, silent_since=None, is_unreadable=False)
         self.log_trouble(None)
 
     def _add_heartbeats(self, messages: list[Message], *, behind: bool) -> None:
@@ -251,7 +251,7 @@ def last_heartbeat(settings: Settings, key: str) -> tuple[ComponentHeartbeat | N
     """Return a component's newest heartbeat (None: there is none) and its age in seconds by the brokers' clocks."""
     topic, order = settings.topics.signs, RecordOrder()
     last: tuple[ComponentHeartbeat | None, float] = (None, 0.0)
-    if identify(settings.kafka, [topic]).get(topic) is not None:
+    if request_identities(settings.kafka, [topic]).get(topic) is not None:
         with TopicReader(settings.kafka, [topic]) as reader:
             while not reader.at_end:
                 last = _newest_heartbeat(reader, key, order, last)

@@ -87,12 +87,12 @@ def fetch(coordinates: Sequence[str], *, transitive: bool = True) -> list[Path]:
     return sorted(jars_folder.glob("*.jar"))
 
 
-def create_if_missing(path: Path, make: Callable[[], None]) -> None:
-    """Call ``make`` to create ``path`` if it does not exist; concurrent processes wait for the first one."""
+def create_if_missing(path: Path, create_file: Callable[[], None]) -> None:
+    """Call ``create_file`` to create ``path`` if it does not exist; concurrent processes wait for the first one."""
     if not path.exists():
         with lock_file(path.with_name(f".{path.name}.lock")):
             if not path.exists():
-                make()
+                create_file()
 
 
 def _from_folder(folder: Path, artifacts: Sequence[Coordinate]) -> list[Path]:

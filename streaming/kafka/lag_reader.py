@@ -9,7 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 from msgspec import Struct
 
 from streaming.kafka.background_reader import POLL_SECONDS, BackgroundReader
-from streaming.kafka.metadata import OffsetRequest, Place, identify
+from streaming.kafka.metadata import OffsetRequest, Place, request_identities
 from streaming.kafka.topic_reader import TopicReader
 from streaming.records import codec
 from streaming.records.events import GroupProgress
@@ -43,7 +43,7 @@ class GroupLag(Struct, frozen=True, rename="camel"):
             topic: {number: None if offset is None else end - offset for number, (offset, end) in offsets.items()}
             for topic, offsets in sample.partitions.items()
         }
-        lags = [lag for by_number in partitions.values() for lag in by_number.values() if lag is not None]
+        lags = [lag for lag_by_number in partitions.values() for lag in lag_by_number.values() if lag is not None]
         lag = sum(lags) if lags else None
         return GroupLag(sample.timestamp, lag, partitions, (*self.samples[1 - _MAX_SAMPLES :], (sample.timestamp, lag)))
 
@@ -113,6 +113,6 @@ def _add_progress(groups: dict[str, GroupLag], messages: list[Message]) -> dict[
 def _offsets_at(settings: Settings, timestamp: int) -> dict[Place, int]:
     """Return each partition's first offset at or after ``timestamp`` (ms), as far as there is such a record."""
     topic = settings.topics.membership
-    identity = identify(settings.kafka, [topic]).get(topic)
+    identity = request_identities(settings.kafka, [topic]).get(topic)
     places = [(topic, number) for number in range(identity.partitions if identity is not None else 0)]
     return OffsetRequest(settings.kafka).wait(places, OffsetSpec.for_timestamp(timestamp))

@@ -17,7 +17,7 @@ from streaming.kafka.clients import ClusterUnavailable, confluent_config, result
 from streaming.settings.connection import KafkaSettings
 
 #: Seconds between two requests for the description of topics.
-LOOK_SECONDS: Final = 0.25
+CHECK_SECONDS: Final = 0.25
 #: Timeout of a request (s); without an answer the cluster counts as unavailable.
 _REQUEST_TIMEOUT_SECONDS: Final = 5.0
 
@@ -51,10 +51,10 @@ class IdentityWatch:
         leaderless: the partitions without a leader in the last answer.
     """
 
-    def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, interval_s: float = LOOK_SECONDS) -> None:
+    def __init__(self, settings: KafkaSettings, topics: Iterable[str], *, interval_s: float = CHECK_SECONDS) -> None:
         self.topics = tuple(topics)
         self.trouble: str | None = None
-        self.leaderless: frozenset[Place] = frozenset()
+        self.leaderless_partitions: frozenset[Place] = frozenset()
         self._interval_s = interval_s
         self._next = float("-inf")
         self._requests: dict[str, Future[Any]] = {}
@@ -85,13 +85,13 @@ class IdentityWatch:
             return None
         requests, self._requests = self._requests, {}
         identities: dict[str, Identity | None] = {}
-        leaderless: set[Place] = set()
+        leaderless_partitions: set[Place] = set()
         self.trouble = None
         for topic, future in requests.items():
             try:
                 described = result_of(future)
                 identities[topic] = Identity(str(described.topic_id), len(described.partitions))
-                leaderless |= {
+                leaderless_partitions |= {
                     (topic, partition.id)
                     for partition in described.partitions
                     if partition.leader is None or partition.leader.id < 0
@@ -105,11 +105,11 @@ class IdentityWatch:
         if self.trouble is not None:
             self._renew_client(self.trouble)
             return None
-        self.leaderless = frozenset(leaderless)
+        self.leaderless_partitions = frozenset(leaderless_partitions)
         return identities
 
 
-def identify(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
+def request_identities(settings: KafkaSettings, topics: Iterable[str]) -> dict[str, Identity | None]:
     """Request the id and partition count of each topic (None: it does not exist), and wait for the answer."""
     watch = IdentityWatch(settings, topics)
     by = time.monotonic() + 2 * _REQUEST_TIMEOUT_SECONDS
@@ -273,7 +273,7 @@ class StallCheck:
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._before: dict[Place, int] = {}
+        self._previous_positions: dict[Place, int] = {}
         self._last_check: float | None = None
 
     def poll(self, positions: Mapping[Place, int], now: float) -> dict[Place, tuple[int, int]]:
@@ -283,12 +283,12 @@ class StallCheck:
         """
         if self._last_check is not None and now - self._last_check < STALL_SECONDS:
             return {}
-        stalled = [place for place, offset in positions.items() if self._before.get(place) == offset]
-        self._before, self._last_check = dict(positions), now
-        idle = len(stalled) == len(positions)
+        stalled_places = [place for place, offset in positions.items() if self._previous_positions.get(place) == offset]
+        self._previous_positions, self._last_check = dict(positions), now
+        idle = len(stalled_places) == len(positions)
         return {
             place: (low, high)
             # patience=0: the reader calls this function again soon, and reads other partitions until then.
-            for place, (low, high) in bounds(self._settings, stalled, max_wait=0).items()
+            for place, (low, high) in bounds(self._settings, stalled_places, max_wait=0).items()
             if high < positions[place] or (idle and high > positions[place])
         }

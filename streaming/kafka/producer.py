@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from assignors.errors import OutsideFailure
 from assignors.partitioner import partition_for_key
-from streaming.kafka.access import NotAllowed, Permission, denied
+from streaming.kafka.access import NoPermission, Permission, denial
 from streaming.kafka.clients import ClusterUnavailable, confluent_config
 from streaming.records import codec
 from streaming.records.events import Event
@@ -157,8 +157,8 @@ class EventProducer:
             advice = f"; {CLOCK_HINT}" if error.name() in ("INVALID_RECORD", "INVALID_TIMESTAMP") else ""
             self._failure = NotDelivered(f"topic {topic}, key {message.key()!r}: {error.str()}{advice}")
 
-    def _not_allowed(self, topic: str) -> NotAllowed:
-        return NotAllowed(denied(self._settings.kafka, Permission("Write", topic), f"which {self._component} must"))
+    def _not_allowed(self, topic: str) -> NoPermission:
+        return NoPermission(denial(self._settings.kafka, Permission("Write", topic), f"which {self._component} must"))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -62,8 +62,8 @@ def prepare_runtime(version: str = DEFAULT_VERSION) -> Runtime:
     path, major = java()
     jars = tuple(fetch(kafka_coordinates(version)))
     # The archive is valid only for exactly this Java and this class path.
-    stamp = path.resolve().stat().st_mtime_ns
-    key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(stamp)]).encode()).hexdigest()[:12]
+    modified_ns = path.resolve().stat().st_mtime_ns
+    key = hashlib.sha256("\n".join([*map(str, jars), str(path.resolve()), str(modified_ns)]).encode()).hexdigest()[:12]
     home = cache_dir("broker") / f"{version}-java{major}-{key}"
     create_if_missing(home, lambda: _prepare_runtime(jars, home))
     return Runtime(jars, home)

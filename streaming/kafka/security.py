@@ -131,7 +131,7 @@ def _kerberos(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.mechanism": "GSSAPI",
         "sasl.kerberos.service.name": settings.kerberos_service,
         "sasl.kerberos.principal": settings.sasl_kerberos_principal,
-        **_without_empty({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
+        **_without_empty_values({"sasl.kerberos.keytab": settings.sasl_kerberos_keytab_file}),
     }
 
 
@@ -167,7 +167,7 @@ def _client_credentials(settings: KafkaSettings) -> dict[str, str]:
     options = {
         "clientId": settings.sasl_oauthbearer_client_id or "",
         "clientSecret": settings.client_secret,
-        **_without_empty({"scope": settings.sasl_oauthbearer_scope}),
+        **_without_empty_values({"scope": settings.sasl_oauthbearer_scope}),
         **{f"extension_{name}": value for name, _, value in (pair.partition("=") for pair in extensions) if name},
     }
     if (file := settings.sasl_oauthbearer_ca_file) is not None:
@@ -185,21 +185,21 @@ def _tls_options(settings: KafkaSettings, names: Sequence[str]) -> dict[str, str
     password = settings.ssl_key_password
     files = (settings.ssl_ca_file, settings.ssl_certificate_file, settings.ssl_key_file)
     values = (*files, None if password is None else password.get_secret_value())
-    return _without_empty(dict(zip(names, values, strict=True)))
+    return _without_empty_values(dict(zip(names, values, strict=True)))
 
 
-def _without_empty(properties: Mapping[str, object]) -> dict[str, str]:
+def _without_empty_values(properties: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in properties.items() if value is not None}
 
 
 def _jaas(module: str, options: dict[str, str]) -> str:
-    quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
-    return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in quoted.items()) + ";"
+    escaped_options = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
+    return f"{module} required " + " ".join(f'{name}="{value}"' for name, value in escaped_options.items()) + ";"
 
 
 log = logging.getLogger(__name__)
 #: Seconds between two checks of the credential files.
-LOOK_SECONDS: Final = 2.0
+CHECK_SECONDS: Final = 2.0
 
 
 class CredentialRenewal:
@@ -221,7 +221,7 @@ class CredentialRenewal:
         """
         if now < self._next or not self._settings.files:
             return False
-        self._next = now + LOOK_SECONDS
+        self._next = now + CHECK_SECONDS
         try:
             digests = self._read()
             if digests == self._digests:

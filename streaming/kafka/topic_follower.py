@@ -18,7 +18,7 @@ _POLL_SECONDS: Final = 0.5
 _TIMEOUT_SECONDS: Final = 10.0
 _Answer = TypeVar("_Answer")
 #: Errors that a later attempt can't resolve.
-_DENIED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_AUTHENTICATION"})
+_DENIED_ERRORS: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "_AUTHENTICATION"})
 #: Errors of a consumer that is no longer a member of its group: it rejoins at the next poll.
 _NO_MEMBER: Final = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "_ASSIGNMENT_LOST"})
 
@@ -70,13 +70,13 @@ class TopicFollower:
             return end
 
         kept = self._repeat(lambda: client.committed(places, timeout=_TIMEOUT_SECONDS))
-        restored = [place for place in kept if place.offset >= 0]
+        restored_positions = [place for place in kept if place.offset >= 0]
         first = [TopicPartition(place.topic, place.partition, end_offset(place)) for place in kept if place.offset < 0]
-        for place in restored:
+        for place in restored_positions:
             self._repeat(partial(restore, place))
         if first:  # commit the end offsets, so that no record is skipped if this process ends before its first commit
             self._commit(offsets=first)
-        client.assign([*restored, *first])
+        client.assign([*restored_positions, *first])
 
     def _commit(self, **what: object) -> None:
         try:
@@ -94,7 +94,7 @@ class TopicFollower:
             except ClusterUnavailable as error:
                 _log.warning("%s: %s; trying again", self._group_id, error)
             except KafkaException as error:
-                if error.args[0].name() in _DENIED | _NO_MEMBER:
+                if error.args[0].name() in _DENIED_ERRORS | _NO_MEMBER:
                     raise
                 _log.warning("%s: %s; trying again", self._group_id, error.args[0].str())
             if self._stop.wait(_POLL_SECONDS):

@@ -13,9 +13,9 @@ import confluent_kafka
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from assignors.errors import OutsideFailure
-from streaming.kafka.access import NotAllowed, Permission, denied
+from streaming.kafka.access import NoPermission, Permission, denial
 from streaming.kafka.clients import Closeable, ClusterUnavailable, check_reachable, reader_config
-from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, StallCheck, bounds, identify
+from streaming.kafka.metadata import EndOffsets, Identity, IdentityWatch, Place, StallCheck, bounds, request_identities
 from streaming.kafka.security import CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 
@@ -44,7 +44,7 @@ class TopicReader(Closeable):
         silent_since: when the cluster last answered, seconds since the epoch; None while it answers. Detected within
             ten seconds, as long as :meth:`poll` is called.
 
-    Raises TopicUnreadable if a topic does not exist, and NotAllowed if this user may not read a topic.
+    Raises TopicUnreadable if a topic does not exist, and NoPermission if this user may not read a topic.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TopicReader(Closeable):
         properties: Mapping[str, object] | None = None,
     ) -> None:
         check_reachable(settings)
-        self.topics, self._kafka, self._follow = tuple(topics), settings, follow
+        self.topics, self._kafka, self._is_following = tuple(topics), settings, follow
         self._positions: dict[Place, int] = {}
         self._ends: dict[Place, int] = {}
         self._end_offsets = EndOffsets(settings, ())
@@ -69,9 +69,9 @@ class TopicReader(Closeable):
         self.missing: set[str] = set()
         self.silent_since: float | None = None
         self._contact = time.time()
-        self._watch = IdentityWatch(settings, self.topics, interval_s=LOOK_SECONDS)
+        self._watch = IdentityWatch(settings, self.topics, interval_s=CHECK_SECONDS)
         self._properties = dict(properties or {})
-        self._stall_check, self._renewal = StallCheck(settings), CredentialRenewal(settings)
+        self._stall_check, self._credential_renewal = StallCheck(settings), CredentialRenewal(settings)
         self._consumer = self._connect()
         try:
             self._start(from_beginning, positions or {}, ids or {}, wait=wait)
@@ -84,11 +84,11 @@ class TopicReader(Closeable):
         return confluent_kafka.Consumer(reader_config(self._kafka, group_id) | self._properties)
 
     def _start(self, from_beginning: bool, starts: Mapping[Place, int], ids: Mapping[str, str], *, wait: bool) -> None:
-        identities = identify(self._kafka, self.topics)
+        identities = request_identities(self._kafka, self.topics)
         starts = dict(starts)
         for topic in self.topics:
             if topic not in identities:
-                raise NotAllowed(denied(self._kafka, Permission("Read", topic), "which this program must"))
+                raise NoPermission(denial(self._kafka, Permission("Read", topic), "which this program must"))
             identity = identities[topic]
             if identity is None and not wait:
                 raise TopicUnreadable(f"topic {topic}: does not exist; `rebalance-monitor topics --create` creates it")
@@ -105,8 +105,8 @@ class TopicReader(Closeable):
         self, identities: Mapping[str, Identity | None], starts: Mapping[Place, int], *, from_beginning: bool = True
     ) -> None:
         """Start to read partitions that are not read yet, each at its offset in ``starts`` if it has one."""
-        existing = {topic: identity for topic, identity in identities.items() if identity is not None}
-        places = [(topic, number) for topic, identity in existing.items() for number in range(identity.partitions)]
+        known_topics = {topic: identity for topic, identity in identities.items() if identity is not None}
+        places = [(topic, number) for topic, identity in known_topics.items() for number in range(identity.partitions)]
         new = [place for place in places if place not in self._positions]
         for place, (low, high) in bounds(self._kafka, new).items():
             start = starts.get(place, low if from_beginning else high)
@@ -116,10 +116,10 @@ class TopicReader(Closeable):
             self._positions[place], self._ends[place] = start, high
             if max(start, low) < high:
                 self._unread_partitions.add(place)
-        for topic in self.missing & existing.keys():
+        for topic in self.missing & known_topics.keys():
             log.warning("topic %s exists now: it is read from its beginning", topic)
-        self._identities |= existing
-        self.missing -= existing.keys()
+        self._identities |= known_topics
+        self.missing -= known_topics.keys()
         if new:
             self._consumer.incremental_assign([TopicPartition(*place, self._positions[place]) for place in new])
 
@@ -134,9 +134,9 @@ class TopicReader(Closeable):
         return {topic: identity.topic_id for topic, identity in self._identities.items()}
 
     @property
-    def leaderless(self) -> frozenset[Place]:
+    def leaderless_partitions(self) -> frozenset[Place]:
         """The partitions that can't be read now because they have no leader."""
-        return self._watch.leaderless
+        return self._watch.leaderless_partitions
 
     @property
     def at_end(self) -> bool:
@@ -192,8 +192,8 @@ class TopicReader(Closeable):
             self._unread_partitions.discard(place)
 
     def _check_topics(self) -> None:
-        if self._renewal.renewed(time.monotonic()):
-            self._watch = IdentityWatch(self._kafka, self.topics, interval_s=LOOK_SECONDS)
+        if self._credential_renewal.renewed(time.monotonic()):
+            self._watch = IdentityWatch(self._kafka, self.topics, interval_s=CHECK_SECONDS)
             self._reconnect()
         identities = self._watch.poll(time.monotonic())
         if identities is None:
@@ -218,7 +218,7 @@ class TopicReader(Closeable):
         for topic, identity in identities.items():
             if topic not in ids or (identity is not None and identity.topic_id == ids[topic]):
                 continue
-            if not self._follow:
+            if not self._is_following:
                 what = "was deleted" if identity is None else "was deleted and created again"
                 raise TopicUnreadable(f"topic {topic}: {what} while it was read; start again")
             if identity is None:
@@ -240,8 +240,8 @@ class TopicReader(Closeable):
 
     def _replace_stalled_client(self) -> None:
         """Replace a client that has stopped reading; read partitions that have lost records again from their start."""
-        stalled = self._stall_check.poll(self._positions, time.monotonic())
-        for place, (low, high) in stalled.items():
+        stalled_bounds = self._stall_check.poll(self._positions, time.monotonic())
+        for place, (low, high) in stalled_bounds.items():
             if high < self._positions[place]:
                 _warn_deleted_records(place, high, self._positions[place])
                 self._positions[place], self._ends[place] = low, high
@@ -249,7 +249,7 @@ class TopicReader(Closeable):
                     self._unread_partitions.add(place)
             else:
                 log.warning("topic %s partition %d: no record arrives, though it has more: using a new client", *place)
-        if stalled:
+        if stalled_bounds:
             self._reconnect()
 
     def close(self) -> None:
@@ -273,15 +273,15 @@ class RecordOrder:
     """
 
     def __init__(self) -> None:
-        self._newest: dict[bytes | None, tuple[int, int]] = {}
+        self._last_by_key: dict[bytes | None, tuple[int, int]] = {}
 
     def accept(self, message: Message) -> bool:
         """Add the next record; return False if a newer record of its key was added before, else True."""
         key, partition, written_ms = message.key(), message.partition() or 0, message.timestamp()[1]
-        last_partition, newest_ms = self._newest.get(key, (partition, written_ms))
+        last_partition, newest_ms = self._last_by_key.get(key, (partition, written_ms))
         if last_partition != partition and written_ms < newest_ms:
             return False
-        self._newest[key] = (partition, written_ms if last_partition != partition else max(written_ms, newest_ms))
+        self._last_by_key[key] = (partition, written_ms if last_partition != partition else max(written_ms, newest_ms))
         return True
 
 

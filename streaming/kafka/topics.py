@@ -10,11 +10,11 @@ from confluent_kafka.admin import ConfigResource, NewTopic
 from msgspec import Struct
 
 from assignors.errors import BadInput, OutsideFailure
-from streaming.episodes.incidents import Thresholds
+from streaming.episodes.incidents import IncidentLimits
 from streaming.kafka import clients
-from streaming.kafka.access import NotAllowed, Permission, denied
-from streaming.kafka.clients import REACH_TIMEOUT_SECONDS, check_reachable, confluent_config, result_of
-from streaming.kafka.metadata import identify
+from streaming.kafka.access import NoPermission, Permission, denial
+from streaming.kafka.clients import CONNECT_TIMEOUT_SECONDS, check_reachable, confluent_config, result_of
+from streaming.kafka.metadata import request_identities
 from streaming.monitor.outputs import Sinks
 from streaming.records.codec import MAX_RECORD_BYTES, RECORD_BYTES_LIMIT
 from streaming.settings.config import Settings, TopicSettings
@@ -70,8 +70,8 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
     ]
 
 
-def describe_topics(settings: Settings, only: Iterable[str] | None = None) -> list[MonitorTopic]:
-    """Return the topics named in ``only``, by default the topics of membership, diffs, assignments and dead letters."""
+def describe_topics(settings: Settings, chosen: Iterable[str] | None = None) -> list[MonitorTopic]:
+    """Return the ``chosen`` topics, by default the topics of membership, diffs, assignments and dead letters."""
     check_reachable(settings.kafka)
     return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, REACH_TIMEOUT_SECONDS)
 
@@ -92,45 +92,45 @@ def configured_sinks(settings: Settings, states: Iterable[MonitorTopic], partiti
         quiet_ms=stream.episode_quiet_ms,
         storm_turns=stream.episode_storm_turns,
         incidents=topics.incidents if stream.episodes else None,
-        thresholds=Thresholds(**settings.incidents.model_dump()),
+        thresholds=IncidentLimits(**settings.incidents.model_dump()),
         expected_partitions=stream.expected_partitions,
         listing=stream.diffs,
     )
 
 
 def ensure_topics(
-    settings: Settings, only: Iterable[str] | None = None, *, timeout: float = _CREATE_TIMEOUT_SECONDS
+    settings: Settings, chosen: Iterable[str] | None = None, *, timeout: float = _CREATE_TIMEOUT_SECONDS
 ) -> list[MonitorTopic]:
-    """Create missing topics among ``only`` (None: as in :func:`describe_topics`); return the topics once all exist.
+    """Create missing topics among ``chosen`` (None: as in :func:`describe_topics`); return the topics once all exist.
 
     Raises BadInput if a topic exists with another cleanup policy; the message has the command that corrects it. Raises
     OutsideFailure if the cluster refuses the request, or takes longer than ``timeout`` seconds.
     """
-    check_reachable(settings.kafka, timeout=min(timeout, REACH_TIMEOUT_SECONDS))
+    check_reachable(settings.kafka, timeout=min(timeout, CONNECT_TIMEOUT_SECONDS))
     by = time.monotonic() + timeout
     admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
-    states = _describe(admin, settings, only, timeout)
+    states = _describe_topics(admin, settings, chosen, timeout)
     for state in states:
         if state.problem is not None:
             raise BadInput(state.problem)
     if missing := [state.name for state in states if not state.exists]:
         create_topics(settings, missing, timeout)
         # A topic that this user may not describe looks as if it did not exist.
-        for name in sorted(set(missing) - identify(settings.kafka, missing).keys()):
-            raise NotAllowed(denied(settings.kafka, Permission("Describe", name), "so the topic seems missing"))
+        for name in sorted(set(missing) - request_identities(settings.kafka, missing).keys()):
+            raise NoPermission(denial(settings.kafka, Permission("Describe", name), "so the topic seems missing"))
     while not all(state.exists for state in states):
         if time.monotonic() > by:
             names = ", ".join(state.name for state in states if not state.exists)
             raise OutsideFailure(f"topics {names}: created, but not in the metadata after {timeout:g} s")
         time.sleep(_POLL_SECONDS)
-        states = _describe(admin, settings, only, timeout)
+        states = _describe_topics(admin, settings, chosen, timeout)
     return states
 
 
-def _describe(
-    admin: kafka_admin.AdminClient, settings: Settings, only: Iterable[str] | None, timeout: float
+def _describe_topics(
+    admin: kafka_admin.AdminClient, settings: Settings, chosen: Iterable[str] | None, timeout: float
 ) -> list[MonitorTopic]:
-    names = set(settings.topics.names if only is None else only)
+    names = set(settings.topics.names if chosen is None else chosen)
     states = []
     try:
         metadata = admin.list_topics(timeout=timeout).topics
@@ -148,9 +148,9 @@ def _describe(
     return states
 
 
-def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, timeout: float) -> dict[str, Any] | None:
+def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, name: str, timeout: float) -> dict[str, Any] | None:
     """Return the topic's configuration; None for a new topic that the answering broker does not know yet."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
     try:
         return dict(result_of(admin.describe_configs([resource])[resource], timeout))
     except KafkaException as error:
@@ -158,13 +158,13 @@ def _config(admin: kafka_admin.AdminClient, kafka: KafkaSettings, topic: str, ti
             return None
         if not error.args[0].name().endswith("_AUTHORIZATION_FAILED"):
             raise
-        raise NotAllowed(denied(kafka, Permission("DescribeConfigs", topic), "to check its cleanup policy")) from error
+        raise NoPermission(denial(kafka, Permission("DescribeConfigs", name), "to check its cleanup policy")) from error
 
 
 def ensure_ticks(settings: Settings) -> None:
     """Create the topic of the stream's ticks if it is missing; ticks are deleted after an hour."""
     name = settings.topics.ticks
-    if identify(settings.kafka, [name]).get(name) is None:
+    if request_identities(settings.kafka, [name]).get(name) is None:
         create_topics(settings, [name], _CREATE_TIMEOUT_SECONDS)
 
 

@@ -30,9 +30,9 @@ class ConfluentReporting(ReportingMixin):
     ) -> None:
         """Subscribe to topics, with callbacks that also report to the monitor."""
         if self._reporter is not None:
-            on_lost = _chained(on_lost or on_revoke, self._reporter.lost)  # without on_lost, the client calls on_revoke
-            on_assign = _chained(on_assign, self._reporter.assigned)
-            on_revoke = _chained(on_revoke, self._reporter.revoked)
+            on_lost = _chain_callbacks(on_lost or on_revoke, self._reporter.lost)  # else the client calls on_revoke
+            on_assign = _chain_callbacks(on_assign, self._reporter.assigned)
+            on_revoke = _chain_callbacks(on_revoke, self._reporter.revoked)
         callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
         callbacks = {name: callback for name, callback in callbacks.items() if callback is not None}
         super().subscribe(topics, **callbacks)  # type: ignore[misc] # of the class that comes after this one
@@ -48,17 +48,17 @@ class ConfluentReporting(ReportingMixin):
         return client.memberid() or "", librdkafka_generation(client.consumer_group_metadata() or b"")
 
 
-def _chained(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Callback:
+def _chain_callbacks(own: _Callback | None, report: Callable[[list[Any]], None]) -> _Callback:
     """Return a callback that calls the application's callback, if any, and then ``report``, even after an error."""
 
-    def both(consumer: Any, partitions: list[Any]) -> None:
+    def call_both(consumer: Any, partitions: list[Any]) -> None:
         try:
             if own is not None:
                 own(consumer, partitions)
         finally:
             report(partitions)
 
-    return both
+    return call_both
 
 
 def read_configuration(config: Mapping[str, Any]) -> MemberJoined | None:

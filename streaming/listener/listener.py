@@ -42,7 +42,7 @@ class EventOutbox:
 
     def __init__(self, settings: "Settings") -> None:
         self._settings = settings
-        self._waiting: deque[Event] = deque(maxlen=MAX_WAITING_EVENTS)
+        self._waiting_events: deque[Event] = deque(maxlen=MAX_WAITING_EVENTS)
         #: The event that is passed to the client library next.
         self._next: Event | None = None
         self._consumers: WeakSet[MembershipReporter] = WeakSet()
@@ -68,7 +68,7 @@ class EventOutbox:
         """Queue events to be sent."""
         # An empty put does not wake the thread: its own checks put mostly nothing, and it would never sleep.
         if new := list(events):
-            self._waiting.extend(new)
+            self._waiting_events.extend(new)
             self._wake_event.set()
 
     def close(self, timeout: float) -> None:
@@ -121,12 +121,12 @@ class EventOutbox:
             consumers = list(self._consumers)
         for consumer in consumers:
             consumer.report_unchanged()
-            self._waiting.extend(events(consumer.membership, read_clocks()))
+            self._waiting_events.extend(events(consumer.membership, read_clocks()))
 
     def _send(self, producer: "EventProducer") -> None:
         """Pass events to the client library, up to its limit of events in flight."""
-        while len(producer.client) < _MAX_IN_FLIGHT and (self._next or self._waiting):
-            event = self._next = self._next or self._waiting.popleft()
+        while len(producer.client) < _MAX_IN_FLIGHT and (self._next or self._waiting_events):
+            event = self._next = self._next or self._waiting_events.popleft()
             try:
                 producer.send(event)
             except OutsideFailure:
@@ -138,7 +138,7 @@ class EventOutbox:
 
     def _is_delivered(self) -> bool:
         in_flight = 0 if self._producer is None else len(self._producer.client)
-        return not in_flight and self._next is None and not self._waiting
+        return not in_flight and self._next is None and not self._waiting_events
 
 
 @contextmanager
@@ -237,15 +237,15 @@ class ReportingMixin:
 
     def unsubscribe(self) -> None:
         """Leave the group."""
-        with self._leaving("the consumer unsubscribed"):
+        with self._report_leaving("the consumer unsubscribed"):
             super().unsubscribe()  # type: ignore[misc] # of the class that comes after this one
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
         """Leave the group and end the client."""
-        with self._leaving("the consumer was closed"):
+        with self._report_leaving("the consumer was closed"):
             return super().close(*args, **kwargs)  # type: ignore[misc] # as above
 
-    def _leaving(self, reason: str) -> AbstractContextManager[None]:
+    def _report_leaving(self, reason: str) -> AbstractContextManager[None]:
         return nullcontext() if self._reporter is None else self._reporter.leaving(reason)
 
 

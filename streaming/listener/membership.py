@@ -67,7 +67,7 @@ class Membership:
         self._lock = threading.Lock()
         self._topics: tuple[str, ...] = ()
         self._state: _MemberState | None = None
-        self._leaving = False
+        self._is_leaving = False
         #: Ticks of the assignment, of the last MemberJoined event, and of the next heartbeat.
         self._assigned_at = self._join_renewed_at = self._next_heartbeat = 0
         #: How often the assignment was published again.
@@ -77,7 +77,7 @@ class Membership:
         """Return the events that report the consumer's new subscription; ``topics`` is empty for a pattern."""
         with self._lock:
             before, self._topics = self._topics, tuple(dict.fromkeys(topics))
-            self._leaving = False
+            self._is_leaving = False
             if self._state is None or set(before) == set(self._topics):
                 return []
             return [self._event(events.SubscriptionChanged(**self._member(at), topics=list(self._topics)))]
@@ -97,7 +97,7 @@ class Membership:
                 return []
             revoked = state.owned.intersection(partitions)
             owned = state.owned - revoked
-            if self._is_incremental and not self._leaving:
+            if self._is_incremental and not self._is_leaving:
                 return self._set_state(_MemberState(state.member_id, generation, owned), at, revoked=revoked)
             self._state = replace(state, owned=owned, is_between_generations=True)
             return [self._acknowledged_event(self._state, at, revoked=revoked)]
@@ -117,7 +117,7 @@ class Membership:
     def leaves(self) -> None:
         """Record that the member is about to leave, so that revoked partitions are not followed by an assignment."""
         with self._lock:
-            self._leaving = True
+            self._is_leaving = True
 
     def left(self, reason: str, at: ClockReading) -> list[Event]:
         """Return the events of a leave; a static member has none, as it stays until its session ends."""
@@ -132,7 +132,7 @@ class Membership:
         """Return the events that report a generation in which the member's partitions stayed the same."""
         with self._lock:
             state = self._state
-            if self._leaving or (state is not None and state.generation >= generation):
+            if self._is_leaving or (state is not None and state.generation >= generation):
                 return []
             owned = frozenset[Place]() if state is None else state.owned
             return self._set_state(_MemberState(member_id, generation, owned), at)

@@ -76,7 +76,7 @@ class _BucketBatch:
         self._bucket = bucket
         self._now_ms = now_ms
         self._sinks = sinks
-        self._writes: list[OutputRecord] = []
+        self._output_records: list[OutputRecord] = []
         self._latest_assignment: AssignmentOutput | None = None
         self._episodes: dict[int, EpisodeOutput] = {}
         self._incidents: dict[int, IncidentOutput] = {}
@@ -87,7 +87,7 @@ class _BucketBatch:
         try:
             event = read(record)
             if isinstance(event.data, Annotation):
-                self._writes += outputs.write_annotation(event, event.data, sinks)
+                self._output_records += outputs.write_annotation(event, event.data, sinks)
                 return
             self.group_id = event.data.group_id
             group = self._bucket.get(event.data.group_id)
@@ -100,9 +100,9 @@ class _BucketBatch:
         except CorruptState:
             raise
         except Exception as error:  # noqa: BLE001 - the group has not changed yet
-            self._writes.append(outputs.dead_letter(record, error, sinks))
+            self._output_records.append(outputs.dead_letter(record, error, sinks))
             return
-        self._writes += diffs
+        self._output_records += diffs
         if isinstance(event.data, AssignmentAcknowledged):
             heartbeats.track_heartbeat(group, event.data, now_ms)
         if after is not before:
@@ -121,7 +121,7 @@ class _BucketBatch:
         """Commit the state of the batch's current group to the bucket, and return the records to write."""
         latest = self._latest_assignment, list(self._episodes.values()), list(self._incidents.values())
         if any(latest):
-            self._writes += outputs.write_latest(*latest, self._sinks)
+            self._output_records += outputs.write_latest(*latest, self._sinks)
         if self.group_id is not None:
             self._bucket.commit(self.group_id)
-        return self._writes
+        return self._output_records

@@ -74,14 +74,14 @@ class Bucket:
     """
 
     def __init__(self, blob: bytes | None = None) -> None:
-        packed = _PackedBucket({})
+        packed_bucket = _PackedBucket({})
         if blob is not None:
             if blob[:_HEADER_BYTES] != MAGIC + bytes([VERSION]) or len(blob) <= _HEADER_BYTES:
                 start = f"state: {blob[:_HEADER_BYTES].hex()}…"
                 raise CorruptState(f"{start} is not this release's state format; start with a new checkpoint")
-            packed = _decoded(_bucket, blob[_HEADER_BYTES:], f"state of version {VERSION}")
-        self._groups = packed.groups
-        self.due = packed.due
+            packed_bucket = _decode_state(_bucket, blob[_HEADER_BYTES:], f"state of version {VERSION}")
+        self._groups = packed_bucket.groups
+        self.due = packed_bucket.due
         self._open: dict[str, TrackedGroup] = {}
         self.changed = False
 
@@ -96,7 +96,7 @@ class Bucket:
         group = self._open.get(group_id)
         if group is None:
             raw = self._groups.get(group_id)
-            group = TrackedGroup() if raw is None else _decoded(_group, raw, f"state of group {group_id!r}")
+            group = TrackedGroup() if raw is None else _decode_state(_group, raw, f"state of group {group_id!r}")
             self._open[group_id] = group
         return group
 
@@ -116,13 +116,13 @@ class Bucket:
             self.due.pop(group_id, None)
             self.changed = self.changed or last is not None
             return
-        packed = _encode(group)
-        if last is not None and bytes(last) == packed:
+        packed_group = _encode(group)
+        if last is not None and bytes(last) == packed_group:
             return
         deadlines = [heartbeat.deadline for heartbeat in group.heartbeats.values()]
         deadlines += filter(None, (group.forget_at, group.quiet_at))
         # No call can fail from here on, so the change is atomic.
-        self._groups[group_id], self.changed = Raw(packed), True
+        self._groups[group_id], self.changed = Raw(packed_group), True
         if deadlines:
             self.due[group_id] = min(deadlines)
         else:
@@ -141,8 +141,8 @@ class Bucket:
         return len(bytes(self._groups[group_id]))
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[_T], packed: bytes | Raw, what: str) -> _T:
+def _decode_state(decoder: msgspec.msgpack.Decoder[_T], packed_bytes: bytes | Raw, what: str) -> _T:
     try:
-        return decoder.decode(packed)
+        return decoder.decode(packed_bytes)
     except DECODE_ERRORS as error:
         raise CorruptState(f"{what}: {error}") from error

@@ -31,7 +31,7 @@ UNKNOWN_CAUSE_KIND = "group.observed"
 #: Event of a topic's new partition count. It may arrive before or after the rebalance that the new count starts.
 PARTITIONS_CHANGED = "topic.partitions_changed"
 #: Source of evidence that comes from members' subscriptions.
-_OWNED_SOURCE: Final = "owned-partitions"
+_OWNED_PARTITIONS_SOURCE: Final = "owned-partitions"
 #: The classic assignor whose members always list the partitions they own when they join; the list may be empty.
 _COOPERATIVE: Final = "cooperative-sticky"
 #: Events that can start a rebalance; the first one that applies is the kind of the rebalance's cause.
@@ -155,7 +155,7 @@ def delivered_part(state: GroupState, prior: PriorState, data: GroupObserved) ->
         if not members:
             return state, None
         evidence = Evidence(
-            source=_OWNED_SOURCE,
+            source=_OWNED_PARTITIONS_SOURCE,
             reason=f"generation {state.generation} was not delivered: "
             "members rejoined with the partitions that they owned before it",
             member_ids=members,
@@ -180,7 +180,7 @@ def _members_with_prior_share(state: GroupState, replaced: PriorState, data: Gro
     if data.kind == "connect":
         return []
     now = {member.member_id: member.owned for member in state.members}
-    rejoined = [
+    rejoined_members = [
         member
         for member in data.members
         if member.member_id in replaced.owned
@@ -191,8 +191,8 @@ def _members_with_prior_share(state: GroupState, replaced: PriorState, data: Gro
     ]
     # A member that lists neither partitions nor a generation may have lost its partitions.
     reports_owned = state.assignor == _COOPERATIVE
-    if any(member.owned or (reports_owned and member.owned_generation >= 0) for member in rejoined):
-        return [member.member_id for member in rejoined]
+    if any(member.owned or (reports_owned and member.owned_generation >= 0) for member in rejoined_members):
+        return [member.member_id for member in rejoined_members]
     return []
 
 

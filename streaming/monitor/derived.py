@@ -185,14 +185,14 @@ def _reconcile(
     # The coordinator starts from its last target: a claim counts only where no other member owns the partition.
     joining = _joining_members(state, members, before, {}, state.generation, cooperative=False)
     settled = _with_owned(members, registry.find("consumer", assignor).assign(topics_of(state, ids=True), joining))
-    first = _remove_unreleased(settled, before)
+    first = _remove_unreleased_partitions(settled, before)
     rounds = [Round(1, generation, "consumer", assignor, cause, first, before)]
     if first != settled:
         rounds.append(Round(2, generation, "consumer", assignor, cause, settled, ownership(first)))
     return rounds
 
 
-def _remove_unreleased(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
+def _remove_unreleased_partitions(settled: tuple[MemberState, ...], before: Ownership) -> tuple[MemberState, ...]:
     """Return the members without the newly assigned partitions that another member must release first."""
     owners = {
         (topic, partition): member.member_id

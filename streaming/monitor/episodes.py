@@ -88,7 +88,7 @@ class _EpisodeUpdate:
         at, reopen_ms = self.event.data.timestamp, self._sinks.thresholds.reopen_ms
         self.incidents = incidents.open_incident(self.incidents, incident, at, episode=episode, reopen_ms=reopen_ms)
 
-    def _follow(self, closed: EpisodeState | None, state: EpisodeState, *, restarts_quiet_time: bool = True) -> None:
+    def _store(self, closed: EpisodeState | None, state: EpisodeState, *, restarts_quiet_time: bool = True) -> None:
         """Store the group's newest episode and queue its record, after the last record of the ``closed`` one."""
         if closed is not None:
             self.episodes.append(EpisodeOutput(self.event, closed, closed=True))
@@ -119,7 +119,7 @@ class _EpisodeUpdate:
         evidence = None
         if not first and after is not None and (after.observed or after.reports is not None):
             has_round = any(isinstance(output, DiffOutput) for output in outputs)
-            evidence = downtime_evidence(event, after, played=has_round)
+            evidence = downtime_evidence(event, after, is_replayed=has_round)
         has_note = False
         for note in new_notes:
             if isinstance(note, WaitNote):
@@ -136,7 +136,7 @@ class _EpisodeUpdate:
             has_note = True
         is_changed = evidence is not None and state is not None and fold.apply_evidence(state, evidence)
         if state is not None and (has_note or is_changed):
-            self._follow(None, state, restarts_quiet_time=has_note)
+            self._store(None, state, restarts_quiet_time=has_note)
 
     def _topics(self, data: events.PartitionsChanged, before: GroupState | None, state: GroupState) -> None:
         if not self.incidents.is_open("topic-gone") and all(topic.partitions for topic in data.topics.values()):
@@ -159,7 +159,7 @@ class _EpisodeUpdate:
         if after is None or after is before:
             return
         now, previous = after.rebalancing, before.rebalancing
-        self._follow(closed, after, restarts_quiet_time=now is None or previous is None or previous.since != now.since)
+        self._store(closed, after, restarts_quiet_time=now is None or previous is None or previous.since != now.since)
         if now is not None and self.incidents.is_open(_STUCK_KIND):
             self._open(detection.stuck_rebalance(now, after.awaited_names, data.timestamp))
 
@@ -181,12 +181,12 @@ class _EpisodeUpdate:
                 episode=after.number if after.open else 0,
                 reopen_ms=self._sinks.thresholds.reopen_ms,
             )
-        if not state.members and (rewinds := rewound_partitions(before.progress, after.progress or OffsetSamples())):
-            reason = listed(rewinds, _MAX_RESET_TEXTS)
+        if not state.members and (resets := rewound_partitions(before.progress, after.progress or OffsetSamples())):
+            reason = listed(resets, _MAX_RESET_TEXTS)
             why = Evidence(source="progress", reason=reason, kind=events.OFFSETS_RESET)
             mark = output_id(self.event, "reset")
             reset_state, closed = fold.apply_reset(after, mark, data.timestamp, why, self._sinks.quiet_ms)
-            self._follow(closed, reset_state or after)
+            self._store(closed, reset_state or after)
         elif after.open and fold.cost_of_episode(after) != fold.cost_of_episode(before):
             self.episodes.append(EpisodeOutput(self.event, after, closed=False))
 
@@ -204,10 +204,10 @@ class _EpisodeUpdate:
         group.episode, group.quiet_at = episode, 0
         self.episodes.append(EpisodeOutput(self.event, closed or episode, closed=closed is not None))
         if group.state is not None:
-            detected = list(detect_in_quiet_group(group.state, waiting.current_waits(episode), limits.skew))
-            ended = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in detected}
+            findings = list(detect_in_quiet_group(group.state, waiting.current_waits(episode), limits.skew))
+            ended = {*detection.QUIET_GROUP_KINDS, *detection.EPISODE_KINDS} - {incident.kind for incident in findings}
             self.incidents = incidents.close_incidents(self.incidents, sorted(ended), data.timestamp)
-            for incident in detected:
+            for incident in findings:
                 self._open(incident, episode.number if episode.open else 0)
 
 

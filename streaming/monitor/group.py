@@ -98,7 +98,7 @@ def _dispatch(state: GroupState, event: Event, most: int) -> ApplyResult:  # noq
     match event.data:
         case events.GroupObserved():
             current = state if state.reports is None else reported.switch_to_observed(state, event.data)
-            return _apply_observed(current, event, event.data, most)
+            return _apply_snapshot(current, event, event.data, most)
         case events.GroupDeleted():
             return _apply_deletion(state, event, event.data)
         case events.PartitionsChanged():
@@ -128,7 +128,7 @@ def _apply_rounds(state: GroupState, event: Event, rounds: Sequence[Round]) -> t
     return state, (*outputs, AssignmentOutput(event, state))
 
 
-def _apply_observed(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> ApplyResult:
+def _apply_snapshot(state: GroupState, event: Event, data: events.GroupObserved, most: int) -> ApplyResult:
     seen = observed.observe(state, data)
     if seen.round is None:
         return seen.state, ((AssignmentOutput(event, seen.state),) if seen.latest else ())
@@ -203,7 +203,7 @@ def _apply_subscription(state: GroupState, event: Event, data: events.Subscripti
     if present is None or set(present.topics) == set(data.topics):
         return state, ()
     members = _replace_member(state, present, structs.replace(present, topics=data.topics))
-    return _apply_rounds(state, event, rebalance(state, members, _as_cause(event, [data.member_id], None)))
+    return _apply_rounds(state, event, rebalance(state, members, _make_cause(event, [data.member_id], None)))
 
 
 def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | events.MemberFenced) -> ApplyResult:
@@ -211,10 +211,10 @@ def _apply_removal(state: GroupState, event: Event, data: events.MemberLeft | ev
     if present is None:
         return state, ()
     members = tuple(member for member in state.members if member is not present)
-    return _apply_rounds(state, event, rebalance(state, members, _as_cause(event, [present.member_id], data.reason)))
+    return _apply_rounds(state, event, rebalance(state, members, _make_cause(event, [present.member_id], data.reason)))
 
 
-def _as_cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
+def _make_cause(event: Event, member_ids: list[str], reason: str | None) -> Cause:
     evidence = [Evidence(source=event.source, reason=reason, member_ids=member_ids, kind=event.type)] if reason else []
     return Cause(kind=event.type, member_ids=member_ids, evidence=evidence)
 
@@ -237,7 +237,7 @@ def _apply_partitions(state: GroupState, event: Event, data: events.PartitionsCh
     if state.observed:
         # The first known count of a topic is not a change.
         return (observed.add_hint(state, event, reason) if changed.keys() & old.keys() else state), ()
-    return _apply_rounds(state, event, rebalance(state, state.members, _as_cause(event, [], reason)))
+    return _apply_rounds(state, event, rebalance(state, state.members, _make_cause(event, [], reason)))
 
 
 def _check_topics(announced: Mapping[str, TopicState], topics: Mapping[str, TopicState]) -> None:
@@ -276,7 +276,7 @@ def _apply_deletion(state: GroupState, event: Event, data: events.GroupDeleted) 
     if not state.members:
         return empty, (deleted_assignment,)
     before = ownership(state.members)
-    cause = structs.replace(_as_cause(event, [], data.reason), member_ids=list(before))
+    cause = structs.replace(_make_cause(event, [], data.reason), member_ids=list(before))
     number = next_generation(state.generation)
     last = Round(1, number, state.protocol, state.assignor, cause, (), before, kind=state.kind)
     _, (diff, _) = _apply_rounds(structs.replace(state, standby={}, warmup={}), event, [last])

@@ -145,7 +145,7 @@ def _assignment_change(output: DiffOutput, past: Sequence[MemberState]) -> Assig
         number=_UNKNOWN_GENERATION if (at := _coordinator_time(data)) is None and data.polled else decided.generation,
         at=at,
         taken=taken,
-        orphaned=without_owner,
+        without_owner=without_owner,
         assigned=assigned,
         pending=pending_partitions(data.members) if modern else NOTHING if eager else taken,
         away=away_partitions(data.members) if modern else NOTHING,
@@ -163,22 +163,22 @@ def _change_of_rejoin(event: Event, state: GroupState, renamed: Mapping[str, str
         number=_UNKNOWN_GENERATION if data.polled else state.generation,
         at=_coordinator_time(data),
         taken=NOTHING,
-        orphaned=owned,
+        without_owner=owned,
         assigned=owned,
         pending=NOTHING if data.group_protocol == "classic" else pending_partitions(data.members),
         away=NOTHING,
     )
 
 
-def downtime_evidence(event: Event, state: GroupState, *, played: bool) -> DowntimeEvidence | None:
-    """Return an event's data if it is evidence of downtime, else None. ``played``: a round was made from the event."""
+def downtime_evidence(event: Event, state: GroupState, *, is_replayed: bool) -> DowntimeEvidence | None:
+    """Return an event's data if it is evidence of downtime, else None. ``is_replayed``: it led to a round."""
     data = event.data
     if state.kind != "consumer" or state.counted:
         return None  # members and records have Kafka's generations, which polling does not know
     match data:
         case events.PartitionsStopped() | events.AssignmentAcknowledged():
             return data
-        case GroupObserved() if not played and data.group_protocol == "consumer":
+        case GroupObserved() if not is_replayed and data.group_protocol == "consumer":
             return data if _coordinator_time(data) is not None and (data.group_epoch or 0) >= state.generation else None
         case _:
             return None

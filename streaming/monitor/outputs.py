@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, structs
 from assignors.assignment import size
 from assignors.partitioner import partition_for_key
 from streaming.episodes.fold import QUIET_TIME_MS
-from streaming.episodes.incidents import DEFAULTS, StoredIncident, Thresholds, incident_record, shorten_incident
+from streaming.episodes.incidents import DEFAULTS, IncidentLimits, StoredIncident, incident_record, shorten_incident
 from streaming.episodes.kinds import STORM_TURNS
 from streaming.episodes.record import record as episode_record
 from streaming.episodes.record import shorten_episode
@@ -190,7 +190,7 @@ class Sinks(NamedTuple):
     quiet_ms: int = QUIET_TIME_MS
     storm_turns: int = STORM_TURNS
     incidents: str | None = None
-    thresholds: Thresholds = DEFAULTS
+    thresholds: IncidentLimits = DEFAULTS
     expected_partitions: int = MOST_PARTITIONS
     listing: ListedMembers = "auto"
 

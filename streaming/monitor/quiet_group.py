@@ -49,8 +49,8 @@ def detect_in_quiet_group(group: GroupState, waits: Sequence[Waiting], skew: flo
         if (member.session_timeout_ms is not None if group.observed else member.group_protocol == "classic")
     ]
     if group.protocol == "consumer" and 0 < len(classic) < len(group.members):
-        affected = f"{len(classic)} of {count(len(group.members), 'member')}"
-        what = f"Half migrated: {affected} still use the classic protocol ({{who}})"
+        affected_text = f"{len(classic)} of {count(len(group.members), 'member')}"
+        what = f"Half migrated: {affected_text} still use the classic protocol ({{who}})"
         yield _of_members("half-migration", group, classic, what)
 
 

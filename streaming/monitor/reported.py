@@ -209,18 +209,18 @@ def _last_round(state: GroupState, event: Event) -> ReadyRound:
     number = next_generation(max(state.generation, reports.settled))
     if number <= state.generation:  # generations start over, and the empty group is not an older generation
         state = structs.replace(state, generation=number - 1)
-    ready = _complete(state, event, number, [], event.data.timestamp)
+    ready = _end_round(state, event, number, [], event.data.timestamp)
     return ready._replace(state=structs.replace(ready.state, reports=Reports()))
 
 
 def _complete_generation(state: GroupState, event: Event, number: int) -> ReadyRound:
     reports = _reports_of(state)
-    acknowledged, when = reports.open[number], reports.since[number]
+    acknowledged, time_ms = reports.open[number], reports.since[number]
     members = [*acknowledged.values(), *_silent_members(state, ownership(acknowledged.values()))]
     reported_generations, since = dict(reports.open), dict(reports.since)
     del reported_generations[number], since[number]
     state = _replace_reports(state, open=reported_generations, since=since, settled=number)
-    return _complete(state, event, number, members, when)
+    return _end_round(state, event, number, members, time_ms)
 
 
 def _silent_members(state: GroupState, reported: Ownership) -> list[MemberState]:
@@ -255,15 +255,15 @@ def _next_epoch_step(state: GroupState, event: Event) -> ReadyRound | None:
     members += _silent_members(state, ownership(taken.values()))
     epochs = (state.generation, *reports.at.values())
     number = next_generation(state.generation) if gone else max(epochs)
-    when = min(reports.since.values(), default=event.data.timestamp)
+    time_ms = min(reports.since.values(), default=event.data.timestamp)
     state = _replace_reports(state, open={}, since={}, settled=max(reports.settled, *epochs))
     if number > state.generation and ownership(members) == before:  # no change for any reporting member
         return ReadyRound(state, None, event)
-    return _complete(state, event, number, members, when)
+    return _end_round(state, event, number, members, time_ms)
 
 
-def _complete(state: GroupState, event: Event, number: int, members: list[MemberState], when: int) -> ReadyRound:
-    data = _snapshot(state, event.data.group_id, number, members, when)
+def _end_round(state: GroupState, event: Event, number: int, members: list[MemberState], time_ms: int) -> ReadyRound:
+    data = _snapshot(state, event.data.group_id, number, members, time_ms)
     late = number <= state.generation and data.group_protocol == "classic"
     state_before = structs.replace(state, generation=number - 1) if late else state
     seen = observed.observe(state_before, data)
@@ -288,7 +288,7 @@ def _released(state: GroupState, seen: ObservedGeneration, data: GroupObserved) 
     return as_lists(released_partitions)
 
 
-def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], when: int) -> GroupObserved:
+def _snapshot(state: GroupState, group_id: str, number: int, members: list[MemberState], time_ms: int) -> GroupObserved:
     order = {member.member_id: place for place, member in enumerate(_reports_of(state).members)}
     protocol = derived.protocol(members) if members else state.protocol
     is_classic, assignor = protocol == "classic", None
@@ -297,7 +297,7 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
             assignor = derived.classic_assignor(members) if is_classic else derived.consumer_assignor(members)
     return GroupObserved(
         group_id=group_id,
-        timestamp=when,
+        timestamp=time_ms,
         members=[
             events.ObservedMember(
                 member_id=member.member_id,
@@ -309,7 +309,7 @@ def _snapshot(state: GroupState, group_id: str, number: int, members: list[Membe
                 client_id=member.client_id,
                 client_host=member.client_host,
             )
-            for member in sorted(members, key=lambda reporting: order.get(reporting.member_id, len(order)))
+            for member in sorted(members, key=lambda member: order.get(member.member_id, len(order)))
         ],
         generation=number if is_classic else None,
         group_epoch=None if is_classic else number,

@@ -81,8 +81,8 @@ def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[Gro
         departed=departed,
     )
     members = _member_diffs(after, decided, state.members)
-    differing = {member_id: change for member_id, change in members.items() if change.revoked or change.assigned}
-    last_owners, moved = assignment.track_owners(state.last_owners, members) if differing else (state.last_owners, {})
+    changes = {member_id: change for member_id, change in members.items() if change.revoked or change.assigned}
+    last_owners, moved = assignment.track_owners(state.last_owners, members) if changes else (state.last_owners, {})
     owned_by_topic = assignment.collect_lists([member.owned for member in after.members])
     free, last_owners = _unassigned_partitions(after, decided.tasks, owned_by_topic, last_owners)
     epochs = decided.protocol != "classic"
@@ -106,9 +106,9 @@ def apply_round(state: GroupState, data: EventData, decided: Round) -> tuple[Gro
     )
     prior = None
     if state.observed and not epochs:  # rounds of all other protocols are surely delivered
-        prior = PriorState({member_id: change.owned for member_id, change in differing.items()}, state.last_owners)
+        prior = PriorState({member_id: change.owned for member_id, change in changes.items()}, state.last_owners)
     # All rounds of a derived group's rebalance are applied at once, so no round follows later.
-    revoked = state.observed and any(change.revoked and change.present for change in differing.values())
+    revoked = state.observed and any(change.revoked and change.present for change in changes.values())
     return structs.replace(after, last_owners=last_owners, revoked=revoked, prior=prior), diff, moved
 
 

@@ -16,9 +16,9 @@ from streaming.kafka.topic_follower import TopicFollower
 from streaming.kafka.topic_reader import read_to_end
 from streaming.notify.notification import Notification, OpenIncidents, episode_notification
 from streaming.notify.requests import request
-from streaming.notify.sender import Refused, Sender
+from streaming.notify.sender import Rejection, Sender
 from streaming.records.codec import ce_attributes
-from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode_episode, decode_incident, of_key
+from streaming.records.episodes import ANNOTATION_TYPE, MalformedEpisode, decode_episode, decode_incident, decode_key
 from streaming.settings.config import Settings
 from streaming.settings.notify import NotifyTarget
 
@@ -77,7 +77,7 @@ class TargetFollower:
             made = request(self._target, notification, self._secret, time.time_ns() // 1_000_000)
             try:
                 self._sender.send(made)
-            except Refused as error:
+            except Rejection as error:
                 _log.error("%s: %s was refused and is not sent again: %s", self._name, notification.id, error)
                 self._metrics.refused.labels(self._target.name).inc()
             else:
@@ -102,7 +102,7 @@ class TargetFollower:
         """Apply the record of an incident to the open incidents, and return the incident's notifications."""
         if (value := message.value()) is not None:
             return self._open.notifications(decode_incident(value))
-        self._open.forget(*of_key(message.key() or b""))
+        self._open.forget(*decode_key(message.key() or b""))
         return []
 
     def _restore_open_incidents(self, place: TopicPartition) -> None:

@@ -126,13 +126,13 @@ def _webhook(target: NotifyTarget, notification: Notification, secret: str, now_
         "data": data | {"groupId": notification.group_id, "message": notification_text(target, notification)},
     }
     headers = {"content-type": "application/cloudevents+json", "webhook-id": notification.id}
-    unsigned = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))
+    draft = Request(target.url, headers | {"webhook-timestamp": str(now_ms // 1000)}, msgspec.json.encode(event))
     if secret:
-        unsigned.headers["webhook-signature"] = _signature(target, unsigned, secret)
-    return unsigned
+        draft.headers["webhook-signature"] = _signature(target, draft, secret)
+    return draft
 
 
-def _signature(target: NotifyTarget, unsigned: Request, secret: str) -> str:
+def _signature(target: NotifyTarget, draft: Request, secret: str) -> str:
     try:
         key = base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
     except binascii.Error as error:
@@ -140,5 +140,5 @@ def _signature(target: NotifyTarget, unsigned: Request, secret: str) -> str:
             f"notify target {target.name}: secret_file is not Base64; write {_SECRET_PREFIX} and Base64, as "
             "Standard Webhooks does"
         ) from error
-    signed = f"{unsigned.headers['webhook-id']}.{unsigned.headers['webhook-timestamp']}.".encode() + unsigned.body
+    signed = f"{draft.headers['webhook-id']}.{draft.headers['webhook-timestamp']}.".encode() + draft.body
     return f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}"

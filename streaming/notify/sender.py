@@ -23,7 +23,7 @@ _RETRIED_STATUSES: Final = frozenset({408, 425, 429, *range(500, 600)})
 _MAX_ANSWER_BYTES: Final = 500
 
 
-class Refused(OutsideFailure):
+class Rejection(OutsideFailure):
     """The receiver rejects the request for good, so a retry is useless."""
 
 
@@ -76,7 +76,7 @@ class Sender:
         if answer.status in _RETRIED_STATUSES:
             raise _Unavailable(f"status {answer.status} {text}", _retry_after(answer.headers.get("retry-after")))
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP statuses of success
-            raise Refused(f"status {answer.status} {text}".rstrip())
+            raise Rejection(f"status {answer.status} {text}".rstrip())
 
     def _seconds_to_wait(self, state: RetryCallState) -> float:
         backoff = wait_exponential(_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS)(state)
@@ -100,7 +100,7 @@ def _require_public(connection: HTTPConnection) -> None:
     peer = connection.sock.getpeername()[0] if connection.sock is not None else ""
     if not ipaddress.ip_address(peer.partition("%")[0]).is_global:
         connection.close()
-        raise Refused(f"{connection.host} is {peer}, which is not a public address; set allow_private to send to it")
+        raise Rejection(f"{connection.host} is {peer}, which is not a public address; set allow_private to send to it")
 
 
 class _PublicHttpConnection(HTTPConnection):

@@ -144,15 +144,15 @@ class Children:
         for child in self._children:
             child.check()
 
-    def watch(self, stop: threading.Event, before_restart: Callable[[str], None]) -> None:
+    def watch(self, stop: threading.Event, on_restart: Callable[[str], None]) -> None:
         """Wait until ``stop`` is set; restart children that an outside failure or a signal ended.
 
-        ``before_restart`` is called with the child's name, and raises an error if a restart would fail again.
+        ``on_restart`` is called with the child's name, and raises an error if a restart would fail again.
         """
         while not stop.wait(0.5):
             for child in self._children:
                 if child.can_restart:
-                    before_restart(child.name)
+                    on_restart(child.name)
                     _log.warning("%s ended after a failure outside the monitor: starting it again", child.name)
                     child.start()
                 child.check()

@@ -52,7 +52,7 @@ def console(*, stderr: bool = False, wide: bool = False, soft_wrap: bool = False
 right = partial(Column, justify="right")
 fold = partial(Column, overflow="fold")
 nowrap = partial(Column, no_wrap=True)
-stretch = partial(Column, ratio=1)
+wide_column = partial(Column, ratio=1)
 
 
 def table(

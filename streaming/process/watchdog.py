@@ -32,13 +32,13 @@ class Watchdog:
     def __enter__(self) -> Self:
         with suppress(OSError, ValueError, RuntimeError):  # Standard error is closed or is not a file.
             faulthandler.enable()
-        self._start()
+        self._start_process()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._stop_process()
 
-    def beat(self) -> None:
+    def report_progress(self) -> None:
         """Report progress without blocking; the watched loop must call this method at least once per second."""
         pipe = None if self._process is None else self._process.stdin
         if pipe is None:
@@ -48,10 +48,10 @@ class Watchdog:
                 os.write(pipe.fileno(), b".")
         except BrokenPipeError:
             _log.warning("the watchdog process has ended: starting another")
-            self._end()
-            self._start()
+            self._stop_process()
+            self._start_process()
 
-    def _start(self) -> None:
+    def _start_process(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(self._seconds)],
             stdin=subprocess.PIPE,
@@ -61,7 +61,7 @@ class Watchdog:
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
 
-    def _end(self) -> None:
+    def _stop_process(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             if process.stdin is not None:

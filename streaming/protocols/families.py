@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 from assignors.errors import UnknownAssignor
-from streaming.protocols.classic.machine import Classic, Cooperative, EagerV1, EagerWorkers, Incremental
+from streaming.protocols.classic.machine import Classic, Cooperative, EagerV1, EagerWorkers, IncrementalWorkers
 from streaming.protocols.classic.step import Rules
 from streaming.protocols.consumer.machine import Consumer
-from streaming.protocols.machine import Machine
+from streaming.protocols.machine import StateMachine
 from streaming.protocols.vocabulary import Setup, UnsupportedPair
 from streaming.protocols.zookeeper import ZooKeeper
 
@@ -56,7 +56,7 @@ def supported_assignor(protocol: str, assignor: str | None) -> str:
     return assignor
 
 
-def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
+def machine(protocol: str, setup: Setup) -> StateMachine[Any, Any]:
     """Return the state machine of a protocol, with the assignor that ``setup`` names."""
     supported_assignor(protocol, setup.assignor)
     if protocol == "zookeeper":
@@ -64,7 +64,7 @@ def machine(protocol: str, setup: Setup) -> Machine[Any, Any]:
     if protocol == "consumer":
         return Consumer(setup)
     if protocol == "connect":
-        workers = EagerWorkers if setup.assignor == "eager" else Incremental
+        workers = EagerWorkers if setup.assignor == "eager" else IncrementalWorkers
         return Classic(protocol, setup, workers(setup))
     rules = {"eager-v1": EagerV1, "eager": Rules, "cooperative": Cooperative}[protocol]
     return Classic(protocol, setup, rules(setup))

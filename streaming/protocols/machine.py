@@ -1,4 +1,4 @@
-"""Base classes of the protocols' state machines (``Machine``), and of the group's state during one event (``Step``).
+"""Base classes of the protocols' state machines (``StateMachine``), and of a group's state during one event (``Step``).
 
 There are two transition tables: one by the :class:`~streaming.protocols.vocabulary.Stage` of a process, and one by the
 phase of the group. Events about processes are looked up by each process's stage, all other events by the phase.
@@ -17,7 +17,7 @@ from assignors import registry
 from assignors.model import Member as AssignorMember
 from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up, rows
+from streaming.protocols.vocabulary import GONE, LIVE, Handler, M, S, Stage, Table, look_up_transition, rows
 
 
 class Step(ABC, Generic[S, M]):
@@ -32,7 +32,7 @@ class Step(ABC, Generic[S, M]):
         self.members: dict[str, M] = dict(group.members)
         self.out: list[vocabulary.MachineOutput] = []
 
-    def set(self, **changes: Any) -> None:
+    def set_fields(self, **changes: Any) -> None:
         """Replace fields of the group's state, which is immutable."""
         self.group = structs.replace(self.group, **changes)
 
@@ -55,9 +55,9 @@ class Step(ABC, Generic[S, M]):
         if times:
             self.out.append(vocabulary.RequestCount(kind, times))
 
-    def later(self, event: vocabulary.MachineEvent) -> None:
+    def later(self, event: vocabulary.GroupEvent) -> None:
         """Schedule an event for the time that the event contains."""
-        self.out.append(vocabulary.Scheduled(event))
+        self.out.append(vocabulary.EventScheduled(event))
 
     def network(self, times: int = 1) -> int:
         """Return the arrival time of a message that is sent now and crosses the network ``times`` times."""
@@ -80,7 +80,7 @@ class Step(ABC, Generic[S, M]):
     def consume(self, shares: Mapping[str, TopicPartitions]) -> None:
         """Let the simulated members consume these partitions from now on."""
         if shares:
-            self.out.append(vocabulary.Owns(shares))
+            self.out.append(vocabulary.OwnedNow(shares))
 
     def schedule_each(self, event: type[vocabulary.MemberCalls], times: Mapping[str, int], *more: Any) -> None:
         """Schedule an event for each member at its time; members with the same time share one event."""
@@ -94,7 +94,7 @@ class Step(ABC, Generic[S, M]):
         """Output the topics to which live members subscribe, if they differ from the last output."""
         subscribed = self.subscribed([member for member in self.members.values() if member.stage in LIVE])
         if subscribed != self.group.subscribed:
-            self.set(subscribed=subscribed)
+            self.set_fields(subscribed=subscribed)
             self.out.append(vocabulary.SubscribedTopics(subscribed))
 
     def subscribed(self, live: Collection[M]) -> frozenset[str]:
@@ -117,7 +117,7 @@ class Step(ABC, Generic[S, M]):
     def incarnation(self, name: str) -> int:
         """Count and return how many times a process has begun to join, including this time."""
         number = self.group.incarnations.get(name, 0) + 1
-        self.set(incarnations={**self.group.incarnations, name: number})
+        self.set_fields(incarnations={**self.group.incarnations, name: number})
         return number
 
     def unused_member_id(self, name: str, incarnation: int, taken: Container[str]) -> str:
@@ -284,7 +284,7 @@ PROCESS_TRANSITIONS: Table = {
 PROCESS_HANDLERS = {event: row.handler for (_, event), row in PROCESS_TRANSITIONS.items()}
 
 
-class Machine(ABC, Generic[S, M]):
+class StateMachine(ABC, Generic[S, M]):
     """State machine of a rebalance protocol: applies events to a group, and outputs rounds and requests."""
 
     #: Type of the group's state.
@@ -305,7 +305,7 @@ class Machine(ABC, Generic[S, M]):
         del topics, held, number
         raise vocabulary.UnsupportedPair(f"members: {self.name} can't start with members that own partitions")
 
-    def at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
+    def state_at_rest(self, held: Sequence[vocabulary.Held]) -> dict[str, dict[str, Any]]:
         """Return each member's state fields in a stable group, by member name."""
         return {
             client.name: {
@@ -336,7 +336,7 @@ class Machine(ABC, Generic[S, M]):
     def step(self, group: S, at: int) -> Step[S, M]:
         """Return a new step, in which one event is applied to the group at the time ``at`` (ms)."""
 
-    def apply(self, group: S, event: vocabulary.MachineEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
+    def apply(self, group: S, event: vocabulary.GroupEvent) -> tuple[S, tuple[vocabulary.MachineOutput, ...]]:
         """Return the group after ``event``, and the outputs of applying it.
 
         Raises:
@@ -348,7 +348,7 @@ class Machine(ABC, Generic[S, M]):
         if isinstance(event, (vocabulary.MemberEvent, vocabulary.Start)):
             return self._process(group, event)
         phase = self.phase_of(group)
-        handler, allowed, _ = look_up(self.table, self.name, phase, event)
+        handler, allowed, _ = look_up_transition(self.table, self.name, phase, event)
         step = self.step(group, event.at)
         handler(step, event)
         after, outputs = step.done()
@@ -365,7 +365,7 @@ class Machine(ABC, Generic[S, M]):
         for name in names:
             member = group.members.get(name)
             if member is not None:
-                allowed[name] = look_up(PROCESS_TRANSITIONS, f"{self.name}: {name}", member.stage, event).to
+                allowed[name] = look_up_transition(PROCESS_TRANSITIONS, f"{self.name}: {name}", member.stage, event).to
             elif not isinstance(event, vocabulary.Start):
                 where = f"{self.name}: {type(event).__name__} at {event.at} ms"
                 raise vocabulary.UndefinedTransition(f"{where}: no member {name!r}")

@@ -56,12 +56,12 @@ class Held(NamedTuple):
 
 
 @cache
-def _quarter_of_name(name: str) -> int:
+def _quarters_from_name(name: str) -> int:
     return sum(name.encode()) % 4
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimingModel:
     """The timing model: every action takes exactly the time in this class, so that forecasts are reproducible.
 
     A request and its answer take ``network_ms`` each. Members send heartbeats every ``heartbeat_ms`` (classic) or
@@ -90,14 +90,14 @@ class Timing:
 
     def busy_ms(self, name: str) -> int:
         """Return the time (ms) for which a member processes records before it acts on a response."""
-        return self.processing_ms * _quarter_of_name(name) // 4
+        return self.processing_ms * _quarters_from_name(name) // 4
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """Parameters of a protocol's state machine: timing model, assignor, and functions for member ids and lags."""
 
-    timing: Timing = field(default_factory=Timing)
+    timing: TimingModel = field(default_factory=TimingModel)
     assignor: str = "range"
     #: Function ``(process, incarnation) → member id``; the default returns the name of the process, as in the scenario.
     member_id: Callable[[str, int], str] = lambda name, _incarnation: name
@@ -132,7 +132,7 @@ def process_name(name: str) -> str:
     return name.partition("~")[0]
 
 
-class MachineEvent(Struct, frozen=True):
+class GroupEvent(Struct, frozen=True):
     """Event of a simulated protocol at the time ``at``: from outside, or scheduled by the state machine itself."""
 
     at: int
@@ -141,13 +141,13 @@ class MachineEvent(Struct, frozen=True):
 # Events from outside: what happens to processes and topics.
 
 
-class Start(MachineEvent, frozen=True):
+class Start(GroupEvent, frozen=True):
     """Processes start or restart, and join the group."""
 
     clients: tuple[Client, ...]
 
 
-class MemberEvent(MachineEvent, frozen=True):
+class MemberEvent(GroupEvent, frozen=True):
     """Event of a simulated protocol that concerns single processes, by name."""
 
     names: MemberIds
@@ -179,17 +179,17 @@ class Subscribe(MemberEvent, frozen=True):
     topics: tuple[str, ...]
 
 
-class TopicsChanged(MachineEvent, frozen=True):
+class TopicsChanged(GroupEvent, frozen=True):
     """The partition counts of these topics changed."""
 
     topics: Mapping[str, Topic]
 
 
-class CoordinatorFails(MachineEvent, frozen=True):
+class CoordinatorFails(GroupEvent, frozen=True):
     """The group's coordinator fails; members find the next one with FindCoordinator."""
 
 
-class MemberCalls(MachineEvent, frozen=True):
+class MemberCalls(GroupEvent, frozen=True):
     """An event for members, each with a request number; a member that has sent a later request ignores the event."""
 
     calls: NumberedMembers
@@ -198,10 +198,10 @@ class MemberCalls(MachineEvent, frozen=True):
 # Outputs.
 
 
-class Scheduled(NamedTuple):
+class EventScheduled(NamedTuple):
     """Output of a state machine: an event that must be applied at the event's time."""
 
-    event: MachineEvent
+    event: GroupEvent
 
 
 class RequestCount(NamedTuple):
@@ -211,7 +211,7 @@ class RequestCount(NamedTuple):
     times: int
 
 
-class Owns(NamedTuple):
+class OwnedNow(NamedTuple):
     """Output: from now on these members consume exactly these partitions."""
 
     shares: Mapping[str, TopicPartitions]
@@ -223,7 +223,7 @@ class SubscribedTopics(NamedTuple):
     topics: frozenset[str]
 
 
-class Announced(NamedTuple):
+class NewRound(NamedTuple):
     """Output: a round whose assignment the members have received; ``after`` has every member of the group.
 
     ``number`` is the generation or group epoch. ``first`` is True if the round begins a rebalance, and False if it
@@ -243,13 +243,13 @@ class Handover(NamedTuple):
     after: str
 
 
-class Ended(NamedTuple):
+class FatalErrors(NamedTuple):
     """Output: these processes ended with a fatal error of their client (a duplicate instance id)."""
 
     names: MemberIds
 
 
-MachineOutput = Scheduled | RequestCount | Owns | SubscribedTopics | Announced | Handover | Ended
+MachineOutput = EventScheduled | RequestCount | OwnedNow | SubscribedTopics | NewRound | Handover | FatalErrors
 
 
 # States of members and groups, as frozen values that steps replace, and transition tables.
@@ -306,13 +306,13 @@ class MachineMember(Struct, frozen=True, gc=False):
         """True if the group keeps a member's state after the member's process has ended."""
         return self.is_member
 
-    def as_input(self, owned: TopicPartitions, generation: int, *, is_static: bool = True) -> Member:
+    def as_assignor_input(self, owned: TopicPartitions, generation: int, *, is_static: bool = True) -> Member:
         """Return the member as input of an assignor, with these owned partitions and their generation or epoch."""
         client, instance_id = self.client, self.client.instance_id if is_static else None
         return Member(self.member_id, self.subscription, instance_id, client.rack_id, owned, generation)
 
 
-class MachineState(Struct, frozen=True):
+class ProtocolState(Struct, frozen=True):
     """State of a group; ``members``: all processes by name, also those that are not members.
 
     A coordinator keeps its members in the order of a Java hash table.
@@ -335,7 +335,7 @@ class MachineState(Struct, frozen=True):
 
 
 M = TypeVar("M", bound=MachineMember)
-S = TypeVar("S", bound=MachineState)
+S = TypeVar("S", bound=ProtocolState)
 #: Handler of an event, which changes a :class:`streaming.protocols.machine.Step` of its protocol in place.
 Handler = Callable[[Any, Any], object]
 
@@ -349,21 +349,21 @@ class Transition(NamedTuple):
     label: str = ""
 
 
-Table = Mapping[tuple[StrEnum, type[MachineEvent]], Transition]
+Table = Mapping[tuple[StrEnum, type[GroupEvent]], Transition]
 
 
 def rows(
     phases: tuple[StrEnum, ...],
-    event: type[MachineEvent],
+    event: type[GroupEvent],
     handler: Handler,
     to: tuple[StrEnum, ...] = (),
     label: str = "",
-) -> dict[tuple[StrEnum, type[MachineEvent]], Transition]:
+) -> dict[tuple[StrEnum, type[GroupEvent]], Transition]:
     """Return rows of a transition table: one transition for several phases; without ``to`` the phase stays."""
     return {(phase, event): Transition(handler, to or (phase,), label) for phase in phases}
 
 
-def look_up(table: Table, who: str, phase: StrEnum, event: MachineEvent) -> Transition:
+def look_up_transition(table: Table, who: str, phase: StrEnum, event: GroupEvent) -> Transition:
     """Return the transition of an event in a phase; raise UndefinedTransition, naming ``who``, if there is none."""
     transition = table.get((phase, type(event)))
     if transition is None:

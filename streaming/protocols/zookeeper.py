@@ -8,8 +8,8 @@ from assignors import registry
 from assignors.assignment import collect_sets, normalize
 from assignors.model import Member, Topic, TopicPartitions
 from streaming.protocols import vocabulary
-from streaming.protocols.machine import Machine, Step
-from streaming.protocols.vocabulary import LIVE, MachineMember, MachineState, Stage, Table, rows
+from streaming.protocols.machine import StateMachine, Step
+from streaming.protocols.vocabulary import LIVE, MachineMember, ProtocolState, Stage, Table, rows
 
 
 class ZooKeeperPhase(StrEnum):
@@ -42,7 +42,7 @@ class ZooKeeperMember(MachineMember, frozen=True, gc=False):
     notified: int = 0
 
 
-class ZooKeeperState(MachineState, frozen=True):
+class ZooKeeperState(ProtocolState, frozen=True):
     """State of a group as stored in its ZooKeeper paths."""
 
     members: Mapping[str, ZooKeeperMember] = {}
@@ -78,7 +78,7 @@ class PartitionsClaimed(vocabulary.MemberCalls, frozen=True):
     """Event: consumers create their nodes under ``owners`` in ZooKeeper."""
 
 
-class BrokersChanged(vocabulary.MachineEvent, frozen=True):
+class BrokersChanged(vocabulary.GroupEvent, frozen=True):
     """A node under ``/brokers/ids`` or ``/brokers/topics`` changed."""
 
     kind: str = "topic.partitions_changed"
@@ -101,7 +101,7 @@ class _ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         number = views[-1].number + 1 if views else 1
         ids = {name: member.subscription for name, member in self.group_members().items()}
         view = ZooKeeperView(number, self.at, ids, self.group.topics)
-        self.set(views=(*views, view), reasons=(*self.group.reasons, reason))
+        self.set_fields(views=(*views, view), reasons=(*self.group.reasons, reason))
         self.send("WatchNotification", len(ids))
         self.schedule_each(Watched, {name: self.network() + self.setup.view_lag(name, number) for name in ids}, number)
         if not ids:
@@ -129,8 +129,8 @@ class _ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         rounds = self.group.rounds + 1
         oldest = min((member.seen for member in members.values()), default=0)
         views = tuple(view for view in self.group.views if view.number >= oldest) or self.group.views[-1:]
-        self.set(rounds=rounds, reasons=(), reason=reason, held=after, views=views)
-        self.out.append(vocabulary.Announced(rounds, bool(reasons), reason, after))
+        self.set_fields(rounds=rounds, reasons=(), reason=reason, held=after, views=views)
+        self.out.append(vocabulary.NewRound(rounds, bool(reasons), reason, after))
 
     # Process lifecycle.
 
@@ -138,7 +138,7 @@ class _ZooKeeperStep(Step[ZooKeeperState, ZooKeeperMember]):
         held = dict(self.group.held)
         if before in held:
             held[after] = held.pop(before)
-        self.set(held=held)
+        self.set_fields(held=held)
 
     def static(self, member: ZooKeeperMember) -> bool:
         del member
@@ -187,19 +187,19 @@ def _register_consumer(step: _ZooKeeperStep, event: ConsumerRegistered) -> None:
 
 def _close_sessions(step: _ZooKeeperStep, event: SessionsClosed | SessionGone) -> None:
     """Delete the consumers' ephemeral ZooKeeper nodes under ``ids`` and ``owners``."""
-    expired = isinstance(event, SessionGone)
-    stages = (Stage.CRASHED, Stage.FROZEN) if expired else (Stage.LEAVING,)
+    is_gone = isinstance(event, SessionGone)
+    stages = (Stage.CRASHED, Stage.FROZEN) if is_gone else (Stage.LEAVING,)
     for name in step.waiting(event, stages):
         if step.members[name].stage is Stage.FROZEN:
             step.update(name, is_member=False, owned=vocabulary.NOTHING, nodes=vocabulary.NOTHING, busy=False)
         else:
             del step.members[name]
-        step.changed(vocabulary.Reason("member.fenced" if expired else "member.left", (vocabulary.process_name(name),)))
+        step.changed(vocabulary.Reason("member.fenced" if is_gone else "member.left", (vocabulary.process_name(name),)))
 
 
 def _topics_changed(step: _ZooKeeperStep, event: vocabulary.TopicsChanged) -> None:
     """Change partition counts, which changes ``/brokers/topics``."""
-    step.set(topics={**step.group.topics, **event.topics})
+    step.set_fields(topics={**step.group.topics, **event.topics})
     step.later(BrokersChanged(step.network()))
 
 
@@ -218,21 +218,21 @@ def _notify_watch(step: _ZooKeeperStep, event: Watched) -> None:
         retry = event.number < 0 and member.seen == 0
         if not member.busy and (retry or member.seen < event.number):
             begin.append(name)
-    _begin(step, begin)
+    _begin_rebalances(step, begin)
 
 
-def _begin(step: _ZooKeeperStep, names: Sequence[str]) -> None:
+def _begin_rebalances(step: _ZooKeeperStep, names: Sequence[str]) -> None:
     stopped: dict[str, TopicPartitions] = {}
-    released = 0
+    released_count = 0
     read_delays: dict[str, int] = {}
     for name in names:
         member = step.members[name]
-        released += sum(map(len, member.nodes.values()))
+        released_count += sum(map(len, member.nodes.values()))
         if member.owned:
             stopped[name] = vocabulary.NOTHING
         step.update(name, owned=vocabulary.NOTHING, nodes=vocabulary.NOTHING, busy=True, seen=member.notified)
         read_delays[name] = len(step.view(member.notified).ids) + len(member.client.topics)
-    step.send("Delete", released)
+    step.send("Delete", released_count)
     step.send("GetChildren", len(names))
     step.send("GetData", sum(read_delays.values()))
     step.consume(stopped)
@@ -267,18 +267,18 @@ def _claim_partitions(step: _ZooKeeperStep, event: PartitionsClaimed) -> None:
     live = [member for member in step.group_members().values() if member.stage in LIVE]
     if any(member.seen for member in live) and not any(member.busy or member.seen == 0 for member in live):
         step.announce()
-    _begin(step, again)
+    _begin_rebalances(step, again)
 
 
 _EMPTY, _REBALANCING, _STABLE = ZooKeeperPhase
-_ALL = tuple(ZooKeeperPhase)
+_ALL_PHASES = tuple(ZooKeeperPhase)
 #: Transitions of the group.
 GROUP_TABLE: Table = {
     **rows((_EMPTY,), ConsumerRegistered, _register_consumer, (_EMPTY, _REBALANCING), "node under ids"),
     **rows((_REBALANCING, _STABLE), ConsumerRegistered, _register_consumer, (_REBALANCING, _STABLE)),
-    **rows((_STABLE, _REBALANCING), SessionsClosed, _close_sessions, _ALL, "nodes gone"),
+    **rows((_STABLE, _REBALANCING), SessionsClosed, _close_sessions, _ALL_PHASES, "nodes gone"),
     **rows((_EMPTY,), SessionsClosed, _close_sessions),
-    **rows((_STABLE, _REBALANCING), SessionGone, _close_sessions, _ALL, "session expired"),
+    **rows((_STABLE, _REBALANCING), SessionGone, _close_sessions, _ALL_PHASES, "session expired"),
     **rows((_EMPTY,), SessionGone, _close_sessions),
     **rows((_STABLE, _REBALANCING), Watched, _notify_watch, (_STABLE, _REBALANCING), "everyone wakes"),
     **rows((_EMPTY,), Watched, _notify_watch),
@@ -286,16 +286,16 @@ GROUP_TABLE: Table = {
     **rows((_STABLE, _EMPTY), PartitionsClaimed, _claim_partitions),
     **rows((_STABLE, _REBALANCING), BrokersChanged, _brokers_changed, (_REBALANCING, _STABLE)),
     **rows((_EMPTY,), BrokersChanged, _brokers_changed),
-    **rows(_ALL, vocabulary.TopicsChanged, _topics_changed),
+    **rows(_ALL_PHASES, vocabulary.TopicsChanged, _topics_changed),
     # A broker's node under /brokers/ids is deleted.
     **rows(
-        *(_ALL, vocabulary.CoordinatorFails),
+        *(_ALL_PHASES, vocabulary.CoordinatorFails),
         lambda step, _: step.later(BrokersChanged(step.network(), "coordinator.failed")),
     ),
 }
 
 
-class ZooKeeper(Machine[ZooKeeperState, ZooKeeperMember]):
+class ZooKeeper(StateMachine[ZooKeeperState, ZooKeeperMember]):
     """State machine of ZooKeeper groups: the high-level consumer of Kafka 0.8."""
 
     group = ZooKeeperState

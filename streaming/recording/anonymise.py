@@ -102,14 +102,14 @@ class _NameReplacer:
         self._hosts: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._sources: dict[str, str] = {}
-        self._new_names: dict[str, str] = {}
+        self._new_name_by_token: dict[str, str] = {}
         for event in events:  # first all names, as their order decides
             self.fields(msgspec.to_builtins(event.data))
         width = len(str(len(self._tokens)))
-        self._new_names = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
+        self._new_name_by_token = {token: f"anon{rank:0{width}}" for rank, token in enumerate(sorted(self._tokens), 1)}
         for rank, uuid in enumerate(sorted(self._uuids), 1):
             is_random = _RANDOM_ID.fullmatch(uuid) is not None
-            self._new_names[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
+            self._new_name_by_token[uuid] = f"{rank:022}" if is_random else f"{rank:08x}-0000-4000-8000-000000000000"
 
     def id(self, event_id: str) -> str:
         """Return an anonymous ``ce_id`` for an event's ``ce_id``."""
@@ -146,27 +146,27 @@ class _NameReplacer:
     def _rename_tokens(self, text: str) -> str:
         def replace(match: re.Match[str]) -> str:
             token = match[0]
-            is_kept = token in _KEPT_TOKENS or _SHORT_NUMBER_PATTERN.fullmatch(token)
-            return token if is_kept else self._replace(token, self._tokens)
+            is_kept_token = token in _KEPT_TOKENS or _SHORT_NUMBER_PATTERN.fullmatch(token)
+            return token if is_kept_token else self._replace(token, self._tokens)
 
         return _TOKEN.sub(replace, text)
 
     def _replace(self, token: str, names: set[str]) -> str:
         names.add(token)
-        return self._new_names.get(token, token)
+        return self._new_name_by_token.get(token, token)
 
     def _rename_text(self, text: str) -> str:
         """Return a text with replacements for known names, and without words that are not from Kafka's messages."""
 
         def replace(match: re.Match[str]) -> str:
             part = match[0]
-            if part in self._new_names:
-                return self._new_names[part]
+            if part in self._new_name_by_token:
+                return self._new_name_by_token[part]
             if match["ip"]:
                 return self._hosts.get(f"/{part}", "/0.0.0.0")[1:]
             if match["token"]:
-                is_plain = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER_PATTERN.fullmatch(part)
-                return part if is_plain else "…"
+                is_plain_word = {part, part.lower()} & _KEPT_WORDS or _SHORT_NUMBER_PATTERN.fullmatch(part)
+                return part if is_plain_word else "…"
             return _TEXT_PART_PATTERN.sub(replace, part.replace("-", " ").replace("_", " "))
 
         return _TEXT_PART_PATTERN.sub(replace, text)

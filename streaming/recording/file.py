@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from assignors.errors import BadInput
-from streaming.episodes.incidents import Thresholds
+from streaming.episodes.incidents import IncidentLimits
 from streaming.monitor.outputs import ListedMembers, Sinks
 from streaming.recording.history import RecordedHistory, ReplayedOutput, event_time
 from streaming.records.codec import DECODE_ERRORS, Record, RecordHeaders, ce_attributes
@@ -41,7 +41,7 @@ class RecordedSettings(Wire, frozen=True):
     storm_turns: int
     expected_partitions: int
     listing: ListedMembers
-    thresholds: Thresholds
+    thresholds: IncidentLimits
     max_bytes: dict[str, int]
 
     @classmethod
@@ -140,11 +140,11 @@ def write_recording(file: IO[bytes], header: RecordingHeader, records: Iterable[
     """Write a recording; return its number of records. Equal content gives equal bytes."""
     encode = msgspec.json.Encoder().encode
     count = 0
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as gzip_file:
 
         def write(line: Struct) -> None:
             text = encode(line)
-            packed.write(b"%08x %s\n" % (zlib.crc32(text), text))
+            gzip_file.write(b"%08x %s\n" % (zlib.crc32(text), text))
 
         write(header)
         for record in records:

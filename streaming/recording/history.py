@@ -74,12 +74,12 @@ class RecordedHistory:
         self.bucket = Bucket()
         self._count = 0
         #: Topic and key → value, and the number of events until it was written.
-        self._newest: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+        self._newest_records: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
     def apply(self, record: Record) -> list[ReplayedOutput]:
         """Apply the next record of the membership log; return its diffs, episodes and incidents."""
         sinks, outputs = self._sinks, list[ReplayedOutput]()
-        for write in self._writes([record]):
+        for write in self._output_records([record]):
             if write.value is None:
                 continue
             if write.topic == sinks.episodes:
@@ -94,9 +94,9 @@ class RecordedHistory:
         """Apply records in batches, which is twice as fast as one by one (:meth:`apply`)."""
         records = iter(log)
         while batch := list(islice(records, _BATCH_RECORDS)):
-            self._writes(batch)
+            self._output_records(batch)
 
-    def _writes(self, records: list[Record]) -> list[OutputRecord]:
+    def _output_records(self, records: list[Record]) -> list[OutputRecord]:
         self._count += len(records)
         sinks, writes = self._sinks, process(self.bucket, records, 0, self._sinks)
         for write in writes:
@@ -104,9 +104,9 @@ class RecordedHistory:
                 continue
             place = write.topic, write.key or b""
             if write.value is None:
-                self._newest.pop(place, None)
+                self._newest_records.pop(place, None)
             elif write.topic in (sinks.assignments, sinks.episodes, sinks.incidents):
-                self._newest[place] = write.value, self._count
+                self._newest_records[place] = write.value, self._count
         return writes
 
     def steps(
@@ -126,11 +126,11 @@ class RecordedHistory:
 
     def values(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield the content of the compacted topics: topic, key and value."""
-        for (topic, key), (value, _) in self._newest.items():
+        for (topic, key), (value, _) in self._newest_records.items():
             yield topic, key, value
 
     def _items(self, topic: str | None) -> Iterator[tuple[bytes, int]]:
-        return (content for (name, _), content in self._newest.items() if name == topic)
+        return (content for (name, _), content in self._newest_records.items() if name == topic)
 
     @property
     def assignments(self) -> list[LatestAssignment]:

@@ -114,13 +114,13 @@ def sort_episodes(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
     Episodes are ordered by number, as the clock of an event may be wrong. A group that the stream has forgotten begins
     at 1 again: an episode that was written and over before the new episode 1 began is older, whatever its number.
     """
-    by_number = sorted(records, key=lambda record: record.episode.episode)
+    numbered_records = sorted(records, key=lambda record: record.episode.episode)
 
     def is_current(record: EpisodeRecord) -> bool:
-        first = by_number[0]
+        first = numbered_records[0]
         return record.written >= first.written or record.episode.updated_at >= first.episode.opened_at
 
-    return sorted(by_number, key=is_current)
+    return sorted(numbered_records, key=is_current)
 
 
 def since(records: Iterable[EpisodeRecord], begin_ms: int) -> list[Episode]:

@@ -13,7 +13,7 @@ from streaming.records.names import display_names, shorten_random_id
 MAX_ROWS: Final = 500
 _MAX_MEMBERS: Final = 60
 _MAX_ROUNDS: Final = 1000
-_STYLE: Final = """
+_STYLESHEET: Final = """
 :root{color-scheme:light dark}
 body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em}
 h2{margin-top:2em}
@@ -40,7 +40,7 @@ class ReportSection(NamedTuple):
     title: str
     lines: Sequence[str] = ()
     table: ReportTable | None = None
-    picture: str = ""
+    svg: str = ""
 
 
 def html_page(title: str, body: str) -> str:
@@ -49,7 +49,7 @@ def html_page(title: str, body: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLESHEET}</style></head>\n"
         f"<body><h1>{html.escape(title)}</h1>\n{body}</body></html>\n"
     )
 
@@ -63,7 +63,7 @@ def as_html(title: str, sections: Iterable[ReportSection]) -> str:
     """Return a report as one HTML page."""
     parts: list[str] = []
     for section in sections:
-        parts += [f"<h2>{html.escape(section.title)}</h2>\n", html_lines(section.lines), section.picture]
+        parts += [f"<h2>{html.escape(section.title)}</h2>\n", html_lines(section.lines), section.svg]
         if section.table is not None:
             heads = "".join(f"<th>{html.escape(head)}</th>" for head in section.table.heads)
             rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in _shown_rows(section.table))

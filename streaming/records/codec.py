@@ -38,7 +38,7 @@ DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError
 _T = TypeVar("_T")
 #: Brackets as steps down (1) and up (-1), and all bytes except brackets and quotes.
 _BRACKET_DEPTHS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'[{]}"'))
+_NON_BRACKET_BYTES: Final = bytes(set(range(256)) - set(b'[{]}"'))
 #: Spaces between two tokens of JSON.
 _SPACES: Final = (b" ", b"\n", b"\r", b"\t")
 #: Types of records whose values list members' partitions.
@@ -104,25 +104,25 @@ def decode(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     # Each level takes two brackets, so a short value can't be nested too deep. Almost all events are short.
     if len(value) > 2 * MAX_DEPTH and _nesting_depth(value) > MAX_DEPTH:
         raise msgspec.DecodeError(f"nested deeper than the limit, {MAX_DEPTH}")
-    decoded = decoder.decode(value)
-    if isinstance(decoded, GroupObserved) and len({m.member_id for m in decoded.members}) < len(decoded.members):
+    result = decoder.decode(value)
+    if isinstance(result, GroupObserved) and len({m.member_id for m in result.members}) < len(result.members):
         raise msgspec.ValidationError("a member is listed twice - at `$.members`")
-    return _drop_unknown_tasks(decoded, value)
+    return _drop_unknown_tasks(result, value)
 
 
-def _drop_unknown_tasks(decoded: _T, value: bytes) -> _T:
+def _drop_unknown_tasks(result: _T, value: bytes) -> _T:
     """Return the decoded value; refuse partition -1 (a connector itself) in groups other than Connect's."""
-    if not isinstance(decoded, _TYPES_WITH_PARTITIONS) or decoded.kind == "connect":
-        return decoded
+    if not isinstance(result, _TYPES_WITH_PARTITIONS) or result.kind == "connect":
+        return result
     # The search for a space is far faster than the search for two bytes, and usually finds that there is no space.
     if not (b"[-" in value or b",-" in value or any(space in value and space + b"-" in value for space in _SPACES)):
-        return decoded
-    for member_id, held in decoded.holdings():
+        return result
+    for member_id, held in result.holdings():
         for topic, numbers in held.items():
             if numbers and min(numbers) <= CONNECTOR:
                 place = f"{member_id}: partition {min(numbers)} of {topic}"
                 raise msgspec.ValidationError(f"{place}; only Connect's tasks (kind connect) have the number -1")
-    return decoded
+    return result
 
 
 def _nesting_depth(value: bytes) -> int:
@@ -133,7 +133,7 @@ def _nesting_depth(value: bytes) -> int:
     if b"\\" in value:
         value = value.replace(rb"\\", b"").replace(rb"\"", b"")
     # Two adjacent quotes are now a string without brackets, or the end of one string and the start of the next.
-    brackets_and_quotes = value.translate(None, _NO_BRACKETS).replace(b'""', b"")
+    brackets_and_quotes = value.translate(None, _NON_BRACKET_BYTES).replace(b'""', b"")
     outside_of_strings = b"".join(brackets_and_quotes.split(b'"')[::2])
     return max(accumulate(memoryview(outside_of_strings.translate(_BRACKET_DEPTHS)).cast("b")), default=0)
 

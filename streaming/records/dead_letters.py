@@ -12,7 +12,7 @@ from streaming.records.codec import record_bytes
 #: The headers that a dead letter adds.
 HEADER_PREFIX = "dlt_"
 #: Header of a dead letter that was cut to the limit of its topic: original bytes of key, value and headers.
-TRUNCATED = "dlt_truncated"
+TRUNCATED_HEADER = "dlt_truncated"
 #: The most characters of the error message in a dead letter.
 _MOST_MESSAGE_CHARACTERS = 1000
 
@@ -42,14 +42,14 @@ def shorten_dead_letter(
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
     """Return a dead letter that is not larger than its topic accepts.
 
-    A dead letter that is too large gets the header :data:`TRUNCATED` and a shorter value. If that is not enough, the
-    record's own headers are dropped, and finally the key is cut. The original record is in the topic ``dlt_topic`` as
-    long as that topic retains it.
+    A dead letter that is too large gets the header :data:`TRUNCATED_HEADER` and a shorter value. If that is not enough,
+    the record's own headers are dropped, and finally the key is cut. The original record is in the topic ``dlt_topic``
+    as long as that topic retains it.
     """
     size = record_bytes(key, value, headers)
     if size <= limit:
         return key, value, headers
-    headers = [*headers, (TRUNCATED, str(size).encode())]
+    headers = [*headers, (TRUNCATED_HEADER, str(size).encode())]
     if record_bytes(key, None, headers) > limit:
         headers = [(name, data) for name, data in headers if name.startswith(HEADER_PREFIX)]
     if key is not None:

@@ -53,7 +53,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
         longest_ms=stops.longest,
         total_ms=stops.total,
         stops=stops.count,
-        worst=worst_of([downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded),
+        worst=pick_worst([downtime.worst for downtime in present if downtime.worst is not None], bounded=not unbounded),
         evidence=list(dict.fromkeys(source for downtime in present for source in downtime.evidence)),
         partitions=sum(downtime.partitions for downtime in present),
         unbounded=unbounded,
@@ -61,7 +61,7 @@ def total_downtime(downtimes: Iterable[Downtime | None]) -> Downtime | None:
     )
 
 
-def worst_of(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
+def pick_worst(partitions: Sequence[PartitionDowntime], *, bounded: bool) -> PartitionDowntime | None:
     """Return the partition with the longest downtime, by its upper bound if ``bounded``, else by its lower bound."""
 
     def length(partition: PartitionDowntime) -> tuple[int, int]:

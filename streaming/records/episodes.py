@@ -1,7 +1,7 @@
 """Episodes and incidents: the records of the episode and incident topics, as types.
 
 Both topics are compacted, and a record's key is the group id, a slash and the number: ``checkout/17``. A group id
-may contain slashes, so the number is after the last slash (:func:`key`, :func:`of_key`). Records are partitioned by
+may contain slashes, so the number is after the last slash (:func:`key`, :func:`decode_key`). Records are partitioned by
 the group id alone, so that all records of a group are in one partition, in order.
 
 Every field is a function of the membership log.
@@ -26,11 +26,11 @@ INCIDENT_TYPE: Final = "rebalance.incident"
 ANNOTATION_TYPE: Final = "rebalance.annotation"
 _Scaling = Literal["first-start", "scale-out", "scale-in", "shutdown"]
 _Restart = Literal["rolling-restart", "restart", "static-bounce", "fleet-replaced", "surge", "recreate"]
-_Failure = Literal["crash", "poll-timeout", "zone-lost", "storm", "duplicate-instance-id", "coordinator-move"]
+_FailureKind = Literal["crash", "poll-timeout", "zone-lost", "storm", "duplicate-instance-id", "coordinator-move"]
 _TopicChange = Literal["subscription-change", "partition-growth", "topic-added", "topic-deleted", "offsets-reset"]
 _ClientChange = Literal["assignor-change", "protocol-migration", "connector-change", "app-requested"]
 #: Kinds of episodes; docs/explanation/episodes.md has the evidence that each kind needs.
-EpisodeKind = Literal[_Scaling, _Restart, _Failure, _TopicChange, _ClientChange, "unknown"]
+EpisodeKind = Literal[_Scaling, _Restart, _FailureKind, _TopicChange, _ClientChange, "unknown"]
 #: Statuses of an episode.
 EpisodeStatus = Literal["rebalancing", "stuck", "storming", "settling", "catching-up", "settled"]
 #: Kinds of incidents detected in a quiet group. They close when the group is quiet and the condition is over.
@@ -292,7 +292,7 @@ def key(group_id: str, number: int) -> bytes:
     return f"{group_id}/{number}".encode()
 
 
-def of_key(key: bytes) -> tuple[str, int]:
+def decode_key(key: bytes) -> tuple[str, int]:
     """Return the group id and the number in a record key; raises MalformedEpisode if the key does not have both."""
     try:
         group_id, slash, number = key.decode().rpartition("/")
@@ -305,15 +305,15 @@ def of_key(key: bytes) -> tuple[str, int]:
 
 def decode_episode(value: bytes) -> Episode:
     """Return the episode in a record's value; raises MalformedEpisode if the value is not an episode."""
-    return _decoded(_episodes, value, EPISODE_TYPE)
+    return _decode_record(_episodes, value, EPISODE_TYPE)
 
 
 def decode_incident(value: bytes) -> Incident:
     """Return the incident in a record's value; raises MalformedEpisode if the value is not an incident."""
-    return _decoded(_incidents, value, INCIDENT_TYPE)
+    return _decode_record(_incidents, value, INCIDENT_TYPE)
 
 
-def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes, ce_type: str) -> _T:
+def _decode_record(decoder: msgspec.json.Decoder[_T], value: bytes, ce_type: str) -> _T:
     try:
         return decode(decoder, value)
     except DECODE_ERRORS as error:

@@ -29,8 +29,8 @@ def display_names(members: Mapping[str, MemberNames | MemberDiff]) -> dict[str, 
 
     Names are unique: members that share client id and host have the beginning of their member ids appended.
     """
-    full = {member_id: member.group_instance_id or member.client_id for member_id, member in members.items()}
-    first = {member_id: shorten_random_id(name) for member_id, name in full.items() if name}
+    full_names = {member_id: member.group_instance_id or member.client_id for member_id, member in members.items()}
+    first = {member_id: shorten_random_id(name) for member_id, name in full_names.items() if name}
     details: dict[str, list[str]] = {member_id: [] for member_id in first}
     names = first
     for find_detail in (_host, _id_beginning):

@@ -115,7 +115,7 @@ def _simulated_times(query: Query) -> dict[str, int]:
     return {name: min(value, _MAX_TIME_MS) for name, value in times.items() if value is not None}
 
 
-def _restart(query: Query) -> RollingRestart:
+def _read_restart(query: Query) -> RollingRestart:
     names = ("parallel", "down_ms", "between_ms")
     return RollingRestart(**{name: query[name] for name in names if query[name] is not None})
 
@@ -222,7 +222,7 @@ class GroupApi:
     )
     async def forecast(self, request: Request, query: Query) -> Response:
         """Forecast a rolling restart or another number of members: the JSON of `forecast --json` without rounds."""
-        change = _restart(query) if query["scale"] is None else Scale(query["scale"])
+        change = _read_restart(query) if query["scale"] is None else Scale(query["scale"])
         return await self._forecast(request, forecasts.forecast, change, _simulated_times(query))
 
     @_route(
@@ -231,7 +231,7 @@ class GroupApi:
     async def migrate(self, request: Request, query: Query) -> Response:
         """Return the group's readiness for another protocol, by the history, in the JSON of `migrate --json`."""
         targets = TARGETS if query["to"] is None else (query["to"],)
-        return await self._forecast(request, forecasts.plan, targets, _restart(query), _simulated_times(query))
+        return await self._forecast(request, forecasts.plan, targets, _read_restart(query), _simulated_times(query))
 
     @_route(
         "/groups/{group}/what-if",
@@ -327,8 +327,8 @@ class GroupApi:
 
     def _annotations(self, group: str | None, since: int = 0, until: int | None = None) -> list[StoredAnnotation]:
         """Return the annotations of a group, or all, in ``[since, until)`` ms, the newest first."""
-        every, end = self._feed.board.current_stories.annotations, MAX_TIMESTAMP + 1 if until is None else until
-        listed = (annotation for annotation in every if group is None or fnmatchcase(group, annotation.groups))
+        annotations, end = self._feed.board.current_stories.annotations, MAX_TIMESTAMP + 1 if until is None else until
+        listed = (annotation for annotation in annotations if group is None or fnmatchcase(group, annotation.groups))
         return [annotation for annotation in listed if since <= annotation.timestamp < end]
 
     @_route(
@@ -344,7 +344,7 @@ class GroupApi:
         annotations = self._annotations(page_query.group, page_query.since or 0, page_query.until)
         return Json({"annotations": annotations[: page_query.limit]})
 
-    @_route("/annotations", openapi.PUBLISHED, method="POST", body=AnnotationRequest)
+    @_route("/annotations", openapi.PUBLISHED_ANSWER, method="POST", body=AnnotationRequest)
     async def annotate(self, request: Request, _: Query) -> Response:
         """Publish an annotation to the membership topic; the stream copies it to the incidents topic. Needs a token."""
         if CALLER_KEY not in request.scope:

@@ -34,7 +34,7 @@ from streaming.serve.security import CLUSTER_PREFIX, POLICY, Access, SecurityGua
 
 #: Characters of group ids that stay percent-encoded in paths.
 _ENCODED_CHARACTERS: Final = str.maketrans({"%": "%25", "/": "%2F", "\n": "%0A"})
-_STYLE: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
+_STYLESHEET_LINK: Final = re.compile(r'<link rel="stylesheet" href="(.+?)">')
 _SCRIPT: Final = re.compile(r'<script (type="module" )?src="(.+?)"></script>')
 _IMPORT_STATEMENT: Final = re.compile(r'^import \{ (.+?) \} from "(.+?)";\n', re.MULTILINE)
 _EXPORT_STATEMENT: Final = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
@@ -60,7 +60,7 @@ def build(
     async def ready(_: Request) -> Response:
         documents = [cluster.document() for cluster in clusters]
         is_ready = all(document["ready"] for document in documents)
-        body = {"ready": is_ready, "clusters": documents} if len(clusters) > 1 else clusters[0].readiness()
+        body = {"ready": is_ready, "clusters": documents} if len(clusters) > 1 else clusters[0].readiness_document()
         return Json(body, HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def missing(request: Request) -> Response:
@@ -117,7 +117,7 @@ class Page:
     """The HTML page, its entity tag, and a content security policy that allows its scripts and styles by hash."""
 
     def __init__(self) -> None:
-        index = _STYLE.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
+        index = _STYLESHEET_LINK.sub(lambda link: f"<style>{_page_file(link[1])}</style>", _page_file("index.html"))
         index = _SCRIPT.sub(lambda script: f"<script {script[1] or ''}>{_bundle_modules(script[2])}</script>", index)
         sources = [f"{name}-src {_hash_sources(name, index)}" for name in ("script", "style")]
         self._body = index.encode()

@@ -290,14 +290,14 @@ def _summary_at(connection: sqlite3.Connection, now: GroupSummary, at_ms: int) -
     return set_status(apply_round(now, row[0], summary), newest)
 
 
-def _search(latest: LatestAssignment, words: str, topic_part: str, number: int | None) -> Iterator[dict[str, object]]:
+def _matches(latest: LatestAssignment, words: str, topic_text: str, number: int | None) -> Iterator[dict[str, object]]:
     names = display_names(latest.names)
     counts: dict[str, int] = {}
     owners: dict[str, list[str]] = {}
     for member_id, holding in latest.members.items():
         for topic, numbers in holding.items():
             counts[topic] = counts.get(topic, 0) + len(numbers)
-            if number in numbers and topic_part in topic.lower():
+            if number in numbers and topic_text in topic.lower():
                 owners.setdefault(topic, []).append(names.get(member_id, member_id))
     group: dict[str, object] = {"groupId": latest.group_id}
     for topic, held in owners.items():

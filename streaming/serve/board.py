@@ -72,14 +72,14 @@ class Snapshot(Struct, frozen=True):
     """Groups after the round ``seq``, encoded once: as an event, and as the body of ``/api/v1/groups``.
 
     The event's id is the position from which to read the changes. ``cursor``: cursor of the events after the snapshot.
-    ``built``: when it was built, seconds of the monotonic clock.
+    ``moment``: when it was built, seconds of the monotonic clock.
     """
 
     seq: int
     cursor: int
     event: bytes
     body: SharedBody
-    built: float
+    moment: float
 
 
 class Board:
@@ -99,7 +99,7 @@ class Board:
         self.lags: Callable[[], Mapping[str, GroupLag]] = dict
         self.closing = False
         #: Counters of records and of clients.
-        self.refused = self.repeated = self.fell_behind = self.dropped_unread = 0
+        self.refused = self.repeated = self.fell_behind_count = self.dropped_unread = 0
         self._frames: list[FeedFrame] = []
         self._start = self._size = 0
         #: An asyncio event for each client that follows the feed.
@@ -152,7 +152,7 @@ class Board:
         if batch.groups or batch.current_stories:
             if not self._is_large():
                 self._snapshot = None
-            self.wake()
+            self.wake_listeners()
 
     def _is_large(self) -> bool:
         return self._snapshot is not None and len(self._snapshot.event) > LARGE_SNAPSHOT_BYTES
@@ -165,7 +165,7 @@ class Board:
         self._snapshot = None
         if gone:
             self._append_event(FeedFrame(_event("gone", {"groups": gone})))
-            self.wake()
+            self.wake_listeners()
 
     def progress(self, status: "FeedStatus") -> None:
         """Set the feed's status; listeners receive a change at once."""
@@ -175,7 +175,7 @@ class Board:
         if (before.caught_up, before.stale) != (status.caught_up, status.stale):
             self._snapshot = None
             self._append_event(FeedFrame(self.progress_event()))
-            self.wake()
+            self.wake_listeners()
 
     def status_document(self) -> dict[str, object]:
         """Return the feed's status as in JSON answers; ``stale`` and ``parts`` are left out if empty."""
@@ -217,8 +217,8 @@ class Board:
         """
         shared, now = self._snapshot, time.monotonic()
         if group is None and shared is not None:
-            is_kept = self._is_large() and now - shared.built < SHARED_SNAPSHOT_SECONDS and shared.cursor >= self._start
-            if is_kept or shared.cursor == self.end:
+            is_new = self._is_large() and now - shared.moment < SHARED_SNAPSHOT_SECONDS and shared.cursor >= self._start
+            if is_new or shared.cursor == self.end:
                 return shared
         groups = [summary for name, summary in self.groups.items() if group in (None, name)]
         head = b"id: %b\nevent: snapshot\ndata: " % self.event_id(self.extent.last)
@@ -238,7 +238,7 @@ class Board:
         return list(limit_bytes(most_bytes, frames, lambda frame: len(frame.data)))
 
     @contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
+    def listener_event(self) -> Iterator[asyncio.Event]:
         """Yield an asyncio event that is set whenever new server-sent events are available."""
         event = asyncio.Event()
         self.listeners.add(event)
@@ -247,7 +247,7 @@ class Board:
         finally:
             self.listeners.discard(event)
 
-    def wake(self) -> None:
+    def wake_listeners(self) -> None:
         """Wake all clients of the feed, which wait for new events."""
         for event in self.listeners:
             event.set()
@@ -255,7 +255,7 @@ class Board:
     def close(self) -> None:
         """End the event streams of all clients before the process ends."""
         self.closing = True
-        self.wake()
+        self.wake_listeners()
 
     def _append_event(self, frame: FeedFrame) -> None:
         self._frames.append(frame)

@@ -117,7 +117,7 @@ class Cluster:
         board.status = FeedStatus(lag=None)
         return board
 
-    def readiness(self) -> dict[str, object]:
+    def readiness_document(self) -> dict[str, object]:
         """Return the document of ``/ready`` for this cluster. Anyone may read it, so it has no text of an error."""
         if self.feed is None:
             return {"ready": False, "problem": "not connected; the log has the reason"}
@@ -126,4 +126,4 @@ class Cluster:
 
     def document(self) -> dict[str, object]:
         """Return the cluster as an element of ``/api/v1/clusters``."""
-        return {"name": self.name, "clusterId": self.cluster_id, **self.readiness()}
+        return {"name": self.name, "clusterId": self.cluster_id, **self.readiness_document()}

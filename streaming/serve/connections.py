@@ -68,9 +68,9 @@ class BoundedProtocol(H11Protocol):
 
     def _set_head_timeout(self) -> None:
         """Set the time by which the request's head must be complete; received bytes don't extend this time."""
-        self._head_timer = self.loop.call_later(IDLE_TIMEOUT_SECONDS, self._on_late_head)
+        self._head_timer = self.loop.call_later(IDLE_TIMEOUT_SECONDS, self._on_late_request_head)
 
-    def _on_late_head(self) -> None:
+    def _on_late_request_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
 

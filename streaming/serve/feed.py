@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 #: The numbers of a client's last round and last story (None: it gets no stories).
 LastEvent = tuple[int, int | None]
 #: Approximate size of one write, bytes. For a client that stopped reading, the socket's buffer adds to it.
-WRITE_BYTES: Final = 128 * 1024
+TARGET_WRITE_BYTES: Final = 128 * 1024
 _MAX_PAGE_ROUNDS: Final = 500
 #: Headers of the stream. Without x-accel-buffering nginx would buffer the stream.
 _HEADERS: Final = [
@@ -63,14 +63,14 @@ class Feed:
     async def stored(self, position: int) -> list[FeedFrame] | None:
         """Return the stored rounds after the round ``position`` as feed events; None if retention deleted one."""
         extent = self.board.extent
-        rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(Archive.rounds_after, extent, position, _MAX_PAGE_ROUNDS, TARGET_WRITE_BYTES)
         # The history may already have newer rounds; the client gets these from the board later.
         return None if rows is None else [self.board.round_frame(row) for row in rows if row.seq <= extent.last]
 
     async def stored_stories(self, position: int) -> list[FeedFrame]:
         """Return the episodes and incidents that changed after the number ``position``, in their current form."""
         last = self.board.current_stories.last
-        rows = await self.read(Archive.stories_after, position, _MAX_PAGE_ROUNDS, WRITE_BYTES)
+        rows = await self.read(Archive.stories_after, position, _MAX_PAGE_ROUNDS, TARGET_WRITE_BYTES)
         return [self.board.story_frame(row) for row in rows if row.seq <= last]
 
 
@@ -98,7 +98,7 @@ class FeedResponse:
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        with board.listening() as woken:
+        with board.listener_event() as woken:
             disconnect_task = asyncio.create_task(self._watch_client(receive, woken))
             try:
                 async with contextlib.aclosing(self.chunks(woken)) as chunks:
@@ -126,7 +126,7 @@ class FeedResponse:
         board = self._feed.board
         yield b"retry: %d\n\n" % int(self._feed.times.retry * 1000)
         while not (self._has_disconnected or board.closing) and self._has_access():
-            for chunk in await (self._catch_up() if self._cursor is None else self._live(self._cursor, woken)):
+            for chunk in await (self._catch_up() if self._cursor is None else self._live_frames(self._cursor, woken)):
                 yield chunk
 
     async def _catch_up(self) -> list[bytes]:
@@ -160,12 +160,12 @@ class FeedResponse:
         self._story_seq = board.current_stories.last
         return [snapshot.event, board.stories(self._feed_filter, self._position)]
 
-    async def _live(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
+    async def _live_frames(self, cursor: int, woken: asyncio.Event) -> list[bytes]:
         board = self._feed.board
         position = self._position or 0
-        frames = board.events_after(cursor, WRITE_BYTES)
+        frames = board.events_after(cursor, TARGET_WRITE_BYTES)
         if frames is None:
-            board.fell_behind += 1
+            board.fell_behind_count += 1
             self._cursor = None
             return []
         if frames:
@@ -183,7 +183,7 @@ class FeedResponse:
         return []
 
     def _join_events(self, frames: list[FeedFrame], position: int) -> list[bytes]:
-        """Join events into writes of about ``WRITE_BYTES`` each, and advance the client's position."""
+        """Join events into writes of about ``TARGET_WRITE_BYTES`` each, and advance the client's position."""
         writes, parts, size = list[bytes](), list[bytes](), 0
         for frame in frames:
             position = frame.seq or position
@@ -194,7 +194,7 @@ class FeedResponse:
                     parts.append(b"id: %b\n" % self._feed.board.event_id(position, self._story_seq))
                 parts.append(frame.data)
                 size += len(frame.data)
-            if size >= WRITE_BYTES:
+            if size >= TARGET_WRITE_BYTES:
                 writes.append(b"".join(parts))
                 parts, size = [], 0
         self._position = position

@@ -35,7 +35,7 @@ from streaming.simulation.changes import RollingRestart, Scale, baseline_of, req
 from streaming.simulation.forecast import forecast_change, forecast_document
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.migration import plan_migration
-from streaming.simulation.what_if import apply_change, outlooks
+from streaming.simulation.what_if import apply_change, previews
 
 _UNCERTAINTY_ERRORS: Final = (
     "by the history alone, without members' settings, subscriptions and unassigned partitions; "
@@ -68,7 +68,7 @@ def what_if(assignment: bytes | None, options: Mapping[str, Any]) -> bytes:
     group = group._replace(topics={name: Topic(name, count) for name, count in sorted(counts.items())})
     query = what_if_query.parse_query(group, **options)
     change = apply_change(group, query.changes)
-    result = list(outlooks(change))
+    result = list(previews(change))
     return encode(what_if_query.what_if_document(change, result, query.chosen(result)))
 
 
@@ -101,7 +101,7 @@ MAX_SECONDS: Final = 20.0
 _MAX_MEMORY_BYTES: Final = 2 * 2**30
 #: The most requests that are computed at once, and the most that wait.
 MAX_WORKERS: Final = min(2, os.cpu_count() or 1)
-MAX_WAITING: Final = 4
+MAX_QUEUE: Final = 4
 #: Seconds after its time limit at which a process ends itself, in case the server that should kill it is gone.
 _KILL_AFTER_SECONDS: Final = 5.0
 
@@ -109,7 +109,7 @@ _KILL_AFTER_SECONDS: Final = 5.0
 class WorkerPool:
     """Computes forecasts in a few worker processes, with a bounded queue of requests."""
 
-    def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_WAITING) -> None:
+    def __init__(self, *, seconds: float = MAX_SECONDS, workers: int = MAX_WORKERS, waiting: int = MAX_QUEUE) -> None:
         self._seconds = seconds
         self._max_requests = workers + waiting
         self._slots, self._processes = CapacityLimiter(workers), CapacityLimiter(workers)
@@ -121,7 +121,7 @@ class WorkerPool:
         if len(self._tasks) >= self._max_requests:
             waiting = f"{len(self._tasks)} requests of this kind are computed or wait already; try again later"
             raise Problem("busy", waiting)
-        task = asyncio.create_task(self._compute(function, arguments))
+        task = asyncio.create_task(self._run_in_worker(function, arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         leaving = asyncio.create_task(wait_for_disconnect(request.receive))
@@ -141,7 +141,7 @@ class WorkerPool:
         for task in self._tasks:
             task.cancel()
 
-    async def _compute(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
+    async def _run_in_worker(self, function: Callable[..., bytes], arguments: tuple[object, ...]) -> bytes:
         async with self._slots:
             try:
                 with anyio.fail_after(self._seconds):

@@ -309,8 +309,8 @@ class History:
         # Only the first rounds may be dropped, as a feed id covers all rounds up to it. Rounds that were stored before
         # an expired round are expired too, whatever the clock was then.
         is_full = count_used_bytes(self._connection) > limits.max_bytes
-        expired = execute("SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,))
-        due: int | None = expired.fetchone()[0]
+        expired_seq = execute("SELECT MAX(seq) FROM rounds WHERE stored < ?", (now_ms - limits.max_age_ms,))
+        due: int | None = expired_seq.fetchone()[0]
         if not oldest or (due is None and not is_full):
             return 0
         last, stored = oldest[-1]

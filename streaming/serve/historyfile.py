@@ -127,8 +127,8 @@ def _create_file(path: Path, cluster_id: str) -> None:
         with closing(connect(new, "rwc")) as connection:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
-            marks = f"PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID};"
-            connection.executescript(f"BEGIN; {_SCHEMA} {marks}")
+            pragmas = f"PRAGMA user_version = {SCHEMA_VERSION}; PRAGMA application_id = {APPLICATION_ID};"
+            connection.executescript(f"BEGIN; {_SCHEMA} {pragmas}")
             meta = {"cluster_id": cluster_id, "epoch": secrets.token_hex(4), "trimmed": "0"}
             connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             connection.execute("COMMIT")

@@ -138,7 +138,7 @@ class Metrics(Collector):
             ("counter", "rounds", "Rounds stored.", board.extent.last),
             ("counter", "repeated_records", "Diffs dropped as seen.", board.repeated),
             ("counter", "refused_records", "Records not usable.", board.refused),
-            ("counter", "clients_behind", "Times a client fell back on the history.", board.fell_behind),
+            ("counter", "clients_behind", "Times a client fell back on the history.", board.fell_behind_count),
             ("counter", "clients_cut_off", "Clients that took no bytes for too long.", board.dropped_unread),
         ):
             yield _TYPES[kind](f"rebalance_monitor_feed_{name}", text, value=float(value))

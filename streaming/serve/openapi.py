@@ -75,8 +75,8 @@ def choice(name: str, values: Collection[str], description: str) -> Parameter:
 
 def flag(name: str, description: str) -> Parameter:
     """Return an API parameter whose value is ``true`` or ``false``."""
-    as_text = choice(name, ("true", "false"), description)
-    return as_text._replace(decode=lambda value: as_text.decode(value) == "true")
+    boolean_text = choice(name, ("true", "false"), description)
+    return boolean_text._replace(decode=lambda value: boolean_text.decode(value) == "true")
 
 
 def moment(name: str, description: str) -> Parameter:
@@ -207,7 +207,7 @@ COMPARISON: Final = _answer("Comparison", {"before": Episode, "after": Episode, 
 LAGS: Final = _answer("Lags", {"groups": dict[str, int | None]})
 SEARCH: Final = _answer("Search", {"found": list[_SEARCH_MATCH]})  # type: ignore[valid-type] # built at run time
 ANNOTATIONS: Final = _answer("Annotations", {"annotations": list[StoredAnnotation]})
-PUBLISHED: Final = _answer("Published", {"id": str})
+PUBLISHED_ANSWER: Final = _answer("Published", {"id": str})
 ADVICE: Final = _answer("GroupAdvice", {"group_id": str, "advice": list[Advice]})
 _PROBLEM: Final = _answer("Problem", dict.fromkeys(("type", "title", "detail", "instance"), str) | {"status": int})
 
@@ -244,10 +244,10 @@ def _problem_responses(problem: Mapping[str, Any]) -> dict[str, Any]:
     return {status: {"description": " ".join(texts), "content": content} for status, texts in kinds.items()}
 
 
-def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[str, Any] | None) -> dict[str, Any]:
+def _operation_json(operation: Operation, answer: Mapping[str, Any], body: Mapping[str, Any] | None) -> dict[str, Any]:
     path = [parameter for parameter in _PATH_PARAMETERS if f"{{{parameter.name}}}" in operation.path]
     success_status = "200" if operation.method == "GET" else "202"
-    described: dict[str, Any] = {
+    operation_document: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [parameter.document() for parameter in (*path, *operation.parameters)],
@@ -257,8 +257,8 @@ def _described(operation: Operation, answer: Mapping[str, Any], body: Mapping[st
         },
     }
     if body is not None:
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    return described
+        operation_document["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    return operation_document
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for operation, answer, body in zip(operations, pairs[::2], pairs[1::2], strict=True):
         item = paths.setdefault(f"/api/v1{operation.path}", {})
-        item[operation.method.lower()] = _described(operation, answer, None if operation.body is None else body)
+        item[operation.method.lower()] = _operation_json(operation, answer, None if operation.body is None else body)
     return {
         "openapi": "3.1.0",
         "info": {

@@ -45,9 +45,9 @@ def open_socket(host: str, port: int) -> socket.socket:
         raise OutsideFailure(f"--host {host} --port {port}: {reason}; --port 0 takes a free port") from error
 
 
-def address(listening: socket.socket) -> str:
+def address(listening_socket: socket.socket) -> str:
     """Return the address to open in a browser."""
-    host, port = listening.getsockname()[:2]
+    host, port = listening_socket.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -82,13 +82,13 @@ class _Server(uvicorn.Server):
 class FeedServer:
     """Serves the page, the feeds and the API for clusters. A cluster that fails ends the server if it is the only one.
 
-    ``beat`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
+    ``report_progress`` is called once a second while the server makes progress; see :mod:`streaming.process.watchdog`.
     """
 
     def __init__(
-        self, clusters: Sequence[Cluster], options: ServeOptions, *, beat: Callable[[], None] = lambda: None
+        self, clusters: Sequence[Cluster], options: ServeOptions, *, report_progress: Callable[[], None] = lambda: None
     ) -> None:
-        self._clusters, self._options, self._report_alive = clusters, options, beat
+        self._clusters, self._options, self._report_alive = clusters, options, report_progress
         self._access = Access(TokenFile(options.token_file) if options.token_file else None, options.proxies)
         self._failure: Exception | None = None
         self._stopped = threading.Event()
@@ -163,7 +163,7 @@ class FeedServer:
             for cluster in clusters:
                 cluster.close()
 
-    async def _follow(self, cluster: Cluster, readers: CapacityLimiter, server: _Server) -> None:
+    async def _follow_cluster(self, cluster: Cluster, readers: CapacityLimiter, server: _Server) -> None:
         """Follow a cluster. If following fails, connect again; if the server has only this cluster, end the server."""
         while True:
             try:
@@ -188,7 +188,7 @@ class FeedServer:
             if self._access.valid_tokens() is not tokens:
                 tokens = self._access.valid_tokens()
                 for cluster in self._clusters:
-                    cluster.board.wake()  # ends the streams of callers without a valid token, also without events
+                    cluster.board.wake_listeners()  # ends streams of callers without a valid token, also without events
 
 
 def serve_recording(recording: Recording, host: str, port: int, started: Callable[[FeedServer], None]) -> None:

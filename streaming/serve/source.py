@@ -81,7 +81,7 @@ class Source:
     def poll(self, timeout: float) -> list[TopicRecord]:
         """Return new records, at most ``BATCH`` diffs and assignments; wait only for the first diff or assignment.
 
-        Raise NotAllowed if this user may not read a topic any more, and the errors of :meth:`open`.
+        Raise NoPermission if this user may not read a topic any more, and the errors of :meth:`open`.
         """
         records = [_record(message) for message in self._reader.poll(timeout, MAX_BATCH_RECORDS)]
         self._update_state()
@@ -107,7 +107,7 @@ class Source:
             self._ids, self._next_offsets = reader.ids, {}
         now = time.time_ns() // 1_000_000
         self._missing_since = {topic: self._missing_since.get(topic, now) for topic in reader.missing}
-        self._leaderless = {place: self._leaderless.get(place, now) for place in sorted(reader.leaderless)}
+        self._leaderless = {place: self._leaderless.get(place, now) for place in sorted(reader.leaderless_partitions)}
         was_silent, self._is_silent = self._is_silent, reader.silent_since is not None
         if self._is_silent != was_silent:
             servers = self._settings.kafka.bootstrap_servers

@@ -87,7 +87,7 @@ class StoryKey(NamedTuple):
 def story_key(record: TopicRecord, sort: Sort) -> StoryKey:
     """Return the key of the episode or incident in a record; raise UnusableRecord if the record is malformed."""
     try:
-        key = StoryKey(sort, *episodes.of_key(record.key or b""))
+        key = StoryKey(sort, *episodes.decode_key(record.key or b""))
     except episodes.MalformedEpisode as error:
         raise UnusableRecord(str(error)) from error
     if record.value is None:
@@ -157,14 +157,14 @@ def _summary(sort: Sort, body: bytes) -> Summary:
     return episode_summary(body) if sort == "episode" else _incident_summaries.decode(body)
 
 
-class _StoryMembers(Struct, frozen=True):
+class _StoryMemberFields(Struct, frozen=True):
     """The fields of a story that contain members: ``members`` of an episode, ``names`` of an incident."""
 
     members: episodes.EpisodeMembers = episodes.EpisodeMembers()
     names: dict[str, MemberNames] = {}
 
 
-_story_members: Final = msgspec.json.Decoder(_StoryMembers)
+_story_members: Final = msgspec.json.Decoder(_StoryMemberFields)
 
 
 def member_names(body: bytes) -> dict[str, str]:
@@ -269,10 +269,10 @@ class StoryTable:
     def explain(self, key: StoryKey) -> list[StoredStory]:
         """Store and return the episodes that a newly stored incident of the cluster explains, with this cause."""
         self._of_cluster = None
-        of_groups = "FROM stories JOIN groups ON groups.id = group_id"
-        query = f"SELECT opened {of_groups} WHERE sort = ? AND name = ? AND number = ?"
+        join_sql = "FROM stories JOIN groups ON groups.id = group_id"
+        query = f"SELECT opened {join_sql} WHERE sort = ? AND name = ? AND number = ?"
         row = self._execute(query, key).fetchone()
-        query = f"SELECT stories.id, name, ce_id, body {of_groups} WHERE sort = 'episode' AND opened >= ? ORDER BY seq"
+        query = f"SELECT stories.id, name, ce_id, body {join_sql} WHERE sort = 'episode' AND opened >= ? ORDER BY seq"
         rows = self._execute(query, (row[0] - MAX_ROUND_BEFORE_INCIDENT_MS if row else 0,)).fetchall()
         changed: list[StoredStory] = []
         for row_id, name, ce_id, stored in rows:
@@ -289,12 +289,12 @@ class StoryTable:
     def annotate(self, annotation: episodes.StoredAnnotation) -> list[StoredStory]:
         """Store an annotation; return the episodes whose story it changes, each with a new number."""
         current = self.current_stories
-        marks = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
-        marks.sort(key=lambda mark: mark.timestamp, reverse=True)
-        current.annotations = tuple(marks[:MAX_ANNOTATIONS])
+        all_annotations = [annotation, *(mark for mark in current.annotations if mark.id != annotation.id)]
+        all_annotations.sort(key=lambda mark: mark.timestamp, reverse=True)
+        current.annotations = tuple(all_annotations[:MAX_ANNOTATIONS])
         values = annotation.id, annotation.timestamp, encode(annotation)
         self._execute("INSERT OR REPLACE INTO annotations VALUES (?, ?, ?)", values)
-        for mark in marks[MAX_ANNOTATIONS:]:
+        for mark in all_annotations[MAX_ANNOTATIONS:]:
             self._execute("DELETE FROM annotations WHERE id = ?", (mark.id,))
         changed: list[StoredStory] = []
         for episode in current.newest.values():
@@ -354,13 +354,13 @@ class StoryTable:
             (sort, group),
         )
 
-    def trim(self, before_ms: int) -> None:
+    def trim(self, stored_before_ms: int) -> None:
         """Delete closed episodes and incidents stored before this time, except known groups' newest episodes."""
         self._execute(
             "DELETE FROM stories WHERE NOT open AND stored < ? AND id NOT IN (SELECT id FROM "
             "(SELECT id, MAX(number) FROM stories WHERE sort = 'episode' AND group_id IN "
             "(SELECT id FROM groups WHERE summary IS NOT NULL) GROUP BY group_id))",
-            (before_ms,),
+            (stored_before_ms,),
         )
         self._execute(
             "DELETE FROM versions WHERE NOT EXISTS (SELECT 1 FROM stories WHERE stories.sort = versions.sort "

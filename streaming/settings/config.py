@@ -127,7 +127,7 @@ class CollectSettings(Section):
             )
         return self
 
-    def narrowed(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> Self:
+    def narrowed_to_groups(self, *, coordinator_logs: list[Path] | None = None, **changes: Any) -> Self:
         """Return a copy of the settings with these values (empty: unchanged), and with additional coordinator logs."""
         requested = {name: value for name, value in changes.items() if value}
         logs = [*self.coordinator_logs, *(coordinator_logs or ())]
@@ -214,9 +214,9 @@ class Settings(BaseSettings):
     @field_validator("clusters")
     @classmethod
     def _check_cluster_names(cls, clusters: list[ClusterSettings], info: ValidationInfo) -> list[ClusterSettings]:
-        every = [info.data.get("kafka", KafkaSettings()), *clusters]
-        names = {kafka.cluster_name for kafka in every if _CLUSTER_NAME.fullmatch(kafka.cluster_name)}
-        if clusters and len(names) < len(every):
+        all_settings = [info.data.get("kafka", KafkaSettings()), *clusters]
+        names = {kafka.cluster_name for kafka in all_settings if _CLUSTER_NAME.fullmatch(kafka.cluster_name)}
+        if clusters and len(names) < len(all_settings):
             raise ValueError("[kafka] and each entry need different cluster_names: letters, digits, '.', '_' and '-'")
         return clusters
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
-from streaming.settings.section import Section, is_text
+from streaming.settings.section import Section, is_valid_text
 
 
 def read_secret(secret: SecretStr | None, name: str, file: Path | None) -> str:
@@ -19,7 +19,7 @@ def read_secret(secret: SecretStr | None, name: str, file: Path | None) -> str:
     if file is None:
         return ""
     text = file.read_bytes().decode(errors="surrogateescape").strip()
-    if not is_text(text):
+    if not is_valid_text(text):
         raise ValueError(f"{name} {file}: is not UTF-8 text")
     if len(text.splitlines()) > 1:  # Java's clients take PEM on one line.
         raise ValueError(f"{name} {file}: contains more than one line")
@@ -175,7 +175,7 @@ class KafkaSettings(Section):
         return {name: path for name, path in paths if path is not None}
 
     @model_validator(mode="after")
-    def _check_combination(self) -> Self:
+    def _check_security_settings(self) -> Self:
         if not self.uses_sasl:
             self._refuse_unused("sasl_", f"security_protocol {self.security_protocol}; set it to SASL_SSL")
         elif self.sasl_mechanism is None:

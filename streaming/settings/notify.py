@@ -13,7 +13,7 @@ Severity = Literal["info", "warning", "critical"]
 #: Severities of notifications, from the least to the most urgent.
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 #: Receivers whose API has the same address for all customers.
-_WITH_DEFAULT_URL: Final = frozenset({"pagerduty", "opsgenie"})
+_KINDS_WITH_DEFAULT_URL: Final = frozenset({"pagerduty", "opsgenie"})
 
 
 class NotifyTarget(Section):
@@ -61,6 +61,6 @@ class NotifyTarget(Section):
 
     @model_validator(mode="after")
     def _check_address(self) -> Self:
-        if not self.url and self.type not in _WITH_DEFAULT_URL:
+        if not self.url and self.type not in _KINDS_WITH_DEFAULT_URL:
             raise ValueError(f"url: missing; {self.type} needs the address of the webhook")
         return self

@@ -17,7 +17,7 @@ _NOT_TEXT_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
 LONGEST_INTERVAL_MS: Final = 86_400_000
 
 
-def is_text(text: str) -> bool:
+def is_valid_text(text: str) -> bool:
     """Return True if the text has no surrogates and no null character."""
     return _NOT_TEXT_CHARACTERS.search(text) is None
 
@@ -32,7 +32,7 @@ class Section(BaseModel):
     def _check_text(cls, value: object) -> object:
         for item in value if isinstance(value, list) else [value]:
             text = item.get_secret_value() if isinstance(item, SecretStr) else item
-            if isinstance(text, str | Path) and not is_text(str(text)):
+            if isinstance(text, str | Path) and not is_valid_text(str(text)):
                 raise ValueError("is not UTF-8 text")
         return value
 

@@ -36,7 +36,7 @@ def _rolling_restart(count: int, begin: int = _BEGIN, **config: Any) -> list[Eve
     return [{"at": begin + 20_000 * turn, "bounce": f"c{turn + 1}", "down_ms": 8000, **config} for turn in range(count)]
 
 
-def _repeated(ms: int, count: int, entry: Callable[[int], EventEntry]) -> list[EventEntry]:
+def _repeat_entry(ms: int, count: int, entry: Callable[[int], EventEntry]) -> list[EventEntry]:
     """Return ``count`` event entries of a scenario, ``ms`` apart."""
     return [{"at": _BEGIN + ms * turn, **entry(turn)} for turn in range(count)]
 

@@ -222,7 +222,7 @@ class Rollout(NamedTuple):
         if self.strategy == "recreate":  # Kubernetes: all members stop, then all join
             return self.restart._replace(parallel=len(names)).events(names, len(names))
         events: list[EventEntry] = []
-        ordered, successors, restart = sorted(names), _new_names(names), self.restart
+        ordered, successors, restart = sorted(names), _new_member_names(names), self.restart
         # maxSurge (Kubernetes): some successors join, then their predecessors leave; blue-green: all successors join
         # first.
         parallel = len(names) if self.strategy == "blue-green" else restart.parallel or usual_parallel(len(names))
@@ -315,7 +315,7 @@ def rolling_restart(names: Sequence[str], *, parallel: int, down_ms: int, betwee
     return events
 
 
-def _new_names(names: Sequence[str]) -> Iterator[str]:
+def _new_member_names(names: Sequence[str]) -> Iterator[str]:
     """Yield unused names for new members: ``new-1``, ``new-2``, …."""
     return (name for number in count(1) if (name := f"new-{number}") not in names)
 
@@ -326,7 +326,7 @@ def scale_events(names: Sequence[str], to: int) -> list[EventEntry]:
         raise InvalidScenario(f"--scale {to}: the group has {len(names)} members; give another number, from 1 up")
     if to < len(names):
         return [{"at": BEGIN_MS, "leave": name} for name in names[to:]]
-    return [{"at": BEGIN_MS, "join": name} for name in islice(_new_names(names), to - len(names))]
+    return [{"at": BEGIN_MS, "join": name} for name in islice(_new_member_names(names), to - len(names))]
 
 
 def _deploy_document(group: Mapping[str, Any], document: Any) -> dict[str, Any]:

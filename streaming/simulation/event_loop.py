@@ -10,18 +10,19 @@ from msgspec import structs
 from assignors.errors import BadInput
 from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES, machine, supported_assignor
-from streaming.protocols.machine import Machine
+from streaming.protocols.machine import StateMachine
 from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenario, ScenarioEvent, plan_events
 
+_Model = StateMachine[Any, Any]
 _DAY_MS = 24 * 3600 * 1000
 
 
-def make_timing(scenario: Scenario) -> vocabulary.Timing:
+def make_timing(scenario: Scenario) -> vocabulary.TimingModel:
     """Return the timing model of a scenario: its timeouts, and at least three heartbeats per timeout."""
     longest = max(min(scenario.session_timeout_ms, scenario.rebalance_timeout_ms) // 3, 1)
-    usual = vocabulary.Timing()
-    return vocabulary.Timing(
+    usual = vocabulary.TimingModel()
+    return vocabulary.TimingModel(
         heartbeat_ms=scenario.heartbeat_ms or min(usual.heartbeat_ms, longest),
         consumer_heartbeat_ms=scenario.consumer_heartbeat_ms or min(usual.consumer_heartbeat_ms, longest),
         processing_ms=usual.processing_ms if scenario.processing_ms is None else scenario.processing_ms,
@@ -75,21 +76,21 @@ def run_scenario(
     return Simulation(protocol, assignor, result, _run(machine(protocol, setup), scenario, result, on_step))
 
 
-def _apply(
-    model: Machine[Any, Any], state: Any, event: vocabulary.MachineEvent, because: ScenarioEvent | None, *, is_own: bool
+def _apply_event(
+    model: _Model, state: Any, event: vocabulary.GroupEvent, source: ScenarioEvent | None, *, is_own: bool
 ) -> tuple[Any, tuple[vocabulary.MachineOutput, ...]]:
     """Apply an event to the state; raise InvalidScenario, which names ``because``, if the scenario is the reason."""
     try:
         return model.apply(state, event)
     except vocabulary.InconsistentGroupProtocol as error:
-        raise InvalidScenario(f"{because}: {error}") from error
+        raise InvalidScenario(f"{source}: {error}") from error
     except vocabulary.UndefinedTransition as error:
-        if is_own or because is None:
+        if is_own or source is None:
             raise
-        raise InvalidScenario(f"{because}: {because.kind}: {error}") from error
+        raise InvalidScenario(f"{source}: {source.kind}: {error}") from error
 
 
-def _drop_ended_members(event: vocabulary.MachineEvent, ended: set[str]) -> vocabulary.MachineEvent | None:
+def _drop_ended_members(event: vocabulary.GroupEvent, ended: set[str]) -> vocabulary.GroupEvent | None:
     """Return the event without processes that have ended already; None if no process remains."""
     if isinstance(event, vocabulary.Start):
         ended.difference_update(client.name for client in event.clients)
@@ -100,7 +101,7 @@ def _drop_ended_members(event: vocabulary.MachineEvent, ended: set[str]) -> voca
     return structs.replace(event, names=names) if names else None
 
 
-def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult, on_step: Callable[[int], None]) -> int:
+def _run(model: _Model, scenario: Scenario, result: SimulationResult, on_step: Callable[[int], None]) -> int:
     """Run a scenario's events in order of time; return the simulated time (ms) at which the group became stable.
 
     Pending timers do not delay that time, as brokers also keep the timers of finished rebalances.
@@ -109,7 +110,7 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
     # The longest time that is simulated after the last event: a day and the longest timeout.
     timeouts = (timing.session_timeout_ms, timing.rebalance_timeout_ms, timing.scheduled_rebalance_delay_ms)
     patience_ms = _DAY_MS + max(*timeouts, timing.metadata_age_ms)
-    queue: list[tuple[int, int, vocabulary.MachineEvent, PlannedEvent | None]] = [
+    queue: list[tuple[int, int, vocabulary.GroupEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]
     last = queue[-1][0] if queue else 0
@@ -119,7 +120,7 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
         state = model.resume(scenario.topics, scenario.members, scenario.generation)
         result.set_start(frozenset(t for held in scenario.members for t in held.client.topics), model.owned(state))
     ended: set[str] = set()
-    because: ScenarioEvent | None = None
+    source: ScenarioEvent | None = None
     while queue:
         at, _, queued_event, planned = heappop(queue)
         event = queued_event if planned is None or not ended else _drop_ended_members(queued_event, ended)
@@ -128,18 +129,18 @@ def _run(model: Machine[Any, Any], scenario: Scenario, result: SimulationResult,
         if isinstance(event, vocabulary.TopicsChanged):
             result.set_topics(event.topics, at)
         if planned is not None:
-            because = planned.because
+            source = planned.because
             on_step(1)
-        state, outputs = _apply(model, state, event, because, is_own=planned is None)
+        state, outputs = _apply_event(model, state, event, source, is_own=planned is None)
         if planned is not None or outputs:
             end = at
         if end > last + patience_ms:
             raise BadInput(f"{model.name}: the group is not stable {patience_ms} ms after the last event")
         for output in outputs:
-            if isinstance(output, vocabulary.Scheduled):
+            if isinstance(output, vocabulary.EventScheduled):
                 heappush(queue, (output.event.at, number, output.event, None))
                 number += 1
-            elif isinstance(output, vocabulary.Ended):
+            elif isinstance(output, vocabulary.FatalErrors):
                 ended.update(output.names)
             else:
                 result.add_output(output, at)
@@ -169,9 +170,9 @@ def protocol_assignor_pairs(protocols: Sequence[str], assignors: Sequence[str]) 
             problem = f"the protocol {protocol} is not among {', '.join(chosen)}"
             raise vocabulary.UnsupportedPair(f"--assignor: {word}: {problem}")
         named[protocol] = assignor
-    supporting = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
-    if everyone and plain is not None and not supporting:
+    supporting_protocols = [protocol for protocol, family in FAMILIES.items() if plain in family.assignors]
+    if everyone and plain is not None and not supporting_protocols:
         every = ", ".join(dict.fromkeys(name for family in FAMILIES.values() for name in family.assignors))
         raise vocabulary.UnsupportedPair(f"--assignor: no protocol can run {plain!r}; known assignors: {every}")
-    usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting}
+    usual = {protocol: plain for protocol in chosen if not everyone or protocol in supporting_protocols}
     return [(protocol, supported_assignor(protocol, named.get(protocol, usual.get(protocol)))) for protocol in chosen]

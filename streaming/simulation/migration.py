@@ -116,7 +116,7 @@ def _path(
             {"memberId": member.member_id, "name": name, "reason": reason, "step": step}
             for member, name, reason, step in obstacles
         ],
-        "steps": [{"says": says, "forecast": None if cost is None else cost_figures(cost)} for says, cost in steps],
+        "steps": [{"says": text, "forecast": None if cost is None else cost_figures(cost)} for text, cost in steps],
         "unsure": list(unsure),
     }
 
@@ -210,8 +210,8 @@ class _MigrationPlan:
         obstacles = [(self.by_name[name], name, reason, None) for name, reason in reasons.items() if reason]
         cost = self._restart_cost(find_way("consumer"), {name: {"group_protocol": "consumer"} for name in classic})
         unsure = ["neither the brokers' version nor most clients' are in any record of a group"]
-        if (migrated := len(self.names) - len(classic)) > 0:
-            unsure.append(f"{migrated} of {len(self.names)} members use it already: the group is half migrated")
+        if (migrated_count := len(self.names) - len(classic)) > 0:
+            unsure.append(f"{migrated_count} of {len(self.names)} members use it already: the group is half migrated")
         state = "blocked" if obstacles else "ready"
         return _path(state, obstacles, [(_BROKERS_STEP, None), (_GROUP_PROTOCOL, cost)], unsure)
 

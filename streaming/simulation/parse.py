@@ -30,7 +30,7 @@ MAX_PARTITIONS = 200_000
 #: The largest number of characters that an error quotes from the scenario.
 _MAX_QUOTED_CHARACTERS = 200
 _Converted = TypeVar("_Converted")
-_Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_WholeNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 _NonEmptyText = Annotated[str, Meta(min_length=1)]
 
@@ -44,12 +44,12 @@ class _ConfigInput(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _MemberInput(_ConfigInput):
-    owned: dict[str, list[_Whole]] | None = None
+    owned: dict[str, list[_WholeNumber]] | None = None
     member_id: _NonEmptyText | None = None
 
 
 class _Topic(Struct, forbid_unknown_fields=True):
-    partitions: _Whole
+    partitions: _WholeNumber
     racks: tuple[tuple[str, ...], ...] | None = None
     topic_id: str | None = None
 
@@ -60,28 +60,28 @@ class _ScenarioInput(Struct, kw_only=True, forbid_unknown_fields=True):
     members: dict[str, Any] | None = None
     session_timeout_ms: _PositiveInt = 45_000
     rebalance_timeout_ms: _PositiveInt = 60_000
-    scheduled_rebalance_delay_ms: _Whole = 300_000
-    metadata_max_age_ms: _Whole = 0
+    scheduled_rebalance_delay_ms: _WholeNumber = 300_000
+    metadata_max_age_ms: _WholeNumber = 0
     heartbeat_ms: _PositiveInt | None = None
     consumer_heartbeat_ms: _PositiveInt | None = None
-    processing_ms: _Whole | None = None
+    processing_ms: _WholeNumber | None = None
     generation: _PositiveInt = 1
 
 
 def _entry_type(kind: Kind, subject: Any, *fields: tuple[str, Any], base: type[Struct] = Struct) -> type[Struct]:
-    named = [("at", _Whole), (kind, subject), *fields]
+    named = [("at", _WholeNumber), (kind, subject), *fields]
     return defstruct(kind, named, bases=(base,), kw_only=True, forbid_unknown_fields=True)
 
 
 #: Type of an event entry, by the kind of the event.
-_ENTRIES: dict[Kind, type[Struct]] = {
+_ENTRY_TYPES: dict[Kind, type[Struct]] = {
     "join": _entry_type("join", str, base=_ConfigInput),
-    "bounce": _entry_type("bounce", str, ("down_ms", _Whole), base=_ConfigInput),
+    "bounce": _entry_type("bounce", str, ("down_ms", _WholeNumber), base=_ConfigInput),
     "crash": _entry_type("crash", str),
     "leave": _entry_type("leave", str),
     "subscribe": _entry_type("subscribe", str, ("topics", tuple[str, ...])),
-    "pause": _entry_type("pause", str, ("down_ms", _Whole)),
-    "partitions": _entry_type("partitions", dict[str, _Whole]),
+    "pause": _entry_type("pause", str, ("down_ms", _WholeNumber)),
+    "partitions": _entry_type("partitions", dict[str, _WholeNumber]),
     "coordinator_fails": _entry_type("coordinator_fails", bool),
 }
 
@@ -122,7 +122,7 @@ def _convert(value: Any, kind: type[_Converted], where: str) -> _Converted:
 
 def _topic(name: str, value: Any) -> Topic:
     where = f"scenario: topics.{name}"
-    fields = _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _Whole, where))
+    fields = _convert(value, _Topic, where) if isinstance(value, dict) else _Topic(_convert(value, _WholeNumber, where))
     if fields.racks is not None and len(fields.racks) != fields.partitions:
         raise InvalidScenario(f"{where}: racks: {len(fields.racks)} entries for {fields.partitions} partitions")
     if fields.topic_id is not None:
@@ -182,7 +182,7 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
     kind = _event_kind(value, where)
     named = f" {value[kind]:.60}" if isinstance(value[kind], str) and _is_name(value[kind]) else ""
     where = f"{where} ({kind}{named})"
-    fields = structs.asdict(_convert(value, _ENTRIES[kind], where))
+    fields = structs.asdict(_convert(value, _ENTRY_TYPES[kind], where))
     subject = fields.pop(kind)
     config = _parse_config(fields, where, topics)
     if kind == "partitions":
@@ -201,15 +201,15 @@ def _event(number: int, value: Any, topics: Mapping[str, Topic]) -> ScenarioEven
 
 
 def _event_kind(value: Mapping[Any, Any], where: str) -> Kind:
-    kinds = [kind for kind in _ENTRIES if kind in value]
+    kinds = [kind for kind in _ENTRY_TYPES if kind in value]
     if len(kinds) == 1:
         return kinds[0]
-    fields = {name for entry in _ENTRIES.values() for name in entry.__struct_fields__}
+    fields = {name for entry in _ENTRY_TYPES.values() for name in entry.__struct_fields__}
     for key in value:
         if key not in fields:
-            raise InvalidScenario(f"{where}: {key}: unknown{_suggestion(str(key), _ENTRIES)}")
+            raise InvalidScenario(f"{where}: {key}: unknown{_suggestion(str(key), _ENTRY_TYPES)}")
     what = f"both {' and '.join(kinds)}" if kinds else "nothing"
-    raise InvalidScenario(f"{where}: has {what}; an event has exactly one of {', '.join(_ENTRIES)}")
+    raise InvalidScenario(f"{where}: has {what}; an event has exactly one of {', '.join(_ENTRY_TYPES)}")
 
 
 def _known_topics(names: Iterable[str], where: str, topics: Mapping[str, Topic]) -> None:
@@ -239,7 +239,7 @@ def parse_document(text: str) -> Any:
         return _yaml(text)
     except RecursionError as error:
         raise _too_deep_error() from error
-    _check(value, MAX_DEPTH)
+    _check_nesting(value, MAX_DEPTH)
     return value
 
 
@@ -266,14 +266,14 @@ def _too_deep_error() -> InvalidScenario:
     return InvalidScenario(f"scenario: nested deeper than the limit, {MAX_DEPTH}")
 
 
-def _check(value: Any, levels: int) -> None:
+def _check_nesting(value: Any, levels: int) -> None:
     if levels < 0:
         raise _too_deep_error()
     if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise InvalidScenario(f"scenario: {value!r} holds half of a surrogate pair; write both halves")
     if isinstance(value, dict | list):
         for inner in (*value, *value.values()) if isinstance(value, dict) else value:
-            _check(inner, levels - 1)
+            _check_nesting(inner, levels - 1)
 
 
 class _Loader(yaml.SafeLoader):

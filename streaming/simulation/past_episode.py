@@ -41,7 +41,7 @@ def past_change(
     if not diffs:
         raise changes.NoForecast(f"{group}: the diff topic no longer has any of its rounds")
     start = changes.baseline_of(_group_before(episode, diffs, now))
-    names = dict(zip(_before(episode, diffs[0]), start.members, strict=True))
+    names = dict(zip(_members_before(episode, diffs[0]), start.members, strict=True))
     events = _events(episode, diffs, names, start.document["session_timeout_ms"])
     if not events:
         raise changes.NoForecast(f"{group}: {episode.kind}: no member joined or left, so there is nothing to replay")
@@ -80,13 +80,13 @@ def forecast_past_episode(
         return simulate_cost(parse_scenario(document), own, rounds=False)
     protocol_settings = {"group_protocol": "classic", "assignors": [own.assignor]}
     members = {name: {**config, **protocol_settings} for name, config in document["members"].items()}
-    migrated = {"group_protocol": "consumer"}
-    events = [event | migrated if event.keys() & {"bounce", "join"} else event for event in document["events"]]
+    consumer_protocol = {"group_protocol": "consumer"}
+    events = [event | consumer_protocol if event.keys() & {"bounce", "join"} else event for event in document["events"]]
     scenario = parse_scenario({**document, "members": members, "events": events})
     return simulate_cost(scenario, find_way("consumer"), keeps_configured=True, rounds=False)
 
 
-def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
+def _members_before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
     replaced = {member.joined for member in episode.members.replaced if member.joined != member.left}
     joined = set(episode.members.joined)
     return {m: change for m, change in first.members.items() if m not in replaced and (change.owned or m not in joined)}
@@ -94,7 +94,7 @@ def _before(episode: Episode, first: Diff) -> dict[str, MemberDiff]:
 
 def _group_before(episode: Episode, diffs: Sequence[Diff], now: LiveGroup | None) -> LiveGroup:
     first = diffs[0]
-    before = _before(episode, first)
+    before = _members_before(episode, first)
     current = {} if now is None else {member.member_id: member for member in now.members}
     usual = next(iter(current.values()), LiveMember(member_id=""))
     holdings = [after for diff in diffs for _, after in diff.holdings()]
@@ -153,14 +153,14 @@ def _events(episode: Episode, diffs: Sequence[Diff], names: Mapping[str, str], s
     # If a dynamic member's successor joined early, the rebalance waited for the end of the old member's session.
     evidence = [item for diff in diffs for item in diff.cause.evidence if item.kind == "member.fenced"]
     reported = diff_by_id.keys() & {member_id for item in evidence for member_id in item.member_ids}
-    expired = {member_id for member_id in reported if diff_by_id[member_id].group_instance_id is None}
+    expired_ids = {member_id for member_id in reported if diff_by_id[member_id].group_instance_id is None}
     events: list[dict[str, Any]] = []
     for member_id, at in departures:
         back = next((join for join in joins if join[0] == successors.get(member_id) and join[1] >= at), None)
         if back is not None:
             joins.remove(back)
             names_by_id[back[0]] = names_by_id[member_id]
-        if member_id in expired or (member_id in lost and (back is None or back[1] > at)):
+        if member_id in expired_ids or (member_id in lost and (back is None or back[1] > at)):
             events.append({"at": at - session_ms, "crash": names_by_id[member_id]})
             if back is not None:
                 instance_id = diff_by_id[back[0]].group_instance_id

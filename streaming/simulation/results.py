@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from assignors.assignment import as_lists, diff_members, minus
 from assignors.model import Topic, TopicPartitions
-from streaming.protocols.vocabulary import NOTHING, Announced, Handover, Owns, Reason, RequestCount, SubscribedTopics
+from streaming.protocols.vocabulary import NOTHING, Handover, NewRound, OwnedNow, Reason, RequestCount, SubscribedTopics
 
 
 class SimulatedRound(NamedTuple):
@@ -21,7 +21,7 @@ class SimulatedRound(NamedTuple):
 
 
 #: Marks a partition with a consumer; other partitions have the time since which they are without a consumer.
-_HAS_OWNER = -1
+_OWNED_SINCE_ROUND = -1
 
 
 class SimulationResult:
@@ -47,7 +47,7 @@ class SimulationResult:
         self.counts: dict[str, int] = {}
         self.unavailable_ms: dict[str, list[int]] = {}
         self.longest_gap_ms = 0
-        self._since: dict[str, list[int]] = {}
+        self._unowned_since: dict[str, list[int]] = {}
         self._consumed: dict[str, TopicPartitions] = {}
         self._subscribed_topics: frozenset[str] = frozenset()
         self.set_topics(topics, 0)
@@ -71,12 +71,12 @@ class SimulationResult:
         match output:
             case RequestCount(kind, times):
                 self.requests[kind] += times
-            case Owns(shares):
+            case OwnedNow(shares):
                 self._set_consumers(shares, at)
             case SubscribedTopics(topics):
                 self._subscribed_topics = topics
                 self._subscribe(topics, at)
-            case Announced():
+            case NewRound():
                 self._record(output, at)
             case Handover(before, after):  # No partition moves.
                 held = dict(self.held)
@@ -89,7 +89,7 @@ class SimulationResult:
             total = self.unavailable_ms.setdefault(name, [])
             more = self.counts.get(name, 0) - len(total)
             total += [0] * more
-            self._since.setdefault(name, []).extend([at] * more)
+            self._unowned_since.setdefault(name, []).extend([at] * more)
 
     def _set_consumers(self, shares: Mapping[str, TopicPartitions], at: int) -> None:
         gained_shares: list[tuple[str, Sequence[int]]] = []
@@ -98,19 +98,19 @@ class SimulationResult:
             if before is share:
                 continue
             for topic, partitions in minus(before, share).items():
-                since = self._since[topic]
+                since = self._unowned_since[topic]
                 for partition in partitions:
                     since[partition] = at
             gained_shares += minus(share, before).items()
             self._consumed[name] = share
         for topic, partitions in gained_shares:
-            if topic not in self._since:  # ``sticky`` may assign a topic to a member without a subscription.
+            if topic not in self._unowned_since:  # ``sticky`` may assign a topic to a member without a subscription.
                 self._subscribe((topic,), at)
-            since, total = self._since[topic], self.unavailable_ms[topic]
+            since, total = self._unowned_since[topic], self.unavailable_ms[topic]
             for partition in partitions:
-                if since[partition] != _HAS_OWNER:
+                if since[partition] != _OWNED_SINCE_ROUND:
                     gap = at - since[partition]
-                    since[partition] = _HAS_OWNER
+                    since[partition] = _OWNED_SINCE_ROUND
                     total[partition] += gap
                     self.longest_gap_ms = max(self.longest_gap_ms, gap)
 
@@ -118,7 +118,7 @@ class SimulationResult:
         for topic, partitions in share.items():
             self._last.setdefault(topic, {}).update(dict.fromkeys(partitions, name))
 
-    def _record(self, announced: Announced, at: int) -> None:
+    def _record(self, announced: NewRound, at: int) -> None:
         before, after = self.held, announced.after
         for name, share in after.items():
             owned = before.get(name, NOTHING)

@@ -66,7 +66,7 @@ class Scenario:
 class PlannedEvent(NamedTuple):
     """An event for a protocol's state machine, and the scenario event from which it is derived."""
 
-    event: vocabulary.MachineEvent
+    event: vocabulary.GroupEvent
     because: ScenarioEvent
 
 
@@ -79,7 +79,7 @@ def plan_events(scenario: Scenario) -> list[PlannedEvent]:
     planner = _EventPlanner(scenario)
     for event in scenario.events:
         planner.add(event)
-    for name in list(planner.returns):
+    for name in list(planner.due_returns):
         planner.restart(name)
     merged: list[PlannedEvent] = []
     for planned in sorted(planner.planned, key=lambda planned: planned.event.at):  # stable
@@ -100,7 +100,7 @@ class _EventPlanner:
         self.clients = {held.client.name: held.client for held in scenario.members}
         #: State of each process (``up``, ``left`` or ``crashed``), and the time since which it has that state.
         self.states = dict.fromkeys(self.clients, ("up", 0))
-        self.returns: dict[str, tuple[int, ScenarioEvent, type[vocabulary.Start | vocabulary.Thaw]]] = {}
+        self.due_returns: dict[str, tuple[int, ScenarioEvent, type[vocabulary.Start | vocabulary.Thaw]]] = {}
         self.now = 0
 
     def add(self, event: ScenarioEvent) -> None:
@@ -109,12 +109,12 @@ class _EventPlanner:
             raise InvalidScenario(f"{event}: at: {problem}")
         self.now = event.at
         if event.member:
-            self._check(event)
-        if event.member in self.returns and self.returns[event.member][0] <= event.at:
+            self._check_event(event)
+        if event.member in self.due_returns and self.due_returns[event.member][0] <= event.at:
             self.restart(event.member)
         getattr(self, event.kind)(event)
 
-    def _check(self, event: ScenarioEvent) -> None:
+    def _check_event(self, event: ScenarioEvent) -> None:
         name, kind = event.member, event.kind
         state, since = self.states.get(name, ("", 0))
         if kind == "join":
@@ -125,15 +125,15 @@ class _EventPlanner:
             raise InvalidScenario(f"{event}: {kind}: {name!r} has not joined; add a join at the same time or earlier")
         elif state != "up" and (kind, state) != ("subscribe", "left"):
             raise InvalidScenario(f"{event}: {kind}: {name!r} {state} at {since} ms; let it join again first")
-        elif kind in ("bounce", "pause") and name in self.returns and event.at < self.returns[name][0]:
-            raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {self.returns[name][0]} ms")
+        elif kind in ("bounce", "pause") and name in self.due_returns and event.at < self.due_returns[name][0]:
+            raise InvalidScenario(f"{event}: {kind}: {name!r} is down until {self.due_returns[name][0]} ms")
 
     def restart(self, name: str) -> None:
-        at, because, kind = self.returns.pop(name)
+        at, because, kind = self.due_returns.pop(name)
         is_start = kind is vocabulary.Start
         self._plan(vocabulary.Start(at, (self.clients[name],)) if is_start else vocabulary.Thaw(at, (name,)), because)
 
-    def _plan(self, event: vocabulary.MachineEvent, because: ScenarioEvent) -> None:
+    def _plan(self, event: vocabulary.GroupEvent, because: ScenarioEvent) -> None:
         self.planned.append(PlannedEvent(event, because))
 
     def join(self, event: ScenarioEvent) -> None:
@@ -146,7 +146,7 @@ class _EventPlanner:
         name = event.member
         self.clients[name] = _configured(event, self.clients[name])
         is_pause = event.kind == "pause"
-        self.returns[name] = (event.at + event.down_ms, event, vocabulary.Thaw if is_pause else vocabulary.Start)
+        self.due_returns[name] = (event.at + event.down_ms, event, vocabulary.Thaw if is_pause else vocabulary.Start)
         self._plan((vocabulary.Freeze if is_pause else vocabulary.ShutDown)(event.at, (name,)), event)
 
     pause = bounce
@@ -154,7 +154,7 @@ class _EventPlanner:
     def crash(self, event: ScenarioEvent) -> None:
         is_crash = event.kind == "crash"
         self.states[event.member] = ("crashed" if is_crash else "left", event.at)
-        down = self.returns.pop(event.member, None)
+        down = self.due_returns.pop(event.member, None)
         if down is None:
             kind = vocabulary.Crash if is_crash else vocabulary.Leave
             self._plan(kind(event.at, (event.member,)), event)
@@ -170,11 +170,11 @@ class _EventPlanner:
             # A consumer that unsubscribes leaves the group, and joins again with its next subscription.
             self.states[name] = ("up", event.at)
             self._plan(vocabulary.Start(event.at, (client,)), event)
-        elif name not in self.returns:
+        elif name not in self.due_returns:
             self._plan(vocabulary.Subscribe(event.at, (name,), client.topics), event)
-        elif self.returns[name][2] is vocabulary.Thaw:
+        elif self.due_returns[name][2] is vocabulary.Thaw:
             # A frozen process changes its subscription when it resumes.
-            self._plan(vocabulary.Subscribe(self.returns[name][0], (name,), client.topics), event)
+            self._plan(vocabulary.Subscribe(self.due_returns[name][0], (name,), client.topics), event)
 
     def partitions(self, event: ScenarioEvent) -> None:
         changed = {}
@@ -202,7 +202,7 @@ def _configured(event: ScenarioEvent, client: vocabulary.Client) -> vocabulary.C
     )
 
 
-def _combine_events(first: vocabulary.MachineEvent, second: vocabulary.MachineEvent) -> vocabulary.MachineEvent | None:
+def _combine_events(first: vocabulary.GroupEvent, second: vocabulary.GroupEvent) -> vocabulary.GroupEvent | None:
     if first.at != second.at or type(first) is not type(second):
         return None
     if isinstance(first, vocabulary.Start) and isinstance(second, vocabulary.Start):

@@ -61,7 +61,7 @@ class GroupChange(Struct, frozen=True, kw_only=True):
     subscribe: tuple[str, ...] | None = None
 
 
-class Outlook(NamedTuple):
+class Preview(NamedTuple):
     """The group's assignment under one protocol and assignor.
 
     ``own``: True if the group uses this protocol and assignor now. ``assignment``: the final assignment by member id,
@@ -192,22 +192,22 @@ def _new_members(
     return new, notes
 
 
-def outlooks(change: ChangedGroup) -> Iterator[Outlook]:
+def previews(change: ChangedGroup) -> Iterator[Preview]:
     """Yield the group's assignment after the change under each pair of a protocol and an assignor."""
-    return (outlook(change, way) for way in PROTOCOL_ASSIGNORS)
+    return (preview(change, way) for way in PROTOCOL_ASSIGNORS)
 
 
-def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
+def preview(change: ChangedGroup, way: ProtocolAssignor) -> Preview:
     """Return the assignment after the change under one protocol and assignor."""
     own = change.own == way
     try:
         assignment, rounds, exact = _final_assignment(change, way)
     except MonitorError as problem:
-        return Outlook(way, own, {}, problem=str(problem))
+        return Preview(way, own, {}, problem=str(problem))
     sizes = [size(share) for share in assignment.values()]
     subscribed = {topic for member in change.after.members for topic in member.topics}
     partition_count = sum(topic.partitions for name, topic in change.after.topics.items() if name in subscribed)
-    return Outlook(
+    return Preview(
         way,
         own,
         assignment,
@@ -219,7 +219,7 @@ def outlook(change: ChangedGroup, way: ProtocolAssignor) -> Outlook:
         most=max(sizes, default=0),
         least=min(sizes, default=0),
         local=_rack_local_counts(change.after, assignment),
-        inexact=tuple(_reasons_inexact(change, way)),
+        inexact=tuple(_inexactness_reasons(change, way)),
     )
 
 
@@ -265,7 +265,7 @@ def _rack_local_counts(group: LiveGroup, assignment: Assignment) -> tuple[int, i
     return sum(rack in replicas for rack, replicas in at), sum(bool(replicas) for _, replicas in at)
 
 
-def _reasons_inexact(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
+def _inexactness_reasons(change: ChangedGroup, way: ProtocolAssignor) -> Iterator[str]:
     before = change.before
     classic, was_classic = way.registry == "classic", before.protocol == "classic"
     if classic != was_classic:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from assignors.assignment import as_lists
 from assignors.errors import BadInput
 from streaming.simulation.live_group import LiveGroup
-from streaming.simulation.what_if import ChangedGroup, GroupChange, Outlook
+from streaming.simulation.what_if import ChangedGroup, GroupChange, Preview
 
 #: The largest number of members that can be added.
 _MAX_NEW = 10_000
@@ -23,21 +23,21 @@ class WhatIfQuery(NamedTuple):
     protocol: str | None = None
     assignor: str | None = None
 
-    def chosen(self, outlooks: Sequence[Outlook]) -> Outlook | None:
+    def chosen(self, previews: Sequence[Preview]) -> Preview | None:
         """Return the result for the requested assignor, by default the group's; None if the group's is custom."""
-        own = next((outlook for outlook in outlooks if outlook.own), None)
+        own = next((preview for preview in previews if preview.own), None)
         if self.protocol is None and self.assignor is None:
             return own
-        matching_outlooks = [outlook for outlook in outlooks if self.protocol in (None, outlook.way.protocol)]
-        matching_outlooks = [outlook for outlook in matching_outlooks if self.assignor in (None, outlook.way.assignor)]
+        matching_outlooks = [preview for preview in previews if self.protocol in (None, preview.way.protocol)]
+        matching_outlooks = [preview for preview in matching_outlooks if self.assignor in (None, preview.way.assignor)]
         if not matching_outlooks:
             assignors: dict[str, list[str]] = {}
-            for outlook in outlooks:
-                assignors.setdefault(outlook.way.protocol, []).append(outlook.way.assignor)
+            for preview in previews:
+                assignors.setdefault(preview.way.protocol, []).append(preview.way.assignor)
             pairs = "; ".join(f"{protocol} ({', '.join(names)})" for protocol, names in assignors.items())
             requested = f"--protocol {self.protocol or 'any'} --assignor {self.assignor or 'any'}"
             raise BadInput(f"{requested}: not supported; choose from {pairs}")
-        return min(matching_outlooks, key=lambda outlook: own is None or outlook.way.protocol != own.way.protocol)
+        return min(matching_outlooks, key=lambda preview: own is None or preview.way.protocol != own.way.protocol)
 
 
 def parse_query(
@@ -99,7 +99,7 @@ def _number(text: str, most: int) -> int | None:
     return number if 0 < number <= most else None
 
 
-def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: Outlook | None) -> dict[str, Any]:
+def what_if_document(change: ChangedGroup, previews: Sequence[Preview], chosen: Preview | None) -> dict[str, Any]:
     """Return the JSON document that ``what-if --json`` prints."""
     before, after = change.before, change.after
     added, names = [member.member_id for member in after.members if member.member_id in change.new], after.names
@@ -117,25 +117,25 @@ def what_if_document(change: ChangedGroup, outlooks: Sequence[Outlook], chosen: 
         "removed": [member.member_id for member in before.members if member.member_id not in remaining_ids],
         "partitions": {name: topic.partitions for name, topic in sorted(after.topics.items())},
         "inexact": [*before.unknown, *change.notes],
-        "answers": [_outlook_document(outlook, chosen=outlook is chosen) for outlook in outlooks],
+        "answers": [_outlook_document(preview, chosen=preview is chosen) for preview in previews],
     }
 
 
-def _outlook_document(outlook: Outlook, *, chosen: bool) -> dict[str, Any]:
-    document = {**outlook.way._asdict(), "own": outlook.own, "chosen": chosen}
-    if outlook.problem is not None:
-        return {**document, "problem": outlook.problem}
+def _outlook_document(preview: Preview, *, chosen: bool) -> dict[str, Any]:
+    document = {**preview.way._asdict(), "own": preview.own, "chosen": chosen}
+    if preview.problem is not None:
+        return {**document, "problem": preview.problem}
     return {
         **document,
-        "rounds": outlook.rounds,
-        "roundsExact": outlook.exact_rounds,
-        "moved": outlook.moved,
-        "given": outlook.newly_assigned,
-        "unowned": outlook.unowned,
-        "most": outlook.most,
-        "least": outlook.least,
-        "rackLocal": outlook.local[0] if outlook.local[1] else None,
-        "rackKnown": outlook.local[1],
-        "inexact": list(outlook.inexact),
-        "assignment": {member: as_lists(share) for member, share in outlook.assignment.items()},
+        "rounds": preview.rounds,
+        "roundsExact": preview.exact_rounds,
+        "moved": preview.moved,
+        "given": preview.newly_assigned,
+        "unowned": preview.unowned,
+        "most": preview.most,
+        "least": preview.least,
+        "rackLocal": preview.local[0] if preview.local[1] else None,
+        "rackKnown": preview.local[1],
+        "inexact": list(preview.inexact),
+        "assignment": {member: as_lists(share) for member, share in preview.assignment.items()},
     }

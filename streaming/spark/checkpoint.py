@@ -21,7 +21,7 @@ from assignors.errors import BadInput, OutsideFailure
 from streaming.monitor import bucket_state
 from streaming.records.codec import DECODE_ERRORS
 from streaming.records.events import Count
-from streaming.spark.failures import RESTORE, damaged, in_use, spark_errors, unusable
+from streaming.spark.failures import RESTORE_ADVICE, damaged_checkpoint, in_use, spark_errors, unusable_checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ class LocalCheckpoint:
             self._path.mkdir(parents=True, exist_ok=True)
             self._lock = (self._path / _LOCK_FILE).open("a")
         except OSError as error:
-            raise unusable(self._checkpoint, error) from error
+            raise unusable_checkpoint(self._checkpoint, error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -108,7 +108,7 @@ class LocalCheckpoint:
         except OSError:  # Spark's own error names the file of a failing disk
             return
         if not is_same:
-            raise damaged(self._checkpoint, "it was removed or replaced while in use")
+            raise damaged_checkpoint(self._checkpoint, "it was removed or replaced while in use")
 
     def read(self) -> Metadata | None:
         """Return the checkpoint's metadata; None if the folder is empty or missing."""
@@ -119,13 +119,13 @@ class LocalCheckpoint:
             if (self._path / "offsets").is_dir():
                 raise BadInput(
                     f"--checkpoint {self._path}: holds a Spark checkpoint without {METADATA_FILE}. If it is another "
-                    f"program's, name another folder; if this program wrote it, that file was lost. {RESTORE}"
+                    f"program's, name another folder; if this program wrote it, that file was lost. {RESTORE_ADVICE}"
                 ) from None
             return None
         except OSError as error:
-            raise unusable(self._checkpoint, error) from error
+            raise unusable_checkpoint(self._checkpoint, error) from error
         except DECODE_ERRORS as error:
-            raise damaged(self._checkpoint, f"{file} is damaged") from error
+            raise damaged_checkpoint(self._checkpoint, f"{file} is damaged") from error
 
     def write(self, metadata: Metadata) -> None:
         """Write the checkpoint's metadata atomically."""
@@ -134,14 +134,14 @@ class LocalCheckpoint:
             part.write_bytes(msgspec.json.encode(metadata))
             part.replace(self._path / METADATA_FILE)
         except OSError as error:
-            raise unusable(self._checkpoint, error) from error
+            raise unusable_checkpoint(self._checkpoint, error) from error
 
     def replace(self) -> None:
         """Rename the checkpoint's folder, and lock a new folder in its place."""
         try:
             renamed = rename_with_timestamp(self._path)
         except OSError as error:
-            raise unusable(self._checkpoint, error) from error
+            raise unusable_checkpoint(self._checkpoint, error) from error
         _log.warning("the checkpoint was set aside as %s: the topic is read from its beginning", renamed)
         self.__exit__()
         self.__enter__()
@@ -167,7 +167,7 @@ class RemoteCheckpoint:
                 raise
             return None
         except DECODE_ERRORS + spark_errors() as error:
-            raise damaged(self._checkpoint, f"{self._location} is damaged or can't be read") from error
+            raise damaged_checkpoint(self._checkpoint, f"{self._location} is damaged or can't be read") from error
 
     def write(self, metadata: Metadata) -> None:
         """Write the checkpoint's metadata."""
@@ -305,7 +305,7 @@ class OffsetsFile:
             metadata = msgspec.json.decode(line, type=dict[str, Any])
             partitions = msgspec.convert(metadata["conf"][SHUFFLE_PARTITIONS], _Partitions, strict=False)
         except (*DECODE_ERRORS, OSError, ValueError, KeyError, TypeError) as error:
-            raise damaged(str(checkpoint), f"{file} is damaged") from error
+            raise damaged_checkpoint(str(checkpoint), f"{file} is damaged") from error
         return cls(version, metadata, sources, partitions)
 
     def end_offsets(self, topic: str) -> dict[int, int]:

@@ -23,7 +23,7 @@ RECORDS_LOST = re.compile(
 #: The path of a file below a folder in Spark's error text, possibly in quotes or before punctuation.
 _FILE_PATH = r"(?:/[\w.=-]+)+"
 #: Errors of the operating system for a disk that can't be written; the JVM uses the same words.
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_UNWRITABLE_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _DENIED_WORDS = ("Permission denied", "AccessControlException", "AccessDeniedException")
 #: Spark's error about an offset log with a batch that this job did not write.
 _CONCURRENT_JOBS_ERROR = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Concurrent update to the log")
@@ -43,7 +43,7 @@ _FILES_INCONSISTENT = re.compile(
     r"AssertionError: assertion failed[\s\S]*MicroBatchExecution|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
 #: Advice for a lost or damaged file.
-RESTORE = (
+RESTORE_ADVICE = (
     "Restore the folder from a copy; or move it away and start again: the whole membership topic is then read, and "
     "the same diffs come out, with the same ids"
 )
@@ -54,9 +54,9 @@ def in_use(checkpoint: str) -> OutsideFailure:
     return OutsideFailure(f"--checkpoint {checkpoint}: another process uses it; stop that process first")
 
 
-def damaged(checkpoint: str, what: str) -> OutsideFailure:
+def damaged_checkpoint(checkpoint: str, what: str) -> OutsideFailure:
     """Return the error for a damaged checkpoint; ``what``: the damaged file or another description of the damage."""
-    return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE}")
+    return OutsideFailure(f"--checkpoint {checkpoint}: {what}. {RESTORE_ADVICE}")
 
 
 def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
@@ -69,7 +69,7 @@ def refused(checkpoint: str, file: str, number: int) -> OutsideFailure:
     return OutsideFailure(f"--checkpoint {checkpoint}: {file}: {os.strerror(number)}; {advice}")
 
 
-def unusable(checkpoint: str, error: OSError) -> OutsideFailure:
+def unusable_checkpoint(checkpoint: str, error: OSError) -> OutsideFailure:
     """Return the error for an OSError that Python raised for a file of the checkpoint."""
     return refused(checkpoint, str(error.filename or checkpoint), error.errno or 0)
 
@@ -96,13 +96,13 @@ def checkpoint_failure(error: Exception, checkpoint: str, location: str) -> Outs
     text = str(error)
     if _CONCURRENT_JOBS_ERROR.search(text):
         # A checkpoint in a folder is locked, so no other job wrote to it.
-        mixed_batches = damaged(checkpoint, "its offsets and commits are of different batches")
-        return in_use(checkpoint) if "://" in checkpoint else mixed_batches
+        batch_mismatch = damaged_checkpoint(checkpoint, "its offsets and commits are of different batches")
+        return in_use(checkpoint) if "://" in checkpoint else batch_mismatch
     path_pattern = re.escape(location) + _FILE_PATH
     # In an error about a checksum, the paths of other files come first.
     match = re.search(rf"(?<=Checksum error: file:){path_pattern}", text) or re.search(path_pattern, text)
     file = None if match is None else match[0]
-    for number in _UNWRITABLE:
+    for number in _UNWRITABLE_DISK_ERRORS:
         if os.strerror(number) in text and (file is not None or number == errno.ENOSPC):
             return refused(checkpoint, file or checkpoint, number)
     if file is not None and any(denied_word in text for denied_word in _DENIED_WORDS):
@@ -110,7 +110,7 @@ def checkpoint_failure(error: Exception, checkpoint: str, location: str) -> Outs
     is_damaged = _DAMAGED_STATE_ERROR.search(text) is not None
     if _STATE_ERRORS.search(text) or (is_damaged and file is not None):
         what = "a file of its state" if _STATE_ERRORS.search(text) else file
-        return damaged(checkpoint, f"{what} is damaged or missing ({reason(error)})")
+        return damaged_checkpoint(checkpoint, f"{what} is damaged or missing ({reason(error)})")
     if _FILES_INCONSISTENT.search(text) or (is_damaged and _STATE_READER_FRAME.search(text)):
-        return damaged(checkpoint, f"its files are not as Spark left them ({reason(error)})")
+        return damaged_checkpoint(checkpoint, f"its files are not as Spark left them ({reason(error)})")
     return None

@@ -19,10 +19,10 @@ from prometheus_client import CollectorRegistry
 from assignors.errors import OutsideFailure
 from streaming.freshness import STREAM_ID
 from streaming.kafka import security
-from streaming.kafka.access import NotAllowed, missing
+from streaming.kafka.access import NoPermission, missing
 from streaming.kafka.clients import ClusterUnavailable, require_same_cluster, wait_reachable
 from streaming.kafka.heartbeats import HeartbeatWriter
-from streaming.kafka.metadata import IdentityWatch, identify
+from streaming.kafka.metadata import IdentityWatch, request_identities
 from streaming.process.service import serve_metrics
 from streaming.settings.config import Settings
 from streaming.spark import checkpoint, failures
@@ -107,7 +107,7 @@ class _StreamJob:
         self._supervisor = Supervisor(setup.options, self._metadata.topic, setup.topics, self._metadata.partitions)
         self._supervisor.set_topics(setup.topics, time.time())
         self._ends = EndsWatch(kafka, self._metadata.topic)
-        self._renewal = security.CredentialRenewal(kafka)
+        self._credential_renewal = security.CredentialRenewal(kafka)
         self._reports = BucketReports(spark)
         self._connect()
 
@@ -121,7 +121,7 @@ class _StreamJob:
         """Run the query until it ends; return True if the query must be started again."""
         options = self._setup.options
         try:
-            return self._follow(self._start())
+            return self._follow_query(self._start())
         except spark_errors() as error:
             self._store.check()
             failure = failures.checkpoint_failure(error, options.checkpoint, options.location)
@@ -133,7 +133,7 @@ class _StreamJob:
                 lost = check_lost_records(self._setup.settings, options.checkpoint, self._metadata)
                 raise OutsideFailure(lost_records_text(self._metadata.topic, lost or reason(error))) from error
             if "AuthorizationException" in text and (line := next(missing(self._setup.settings, "stream"), None)):
-                raise NotAllowed(line) from error
+                raise NoPermission(line) from error
             if not failures.UNAVAILABLE_ERROR.search(text):
                 raise OutsideFailure(reason(error)) from error
             log.warning("no broker answers, the query waits: %s", reason(error))
@@ -149,9 +149,9 @@ class _StreamJob:
         rows = query.writes(*sources, self._metadata.buckets, sinks, self._reports.accumulator)
         return query.start(rows, setup.settings, setup.options)
 
-    def _follow(self, query: "StreamingQuery") -> bool:
+    def _follow_query(self, query: "StreamingQuery") -> bool:
         progress = ProgressReader(query)
-        while not query.awaitTermination(_LOOK_SECONDS):
+        while not query.awaitTermination(_POLL_INTERVAL_SECONDS):
             self._add_batches(progress)
             action = self._choose_action()
             if self._stop.is_set() or action in _RESTART_ACTIONS:
@@ -192,7 +192,7 @@ class _StreamJob:
 
     def _choose_action(self) -> Action:
         """Update the supervisor, write ticks and heartbeats, and return the supervisor's next action."""
-        if self._renewal.renewed(time.monotonic()):
+        if self._credential_renewal.renewed(time.monotonic()):
             return Action.RENEW_SECRETS
         self._store.check()
         supervisor, now = self._supervisor, time.time()
@@ -230,7 +230,7 @@ class _StreamJob:
         by = time.monotonic() + 2.0  # a topic that is still missing then counts as deleted
         while not self._stop.is_set():
             try:
-                topics = identify(self._setup.settings.kafka, self._watch.topics)
+                topics = request_identities(self._setup.settings.kafka, self._watch.topics)
             except ClusterUnavailable:
                 return
             self._supervisor.set_topics(topics, time.time())
@@ -238,4 +238,4 @@ class _StreamJob:
                 return
             if time.monotonic() > by:
                 self._supervisor.require_topics()
-            self._stop.wait(_LOOK_SECONDS)
+            self._stop.wait(_POLL_INTERVAL_SECONDS)

@@ -74,14 +74,14 @@ class ProgressReader:
         before, self._last = self._last, last
         new = [last]
         if before is None or last["batchId"] > before["batchId"] + 1:
-            recent = self._query.recentProgress
-            new = recent[recent.index(before) + 1 :] if before in recent else recent
-            self._last = recent[-1]
-        decoded = [json.loads(progress.json) for progress in new]
+            recent_progress = self._query.recentProgress
+            new = recent_progress[recent_progress.index(before) + 1 :] if before in recent_progress else recent_progress
+            self._last = recent_progress[-1]
+        progress_documents = [json.loads(progress.json) for progress in new]
         # A trigger without new records reports the number of the next batch (``ProgressReporter.updateIdleness``).
         return [
             progress if "addBatch" in progress["durationMs"] else {"timestamp": progress["timestamp"]}
-            for progress in decoded
+            for progress in progress_documents
         ]
 
 

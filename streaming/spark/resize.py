@@ -84,7 +84,7 @@ def resize(checkpoint: str, buckets: int | None, shuffle_partitions: int | None,
                     after = Layout(buckets or before.buckets, shuffle_partitions or before.shuffle_partitions)
                     return _resize(folder, metadata, before, after, dry_run=dry_run)
     except OSError as error:
-        raise failures.unusable(checkpoint, error) from error
+        raise failures.unusable_checkpoint(checkpoint, error) from error
     raise BadInput(f"--checkpoint {checkpoint}: contains no checkpoint of this program")
 
 
@@ -100,7 +100,7 @@ def resize_advice(folder: Path) -> str | None:
     try:
         total = checkpoints.state_bytes(folder)
     except OSError as error:
-        raise failures.unusable(str(folder), error) from error
+        raise failures.unusable_checkpoint(str(folder), error) from error
     if metadata is None or total <= _SLOW_BUCKET_BYTES * metadata.buckets:
         return None
     buckets = 1 << (total // _TARGET_BUCKET_BYTES).bit_length()
@@ -112,8 +112,8 @@ def resize_advice(folder: Path) -> str | None:
 
 
 def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, dry_run: bool) -> Resized:
-    staged = checkpoints.staging_folder(folder)
-    shutil.rmtree(staged, ignore_errors=True)  # left by an interrupted resize
+    staged_folder = checkpoints.staging_folder(folder)
+    shutil.rmtree(staged_folder, ignore_errors=True)  # left by an interrupted resize
     done = checkpoints.last_batch(folder / "commits")
     if done is None and before.shuffle_partitions != after.shuffle_partitions:
         raise BadInput(
@@ -125,20 +125,20 @@ def _resize(folder: Path, metadata: Metadata, before: Layout, after: Layout, *, 
             old = blobs(spark, str(folder))
             new = regroup_buckets(old.values(), after.buckets)
             if not dry_run:
-                _write_state(spark, new, staged)
+                _write_state(spark, new, staged_folder)
     old_checkpoint = None
     if not dry_run and before != after:
-        staged.mkdir(exist_ok=True)
+        staged_folder.mkdir(exist_ok=True)
         if done is not None:
-            _copy_state(folder, staged, done, after)
+            _copy_state(folder, staged_folder, done, after)
         os.sync()
-        LocalCheckpoint(str(staged)).write(structs.replace(metadata, buckets=after.buckets))
+        LocalCheckpoint(str(staged_folder)).write(structs.replace(metadata, buckets=after.buckets))
         old_checkpoint = str(checkpoints.replace_checkpoint(folder))
     sizes = {"before": max(map(len, old.values()), default=0), "after": max(map(len, new.values()), default=0)}
     return Resized(before, after, sum(len(Bucket(blob)) for blob in old.values()), sizes, old_checkpoint)
 
 
-def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged: Path) -> None:
+def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged_folder: Path) -> None:
     from streaming.spark.operator import OUTPUT_SCHEMA, STATE_SCHEMA
 
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-") as source:
@@ -148,31 +148,31 @@ def _write_state(spark: "SparkSession", state: Mapping[int, bytes], staged: Path
             spark.readStream.schema("bucket int, blob binary")
             .parquet(source)
             .groupBy("bucket")
-            .applyInPandasWithState(_keep, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout")
+            .applyInPandasWithState(_store_bucket, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout")
             .writeStream.format("noop")
-            .option("checkpointLocation", str(staged.absolute()))
+            .option("checkpointLocation", str(staged_folder.absolute()))
             .trigger(availableNow=True)
             .start()
             .awaitTermination()
         )
 
 
-def _keep(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
+def _store_bucket(_key: tuple[Any, ...], parts: Iterator[Any], state: Any) -> Iterator[Any]:
     """Store the bytes in the only input row of a bucket as the state of the bucket."""
     for part in parts:
         state.update((bytes(part.iloc[0, 1]),))
     return iter(())
 
 
-def _copy_state(folder: Path, staged: Path, done: int, after: Layout) -> None:
+def _copy_state(folder: Path, staged_folder: Path, done: int, after: Layout) -> None:
     """Turn the staged checkpoint's only batch into the old checkpoint's last committed batch."""
     batch = OffsetsFile.read(folder, done)
     batch.metadata["conf"][checkpoints.SHUFFLE_PARTITIONS] = str(after.shuffle_partitions)
     lines = [batch.version, msgspec.json.encode(batch.metadata), *batch.sources]
-    (staged / "offsets" / "0").write_bytes(b"\n".join(lines))
-    shutil.copy(folder / "metadata", staged / "metadata")
+    (staged_folder / "offsets" / "0").write_bytes(b"\n".join(lines))
+    shutil.copy(folder / "metadata", staged_folder / "metadata")
     for checksum in ("offsets/.0.crc", ".metadata.crc"):  # Hadoop's checksums of the files before the rewrite
-        (staged / checksum).unlink(missing_ok=True)
-    shutil.rmtree(staged / "sources")
+        (staged_folder / checksum).unlink(missing_ok=True)
+    shutil.rmtree(staged_folder / "sources")
     if (folder / "sources").exists():
-        shutil.copytree(folder / "sources", staged / "sources")
+        shutil.copytree(folder / "sources", staged_folder / "sources")

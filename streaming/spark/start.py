@@ -16,7 +16,7 @@ from streaming.freshness import STREAM_ID
 from streaming.kafka.access import require_permissions, stream_topics
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.heartbeats import last_heartbeat
-from streaming.kafka.metadata import Identity, bounds, identify
+from streaming.kafka.metadata import Identity, bounds, request_identities
 from streaming.kafka.topics import configured_sinks, ensure_topics
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.outputs import Sinks
@@ -161,7 +161,7 @@ def spans(location: str, topic: str) -> dict[int, OffsetSpan]:
     try:
         begins, ends = (OffsetsFile.read(folder, batch).end_offsets(topic) for batch in (min(done, begun), begun))
     except msgspec.MsgspecError as error:
-        raise failures.damaged(location, f"{folder / 'offsets'} is damaged") from error
+        raise failures.damaged_checkpoint(location, f"{folder / 'offsets'} is damaged") from error
     # After a loss of records, the end of Spark's batch may be before its beginning.
     return {number: OffsetSpan(begin, max(begin, ends.get(number, 0))) for number, begin in begins.items()}
 
@@ -189,7 +189,7 @@ def _describe_topics(settings: Settings) -> dict[str, Identity]:
     names = (*stream_topics(settings), settings.topics.ticks)
     by = time.monotonic() + 10.0  # by then every broker describes a new topic
     while True:
-        topics = {name: topic for name, topic in identify(settings.kafka, names).items() if topic is not None}
+        topics = {name: topic for name, topic in request_identities(settings.kafka, names).items() if topic is not None}
         if len(topics) == len(names):
             return topics
         if time.monotonic() > by:

@@ -15,13 +15,13 @@ import msgspec
 from assignors.errors import BadInput
 from streaming.monitor.bucket_state import Bucket, TrackedGroup
 from streaming.spark.checkpoint import is_remote, last_batch, settle
-from streaming.spark.failures import checkpoint_failure, spark_errors, unusable
+from streaming.spark.failures import checkpoint_failure, spark_errors, unusable_checkpoint
 from streaming.spark.session import SessionOptions, jvm_path, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MASK: Final = 0xFFFFFFFF
+_UINT32_MASK: Final = 0xFFFFFFFF
 #: Spark's seed for hash partitioning.
 _SEED: Final = 42
 #: The most buckets whose numbers are chosen: more buckets are spread evenly by chance, and their list is too long.
@@ -60,7 +60,7 @@ def inspect_groups(checkpoint: str, group_id: str | None = None) -> Iterator[Ins
             if last_batch(folder / "offsets") is None or not any((folder / "state").glob("0/*/*")):
                 raise BadInput(f"--checkpoint {checkpoint}: has no state yet; `stream` writes it with its first batch")
         except OSError as error:
-            raise unusable(checkpoint, error) from error
+            raise unusable_checkpoint(checkpoint, error) from error
     with session(SessionOptions(connector=False)) as spark:
         buckets = blobs(spark, checkpoint)
     for number, blob in sorted(buckets.items()):
@@ -122,17 +122,17 @@ def regroup_buckets(blobs: Iterable[bytes], buckets: int) -> dict[int, bytes]:
 
 def murmur3(number: int) -> int:
     """Return Spark's signed hash of an ``int`` (``Murmur3_x86_32.hashInt``)."""
-    word = _rotate(number * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    mixed = (_rotate(_SEED ^ word, 13) * 5 + 0xE6546B64) & _MASK
+    word = _rotate(number * 0xCC9E2D51 & _UINT32_MASK, 15) * 0x1B873593 & _UINT32_MASK
+    mixed = (_rotate(_SEED ^ word, 13) * 5 + 0xE6546B64) & _UINT32_MASK
     mixed ^= 4  # the length of an int in bytes
-    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _MASK
-    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _MASK
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _UINT32_MASK
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _UINT32_MASK
     mixed ^= mixed >> 16
     return mixed - (mixed >> 31 << 32)
 
 
 def _rotate(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & _MASK
+    return (word << bits | word >> 32 - bits) & _UINT32_MASK
 
 
 def _fields(tracked: TrackedGroup) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class BatchLimit:
     """The limit of events per batch of a query: lowered after batches of too many bytes, doubled after small ones."""
 
     def __init__(self, most: int) -> None:
-        self.value = self._most = self._next = most
+        self.value = self._configured_value = self._next = most
 
     def add_batch(self, events: int, size: int) -> None:
         """Adapt the limit of later batches to a batch's number of events and the bytes of their values."""
@@ -45,7 +45,7 @@ class BatchLimit:
         if size > _MAX_BATCH_BYTES:
             self._next = max(1, events * _TARGET_BATCH_BYTES // size)
         elif events > self.value // 2 and 2 * size <= _MAX_BATCH_BYTES:
-            self._next = min(self._most, self.value * 2)
+            self._next = min(self._configured_value, self.value * 2)
 
     def has_changed(self) -> bool:
         """Set ``value`` to the limit of the next batches; return True if it changed, so that the query must restart."""
@@ -69,7 +69,7 @@ class PartitionGrowth:
         self.offsets: Mapping[int, int] = {}
         self._topic = topic
         self._ends: Mapping[int, int] | None = None
-        self._since = self._ends_at = self._idle_at = 0.0
+        self._confirming_since = self._ends_at = self._idle_at = 0.0
 
     @property
     def is_pending(self) -> bool:
@@ -81,12 +81,12 @@ class PartitionGrowth:
         if partitions <= self.target:
             return False
         self.target = partitions
-        self._since, self._ends = now, None
+        self._confirming_since, self._ends = now, None
         return True
 
     def set_ends(self, ends: Mapping[int, int], now: float) -> None:
         """Store the end offsets of the old partitions, once, when all producers must write to the new ones as well."""
-        if self.is_pending and self._ends is None and now - self._since >= GROWTH_CONFIRM_SECONDS:
+        if self.is_pending and self._ends is None and now - self._confirming_since >= GROWTH_CONFIRM_SECONDS:
             self._ends, self._ends_at = dict(ends), now
 
     def add_progress(self, progress: Mapping[str, Any], at: float) -> None:

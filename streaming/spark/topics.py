@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from streaming.kafka.access import NotAllowed, Permission, denied
+from streaming.kafka.access import NoPermission, Permission, denial
 from streaming.kafka.metadata import OffsetRequest
 from streaming.kafka.producer import ReplaceableProducer
 from streaming.kafka.topics import ensure_ticks
@@ -17,7 +17,7 @@ from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
 
 #: Seconds between two requests for the topic's ends.
-_EVERY_SECONDS: Final = 5.0
+_REQUEST_INTERVAL_SECONDS: Final = 5.0
 
 
 class TickTopic:
@@ -28,7 +28,7 @@ class TickTopic:
         self._kafka = settings.kafka
         self._topic = settings.topics.ticks
         self._producer = ReplaceableProducer(settings.kafka)
-        self._failure: NotAllowed | None = None
+        self._failure: NoPermission | None = None
 
     def tick(self) -> None:
         """Write a tick without waiting; while no broker answers, the tick is delivered later."""
@@ -39,7 +39,7 @@ class TickTopic:
     def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
         if error is not None and error.name() == "TOPIC_AUTHORIZATION_FAILED":
             lacking = Permission("Write", self._topic)
-            self._failure = NotAllowed(denied(self._kafka, lacking, "which stream must: no timer would fire"))
+            self._failure = NoPermission(denial(self._kafka, lacking, "which stream must: no timer would fire"))
 
 
 class TopicEnds(NamedTuple):
@@ -74,7 +74,7 @@ class EndsWatch:
             # IdentityWatch reports a cluster that does not answer.
             ends = TopicEnds(stable, log) if len(stable) == len(log) == self._partitions else None
         if now >= self._next and not any(request.is_pending for request in self._requests):
-            self._next, self._partitions = now + _EVERY_SECONDS, partitions
+            self._next, self._partitions = now + _REQUEST_INTERVAL_SECONDS, partitions
             for request in self._requests:
                 request.send([(self._topic, number) for number in range(partitions)], now)
         return ends

@@ -23,7 +23,7 @@ def topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], Path]:
+def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], Path]:
     """Run the demo until both groups have had a crash; return the diffs and the folder of the consumers' reports."""
     folder = tmp_path_factory.mktemp("demo")
     answer = subprocess.run(
@@ -37,8 +37,8 @@ def performance(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict], P
     return [json.loads(line) for line in answer.stdout.splitlines()], folder
 
 
-def test_both_demo_groups_have_joins_leaves_and_fences(performance) -> None:
-    diffs, _ = performance
+def test_both_demo_groups_have_joins_leaves_and_fences(demo_run) -> None:
+    diffs, _ = demo_run
     causes = defaultdict(Counter)
     for diff in diffs:
         causes[diff["groupId"]][diff["cause"]["kind"]] += 1
@@ -49,8 +49,8 @@ def test_both_demo_groups_have_joins_leaves_and_fences(performance) -> None:
     assert any(topic_partitions(m["assigned"]) for d in second for m in d["members"].values())
 
 
-def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
-    diffs, _ = performance
+def test_every_record_keeps_the_algebra_of_diffs(demo_run) -> None:
+    diffs, _ = demo_run
     assert diffs
     before: dict[str, dict[str, set]] = defaultdict(dict)
     for diff in diffs:
@@ -69,9 +69,9 @@ def test_every_record_keeps_the_algebra_of_diffs(performance) -> None:
         before[diff["groupId"]] = owned_before
 
 
-def test_consumer_callbacks_agree_at_every_generation(performance) -> None:
+def test_consumer_callbacks_agree_at_every_generation(demo_run) -> None:
     """The last callback of each member and generation equals the diff, checked without the demo's own comparison."""
-    diffs, folder = performance
+    diffs, folder = demo_run
     owned_before: dict[tuple[str, int], set] = {}
     for path in folder.glob("*.jsonl"):
         eager = path.name.startswith("orders")

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.kafka.runtime import free_ports
 from streaming.records.codec import encode
 from tests.support.browser import chromium, open_page
@@ -95,7 +95,7 @@ def second_server_is_rejected(monitor: Monitor) -> None:
     monitor.await_status(None)
 
 
-def diff_of_the_far_future_is_rejected_alone(monitor: Monitor) -> None:
+def far_future_diff_is_rejected_alone(monitor: Monitor) -> None:
     invalid_message = message(sample(group_id="odd"))
     value = encode(sample(group_id="odd", timestamp=123454321)).replace(b"123454321", str(2**70).encode())
     headers = [(name, b"far-away" if name == "ce_id" else text) for name, text in invalid_message["headers"]]
@@ -164,7 +164,7 @@ def deleted_topic_after_a_restart_is_reported_and_healed(monitor: Monitor) -> No
     eventually(lambda: f"topic {monitor.diffs} was deleted" in monitor.stream.output(), timeout=REPORT_SECONDS)
     assert monitor.stream.ended() == 3
     monitor.await_status("topic-missing", REPORT_SECONDS)
-    assert identify(monitor.serve.settings.kafka, [monitor.diffs]) == {monitor.diffs: None}
+    assert request_identities(monitor.serve.settings.kafka, [monitor.diffs]) == {monitor.diffs: None}
     assert monitor.complete() == count
     monitor.stream.start()
     monitor.await_status(None)
@@ -186,7 +186,7 @@ def test_damage_is_reported_and_nothing_is_lost(monitor: Monitor) -> None:
         monitor.complete()
         monitor.await_status(None)
         second_server_is_rejected(monitor)
-        diff_of_the_far_future_is_rejected_alone(monitor)
+        far_future_diff_is_rejected_alone(monitor)
         if disk.is_mount():
             full_disk_is_reported_when_retention_runs(monitor, disk, topic)
             full_disk_at_the_start_has_no_effect(monitor, disk)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from tests.support.installed import build, environment, install, release
+from tests.support.installed import build, environment, install_wheel, release
 
 logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.full]
@@ -20,7 +20,7 @@ PACKAGES = ("pyspark", "kafka-python", "numpy", "pandas", "pyarrow")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_a_demo_runs_from_an_empty_environment(tmp_path: Path, kind: Literal["wheel", "sdist"]) -> None:
-    commands = install(build(tmp_path / "dist", kind), tmp_path / "environment")
+    commands = install_wheel(build(tmp_path / "dist", kind), tmp_path / "environment")
     versions = [f"{name} {release(commands, name)}" for name in PACKAGES]
     logger.info("%s: %s", kind, ", ".join(versions))
     demo = subprocess.run(

@@ -19,7 +19,7 @@ from streaming.records.diffs import Diff
 from streaming.records.episodes import Episode, Incident
 from tests.support.browser import WatchedPage, chromium, open_page, take_screenshot
 from tests.support.kafka import Kafka, eventually
-from tests.support.page_stage import FURTHER_GROUPS_PREFIX, TIMEOUT_SECONDS, PageStage, run_page_stage
+from tests.support.page_stage import OTHER_GROUPS_PREFIX, TIMEOUT_SECONDS, PageStage, run_page_stage
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.browser]
 
@@ -246,7 +246,7 @@ def test_storm_incident_names_its_member_and_closes(
 
 
 def test_stuck_kip_848_member_is_named(stage: PageStage, record_property: Callable[[str, object], None]) -> None:
-    group = f"{FURTHER_GROUPS_PREFIX}-9"
+    group = f"{OTHER_GROUPS_PREFIX}-9"
     slow = Consumer(
         {
             "bootstrap.servers": stage.serve.settings.kafka.bootstrap_servers,
@@ -296,7 +296,7 @@ def start_manual_poller(stage: PageStage, group: str, name: str) -> Consumer:
 def test_a_hanging_member_is_awaited_on_every_surface(
     stage: PageStage, record_property: Callable[[str, object], None]
 ) -> None:
-    group = f"{FURTHER_GROUPS_PREFIX}-8"
+    group = f"{OTHER_GROUPS_PREFIX}-8"
     slow = start_manual_poller(stage, group, "slow")
 
     def polled(condition: Callable[[], object], *consumers: Consumer) -> bool:
@@ -335,7 +335,7 @@ def test_a_hanging_member_is_awaited_on_every_surface(
 def start_further_groups(stage: PageStage) -> None:
     """Start groups of other protocols, and let one member of each group leave."""
     for number, protocol in enumerate(("eager", "consumer", "cooperative", "eager", "consumer")):
-        group = f"{FURTHER_GROUPS_PREFIX}-{number}"
+        group = f"{OTHER_GROUPS_PREFIX}-{number}"
         pair = [stage.further_groups.add(stage.consumer(group, f"{group}-{name}", protocol)) for name in "ab"]
         eventually(lambda group=group: members(stage, group) == 2, timeout=TIMEOUT_SECONDS)
         if number % 2:

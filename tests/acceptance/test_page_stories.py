@@ -42,7 +42,7 @@ pytestmark = pytest.mark.browser
 
 
 @dataclass
-class ShownPage:
+class StoryPage:
     """The page in a browser, and the feed behind it, whose records the test writes."""
 
     page: Page
@@ -51,12 +51,12 @@ class ShownPage:
 
     def add(self, builder: DiffBuilder, *, over: bool = True, racks: dict[str, str] | None = None) -> None:
         source = self.feed.source
-        rounds, shown_stories = self.shown_counts.get(builder.group_id, (0, 0))
+        rounds, shown_story_count = self.shown_counts.get(builder.group_id, (0, 0))
         for ce_id, diff in builder.diffs[rounds:]:
             value, made = encode(diff), f"{diff.group_id}/{ce_id}"
             source.put(record(DIFFS, len(source.log), diff.group_id, value, made))
         stories = episode_updates(builder, over=over)
-        for episode in stories[shown_stories:]:
+        for episode in stories[shown_story_count:]:
             round_keys = [f"{episode.group_id}/{ce_id}" for ce_id in episode.rounds]
             self.put(msgspec.structs.replace(episode, rounds=round_keys))
         value = encode(msgspec.structs.replace(latest(builder), racks=racks or msgspec.UNSET))
@@ -88,18 +88,18 @@ def record(topic: str, offset: int, group_id: str, value: bytes, ce_id: str | No
 
 
 @pytest.fixture
-def shown(browser: Browser, tmp_path: Path) -> Iterator[ShownPage]:
+def shown(browser: Browser, tmp_path: Path) -> Iterator[StoryPage]:
     source = MemorySource()
     # The diffs have timestamps of 2023.
     options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
     with running(options, source) as feed:
         watched = open_page(browser, "about:blank")
-        yield ShownPage(watched.page, feed)
+        yield StoryPage(watched.page, feed)
         assert watched.errors == []
         watched.page.context.close()
 
 
-def test_attention_card_lists_the_urgent_groups(shown: ShownPage) -> None:
+def test_attention_card_lists_the_urgent_groups(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     page = shown.open("/")
     attention_card = shown.waiting("Needs attention")
@@ -142,7 +142,7 @@ def test_attention_card_lists_the_urgent_groups(shown: ShownPage) -> None:
     expect(attention_card.locator("li")).to_have_count(0)
 
 
-def test_cluster_incidents_come_first(shown: ShownPage) -> None:
+def test_cluster_incidents_come_first(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     shown.put(incident("shop", 1, opened_at=START_MS + 9))
     page = shown.open("/")
@@ -176,7 +176,7 @@ def test_cluster_incidents_come_first(shown: ShownPage) -> None:
     expect(incidents.nth(1)).to_have_text(re.compile(rf"^Cluster: broker restart.*{story} This group: 31 s to 39 s.$"))
 
 
-def test_page_shows_one_status_for_a_rebalance_in_progress(shown: ShownPage) -> None:
+def test_page_shows_one_status_for_a_rebalance_in_progress(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     settled = episode_updates(builder)[-1]
@@ -214,7 +214,7 @@ def test_page_shows_one_status_for_a_rebalance_in_progress(shown: ShownPage) -> 
     expect(waits).to_be_hidden()
 
 
-def test_empty_group_is_shut_down_or_has_lost_its_members(shown: ShownPage) -> None:
+def test_empty_group_is_shut_down_or_has_lost_its_members(shown: StoryPage) -> None:
     empty_group, lost = DiffBuilder(6, group_id="resting"), DiffBuilder(6, group_id="lost")
     for builder in (empty_group, lost):
         builder.join("a@h1#1", "b@h2#1")
@@ -236,7 +236,7 @@ def test_empty_group_is_shut_down_or_has_lost_its_members(shown: ShownPage) -> N
     expect(page.locator(".facts [data-tone=bad]")).to_have_count(0)
 
 
-def test_rounds_are_in_bands_that_collapse_to_their_story(shown: ShownPage) -> None:
+def test_rounds_are_in_bands_that_collapse_to_their_story(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")
@@ -273,7 +273,7 @@ def test_rounds_are_in_bands_that_collapse_to_their_story(shown: ShownPage) -> N
     expect(page.locator(".badge")).to_have_text("Stable")
 
 
-def test_incidents_are_listed_beside_the_rounds(shown: ShownPage) -> None:
+def test_incidents_are_listed_beside_the_rounds(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     for number in range(1, 6):
         shown.put(incident("shop", number, opened_at=START_MS + number, closed_at=START_MS + 9))
@@ -299,7 +299,7 @@ def test_incidents_are_listed_beside_the_rounds(shown: ShownPage) -> None:
     assert page.evaluate("document.querySelectorAll('.incidents [data-tone=bad]').length") == 0
 
 
-def test_awaited_members_are_named(shown: ShownPage) -> None:
+def test_awaited_members_are_named(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     newest = episode_updates(builder)[-1]
@@ -327,7 +327,7 @@ def test_awaited_members_are_named(shown: ShownPage) -> None:
     expect(waits).to_be_hidden()
 
 
-def test_members_are_listed_with_names_hosts_and_partitions(shown: ShownPage) -> None:
+def test_members_are_listed_with_names_hosts_and_partitions(shown: StoryPage) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1").join("pay@h2#1", "web@h1#1=web-0")
     shown.add(builder, racks={"pay@h2#1": "eu-1a"})
     page = shown.open("/groups/shop")
@@ -343,7 +343,7 @@ def test_members_are_listed_with_names_hosts_and_partitions(shown: ShownPage) ->
     expect(page.locator("[data-member='pay@h2#1'] .end")).to_have_text("2 partitions")
 
 
-def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: ShownPage) -> None:
+def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     shown.add(DiffBuilder(6, group_id="mail").join("postman@h1#1"))
     page = shown.open("/")
@@ -372,7 +372,7 @@ def test_palette_finds_the_owner_of_a_partition_by_keyboard(shown: ShownPage) ->
     expect(palette).to_be_hidden()
 
 
-def test_a_story_is_copied_with_its_cost_and_a_link(shown: ShownPage) -> None:
+def test_a_story_is_copied_with_its_cost_and_a_link(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     newest = episode_updates(builder)[-1]
@@ -388,7 +388,7 @@ def test_a_story_is_copied_with_its_cost_and_a_link(shown: ShownPage) -> None:
     expect(page.locator(".band").first).to_be_visible()
 
 
-def test_two_episodes_are_compared_under_a_link_of_their_own(shown: ShownPage) -> None:
+def test_two_episodes_are_compared_under_a_link_of_their_own(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     page = shown.open("/groups/shop")
     page.get_by_role("button", name="Unfold all").click()
@@ -411,7 +411,7 @@ def test_two_episodes_are_compared_under_a_link_of_their_own(shown: ShownPage) -
 LEGEND_NAMES = ".legend button > span:nth-child(2)"
 
 
-def test_restarted_member_keeps_its_colour(shown: ShownPage) -> None:
+def test_restarted_member_keeps_its_colour(shown: StoryPage) -> None:
     builder = DiffBuilder(6, group_id="shop").join("pay@h1#1", "web@h2#1")
     for number in range(1, 8):
         builder.leave(f"pay@h1#{number}").join(f"pay@h1#{number + 1}")
@@ -433,7 +433,7 @@ def test_restarted_member_keeps_its_colour(shown: ShownPage) -> None:
     assert legend.evaluate_all("buttons => buttons.map((one) => one.tabIndex)") == [-1, 0, -1]
 
 
-def test_partitions_that_moved_come_first_in_a_large_group(shown: ShownPage) -> None:
+def test_partitions_that_moved_come_first_in_a_large_group(shown: StoryPage) -> None:
     builder = DiffBuilder(80, group_id="shop").join(*(f"pay-{number}@h1#1" for number in range(10)))
     shares = dict(builder.members)
     last = shares["pay-9@h1#1"]["t"].pop()
@@ -478,7 +478,7 @@ LONG_DOWNTIME = Downtime(
 )
 
 
-def test_downtime_has_both_bounds(shown: ShownPage) -> None:
+def test_downtime_has_both_bounds(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     now = int(time.time() * 1000)
@@ -500,7 +500,7 @@ def test_downtime_has_both_bounds(shown: ShownPage) -> None:
     expect(band.locator(".details")).to_contain_text("no upper limit known for 1 partition")
 
 
-def test_cost_comes_first_with_its_bounds(shown: ShownPage) -> None:
+def test_cost_comes_first_with_its_bounds(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     newest = episode_updates(builder)[-1]
@@ -528,7 +528,7 @@ def test_cost_comes_first_with_its_bounds(shown: ShownPage) -> None:
     expect(notes.nth(1)).to_contain_text("Downtime: ")
 
 
-def busy(shown: ShownPage) -> None:
+def busy(shown: StoryPage) -> None:
     """Show everything on the web page at once: incidents, a stuck group, a quiet group, episodes and members."""
     builder = checkout_group("shop")
     shown.add(builder)
@@ -564,7 +564,7 @@ def busy(shown: ShownPage) -> None:
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: ShownPage, width: int) -> None:
+def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: StoryPage, width: int) -> None:
     busy(shown)
     page = shown.page
     page.add_init_script(PAINT_SCRIPT)
@@ -580,7 +580,7 @@ def test_page_load_needs_few_requests_and_has_no_layout_shift(shown: ShownPage, 
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)])
-def test_axe_finds_no_violations(shown: ShownPage, theme: str, width: int) -> None:
+def test_axe_finds_no_violations(shown: StoryPage, theme: str, width: int) -> None:
     busy(shown)
     shown.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     shown.page.set_viewport_size({"width": width, "height": 900})
@@ -619,7 +619,7 @@ def members_after(diff: Diff) -> int:
     return sum(member.present is not False for member in diff.members.values())
 
 
-def test_past_group_is_shown_and_the_link_keeps_the_time(shown: ShownPage) -> None:
+def test_past_group_is_shown_and_the_link_keeps_the_time(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     first, second, *_, last = (diff for _, diff in builder.diffs)
@@ -651,7 +651,7 @@ def test_past_group_is_shown_and_the_link_keeps_the_time(shown: ShownPage) -> No
     assert "at=" not in page.url
 
 
-def test_all_groups_are_shown_as_of_a_moment(shown: ShownPage) -> None:
+def test_all_groups_are_shown_as_of_a_moment(shown: StoryPage) -> None:
     shop_group = checkout_group("shop")
     first = shop_group.diffs[0][1]
     shown.add(shop_group)
@@ -680,27 +680,27 @@ def test_all_groups_are_shown_as_of_a_moment(shown: ShownPage) -> None:
     assert "at=" not in page.url
 
 
-def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: ShownPage) -> None:
-    shop = checkout_group("shop")
-    shown.add(shop)
+def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: StoryPage) -> None:
+    shop_builder = checkout_group("shop")
+    shown.add(shop_builder)
     later = DiffBuilder(6, group_id="mail")
     later.now += 7_200_000
     later.join("a@h1#1").join("b@h2#1")
     shown.add(later)
-    first, second = (diff.timestamp for _, diff in shop.diffs[:2])
+    first, second = (diff.timestamp for _, diff in shop_builder.diffs[:2])
     page = shown.open("/")
     rows = page.locator(".grid-row:not([hidden])")
     latest = page.get_by_role("list", name="Latest rounds").locator("li")
     expect(rows).to_have_count(2)
     page.get_by_label("From", exact=True).fill(page.evaluate(FIELD, later.diffs[0][1].timestamp))
-    travel = page.get_by_role("group", name="As of a moment")
-    expect(travel).to_contain_text(re.compile(r"Rebalances from 15 Nov [\d:]+ to now"))
+    time_travel_form = page.get_by_role("group", name="As of a moment")
+    expect(time_travel_form).to_contain_text(re.compile(r"Rebalances from 15 Nov [\d:]+ to now"))
     expect(rows.locator("[data-column=group]")).to_have_text(["mail"])
     expect(rows.locator("[data-column=rounds]")).to_have_text(str(len(later.diffs)))
     expect(latest).to_have_count(len(later.diffs))
     assert violations(page) == []
     shown.open(f"/?from={first}&at={second}")
-    expect(travel).to_contain_text(re.compile(r"Rebalances from 14 Nov [\d:]+ to 14 Nov [\d:]+"))
+    expect(time_travel_form).to_contain_text(re.compile(r"Rebalances from 14 Nov [\d:]+ to 14 Nov [\d:]+"))
     expect(rows.locator("[data-column=group]")).to_have_text(["shop"])
     expect(rows.locator("[data-column=rounds]")).to_have_text("2")
     expect(latest).to_have_count(2)
@@ -708,12 +708,12 @@ def test_a_time_range_shows_the_groups_that_rebalanced_in_it(shown: ShownPage) -
     page.wait_for_url(re.compile(f"/groups/shop.*at={second}&from={first}&to={second}"))
     page.get_by_role("navigation").get_by_role("link", name="Groups").click()
     page.wait_for_url(re.compile(f"at={second}&from="))
-    travel.get_by_role("button", name="Now").click()
+    time_travel_form.get_by_role("button", name="Now").click()
     expect(rows).to_have_count(2)
     assert "from=" not in page.url
 
 
-def test_lag_is_under_the_ownership_on_the_same_axis(shown: ShownPage) -> None:
+def test_lag_is_under_the_ownership_on_the_same_axis(shown: StoryPage) -> None:
     builder = checkout_group("shop")
     shown.add(builder)
     page = shown.open("/groups/shop")
@@ -729,9 +729,9 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: ShownPage) -> None:
     )
     expect(page.get_by_role("list", name="Lag by partition").locator("li")).to_have_text(["t 0300", "t 1100"])
     lag_strip, timeline = page.locator(".lag-strip"), page.locator(".stage canvas")
-    boxes = [element.bounding_box() or {} for element in (lag_strip, timeline)]
-    assert boxes[0]["x"] == boxes[1]["x"]
-    assert boxes[0]["width"] == boxes[1]["width"]
+    bounding_boxes = [element.bounding_box() or {} for element in (lag_strip, timeline)]
+    assert bounding_boxes[0]["x"] == bounding_boxes[1]["x"]
+    assert bounding_boxes[0]["width"] == bounding_boxes[1]["width"]
     page.wait_for_function(HAS_DRAWN_PIXELS, arg=".lag-strip")
     assert violations(page) == []
     page.get_by_role("button", name="Rounds", exact=True).click()
@@ -743,7 +743,7 @@ def test_lag_is_under_the_ownership_on_the_same_axis(shown: ShownPage) -> None:
     expect(lag).to_contain_text("Lag 400 records at 14 Nov")
 
 
-def test_deployments_are_named_with_their_links(shown: ShownPage) -> None:
+def test_deployments_are_named_with_their_links(shown: StoryPage) -> None:
     shown.add(checkout_group("shop"))
     page = shown.open("/groups/shop")
     marks = page.locator(".marks")

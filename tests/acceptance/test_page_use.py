@@ -119,49 +119,49 @@ def rows(page: Page) -> list[list[str]]:
 
 def test_forecast_and_advice_are_shown_on_request(page: Page, url: str) -> None:
     page.goto(f"{url}/groups/orders-1")
-    outlook = page.get_by_role("region", name="Forecast and advice")
-    expect(outlook.locator(".segmented button")).to_have_count(4)
-    restart, more, migration, advice = outlook.locator(".segmented button").all()
-    expect(outlook.locator("table")).to_have_count(0)
+    preview = page.get_by_role("region", name="Forecast and advice")
+    expect(preview.locator(".segmented button")).to_have_count(4)
+    restart, more, migration, advice = preview.locator(".segmented button").all()
+    expect(preview.locator("table")).to_have_count(0)
     restart.click()
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
+    expect(preview.get_by_role("status")).to_have_text(re.compile(r"^This rolling restart costs \d"))
     forecast = page.request.get(f"{url}/api/v1/groups/orders-1/forecast").json()
-    assert outlook.get_by_role("status").inner_text() == forecast["sentence"]
+    assert preview.get_by_role("status").inner_text() == forecast["sentence"]
     assert [[row[0].removesuffix("now"), *row[1:5]] for row in rows(page)] == [
         [name, way["assignor"], *(str(way[what]) for what in ("rebalances", "roundCount", "moved"))]
         for name, way in zip(
             ["Eager", "Cooperative", "Static members", "KIP-848"], forecast["protocols"].values(), strict=True
         )
     ]
-    own = outlook.locator("tr[data-own]")
+    own = preview.locator("tr[data-own]")
     expect(own).to_have_count(1)
     expect(own).to_contain_text(re.compile(f"^{forecast['now']}now", re.IGNORECASE))
-    outlook.locator("summary").click()
-    assert outlook.locator("li").all_inner_texts() == forecast["unsure"]
+    preview.locator("summary").click()
+    assert preview.locator("li").all_inner_texts() == forecast["unsure"]
     members = len(page.request.get(f"{url}/api/v1/groups/orders-1").json()["assignment"]["members"])
     more.click()
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
+    expect(preview.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
     migration.click()
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
+    expect(preview.get_by_role("status")).to_have_text(re.compile(r"^Another assignor would move "))
     answers = page.request.get(f"{url}/api/v1/groups/orders-1/what-if").json()["answers"]
     assert [[row[1], row[3]] for row in rows(page)] == [
         [answer["assignor"], str(answer["moved"])] for answer in answers
     ]
     expect(migration).to_have_attribute("aria-pressed", "true")
     migration.click()
-    expect(outlook.locator("table")).to_have_count(0)
+    expect(preview.locator("table")).to_have_count(0)
     expect(migration).to_have_attribute("aria-pressed", "false")
     page.goto(f"{page.url}?forecast=one-more-member")
-    expect(outlook.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
+    expect(preview.get_by_role("status")).to_have_text(re.compile(f"^Scaling to {members + 1} members costs "))
     advice.click()
-    expect(outlook.get_by_role("status")).to_have_text(
+    expect(preview.get_by_role("status")).to_have_text(
         re.compile(r"^(\d+ suggestions?, the worst first|The history .* no change)")
     )
     suggested = page.request.get(f"{url}/api/v1/groups/orders-1/advice").json()["advice"]
     assert [row[0].lower() for row in rows(page)] == [advice_item["severity"] for advice_item in suggested]
     page.set_viewport_size({"width": 390, "height": 844})
     restart.click()
-    expect(outlook.locator("table")).to_be_visible()
+    expect(preview.locator("table")).to_be_visible()
     assert page.evaluate(WIDE_ELEMENTS_SCRIPT) == []
 
 

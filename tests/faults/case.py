@@ -27,7 +27,7 @@ class Case:
 
     where: str
     fault: str
-    inject: FaultInjection
+    inject_fault: FaultInjection
     active: bool = True
 
     def fault_of(self, report: Report) -> str:
@@ -59,7 +59,7 @@ def run(tested_monitor: TestedMonitor, case: Case) -> list[Outcome]:
     """Inject the fault, wait for the report, undo the fault, and wait until all diffs are complete."""
     tested_monitor.start_stopped_components()
     tested_monitor.settle()
-    with case.inject(tested_monitor) as reports:
+    with case.inject_fault(tested_monitor) as reports:
         took = tested_monitor.await_all(reports)
         if case.active:
             tested_monitor.change()

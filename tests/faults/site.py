@@ -18,7 +18,7 @@ from tests.support.command import RunningCommand
 from tests.support.kafka import eventually, read, unique_name
 from tests.support.monitor import TIMEOUT_SECONDS, Monitor, diff_ids
 from tests.support.offsets_topic import assignment, subscription
-from tests.support.raw_leader import RawLeader, Refused
+from tests.support.raw_leader import RawLeader, RequestRefused
 from tests.support.stream_job import processes_of
 
 TOPIC = "faults.orders"
@@ -141,7 +141,7 @@ class TestedMonitor(Monitor):
         def changed() -> bool:
             try:
                 self.change_new_group()
-            except (OSError, Refused):
+            except (OSError, RequestRefused):
                 return False
             return True
 
@@ -238,12 +238,12 @@ class TestedMonitor(Monitor):
     def silence(self) -> list[Report]:
         """Return the reports of all three components that the broker does not respond."""
         return [
-            self._expect_log("collect", "no contact with Kafka", "is the cluster up?"),
-            self._expect_log("stream", "no contact with Kafka", "no broker answers"),
+            self._expect_log_phrase("collect", "no contact with Kafka", "is the cluster up?"),
+            self._expect_log_phrase("stream", "no contact with Kafka", "no broker answers"),
             self.server_reports("kafka-unreachable", within=30),
         ]
 
-    def _expect_log(self, name: str, *phrases: str) -> Report:
+    def _expect_log_phrase(self, name: str, *phrases: str) -> Report:
         """Return the report that a test expects of a component: new log text that contains one of these phrases."""
         part, mark = self.parts[name], len(self.parts[name].output())
         words = " or ".join(f"“{phrase}”" for phrase in phrases)

@@ -168,7 +168,7 @@ def shrink_case(target: FuzzTarget, case: Case, error: BaseException) -> Case:
     smaller = True
     while smaller and time.monotonic() < ends:
         smaller = False
-        for attempt in itertools.chain(_without_records(case, target.width), _shorter_cases(case)):
+        for attempt in itertools.chain(_cases_without_records(case, target.width), _shorter_cases(case)):
             if time.monotonic() > ends:
                 break
             try:
@@ -186,7 +186,7 @@ def _finding_identity(error: BaseException) -> tuple[str, str, int]:
     return (type(error).__name__, *((last[0].filename, last[0].lineno or 0) if last else ("", 0)))
 
 
-def _without_records(case: Case, width: int) -> Iterator[Case]:
+def _cases_without_records(case: Case, width: int) -> Iterator[Case]:
     for at in range(0, len(case), width):
         yield case[:at] + case[at + width :]
 

@@ -17,7 +17,7 @@ MAX_GROWTH_BYTES = 400 * 2**20
 _ALL_BYTES = 4 * 2**30
 
 
-class TooSlow(Exception):  # noqa: N818 - it is a finding, no error of ours
+class InputTooSlow(Exception):  # noqa: N818 - it is a finding, no error of ours
     """Raised when an input takes too much processor time."""
 
 
@@ -26,14 +26,14 @@ class TooLarge(Exception):  # noqa: N818 - same
 
 
 def _expired(_signal: int, _frame: FrameType | None) -> None:
-    raise TooSlow(f"more than {MAX_CPU_SECONDS} s of the processor")
+    raise InputTooSlow(f"more than {MAX_CPU_SECONDS} s of the processor")
 
 
 def limited(check: Callable[[Case], None], case: Case) -> None:
     """Run a fuzz check of a case within limits of time and memory; call this function only in the main thread.
 
     Raises:
-        TooSlow, TooLarge: the check exceeds a limit.
+        InputTooSlow, TooLarge: the check exceeds a limit.
     """
     began, peak = time.process_time(), _peak_memory_bytes()
     before = signal.signal(signal.SIGVTALRM, _expired)
@@ -44,7 +44,7 @@ def limited(check: Callable[[Case], None], case: Case) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
     if time.process_time() - began > MAX_CPU_SECONDS:
-        raise TooSlow(f"{time.process_time() - began:.1f} s of the processor")
+        raise InputTooSlow(f"{time.process_time() - began:.1f} s of the processor")
     if _peak_memory_bytes() - peak > MAX_GROWTH_BYTES:
         raise TooLarge(f"{(_peak_memory_bytes() - peak) >> 20} MiB of memory")
 

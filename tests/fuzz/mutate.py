@@ -97,9 +97,9 @@ class CaseMutator:
             case 1:
                 new = random.randbytes(random.choice((1, 1, 2, 4)))
             case 2:
-                size, form = random.choice(((1, ">b"), (2, ">h"), (4, ">i"), (8, ">q")))
+                size, struct_format = random.choice(((1, ">b"), (2, ">h"), (4, ">i"), (8, ">q")))
                 fitting = [edge for edge in EDGE_NUMBERS if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
-                new, width = pack(form, random.choice(fitting)), random.choice((0, size))
+                new, width = pack(struct_format, random.choice(fitting)), random.choice((0, size))
             case 3:
                 new = b""
             case 4:

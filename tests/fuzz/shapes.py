@@ -11,7 +11,7 @@ from tests.fuzz.mutate import EDGE_NUMBERS
 
 #: Few names, so that parts of one value refer to each other.
 _NAMES = st.sampled_from(["g", "t0", "t1", "c1", "c2", "i1", "é", ""])
-_TEXTS = st.one_of(
+_TEXT_STRATEGY = st.one_of(
     _NAMES,
     st.sampled_from(["range", "cooperative-sticky", "uniform", "consumer", "connect", "r1", "A" * 22]),
     st.text(max_size=4),
@@ -29,10 +29,10 @@ def _strategy_of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: PL
             return _struct_strategy(cls, fields)
         case inspect.IntType(ge=least, le=most):
             low, high = -(2**63) if least is None else least, 2**63 - 1 if most is None else most
-            edges = [edge for edge in (*EDGE_NUMBERS, low, high) if low <= edge <= high]
-            return st.integers(max(low, -3), min(high, 6)) | st.sampled_from(edges)
+            edge_numbers = [edge for edge in (*EDGE_NUMBERS, low, high) if low <= edge <= high]
+            return st.integers(max(low, -3), min(high, 6)) | st.sampled_from(edge_numbers)
         case inspect.StrType(max_length=most):
-            return _TEXTS if most is None else _TEXTS.filter(lambda text: len(text) <= most)
+            return _TEXT_STRATEGY if most is None else _TEXT_STRATEGY.filter(lambda text: len(text) <= most)
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return st.lists(_strategy_of_type(item), max_size=4)
         case inspect.TupleType(item_types=items):

@@ -62,5 +62,5 @@ def test_shrunk_finding_is_still_the_same_finding() -> None:
 
 def test_slow_case_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CPU_SECONDS", 0.05)
-    with pytest.raises(limits.TooSlow):
+    with pytest.raises(limits.InputTooSlow):
         limits.limited(lambda _: next(number for number in count() if number < 0), [])

@@ -38,9 +38,9 @@ class Oracle:
         jars = classpath(jarset)
         folders = ["common", *SOURCE_FOLDERS.get(jarset, (jarset,))]
         sources = sorted(source for folder in folders for source in (JAVA / folder).rglob("*.java"))
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        self._error_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
         classes = str(compile_java(jarset, sources, jars))
-        self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._errors)
+        self._jvm = jvm([classes, jars], "oracle.Main", jvm_options, errors=self._error_file)
 
     def ask(self, requests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return Java's result of each request, in order; for exceptions ``{"error": {"type", "message", "at"}}``."""
@@ -69,8 +69,8 @@ class Oracle:
             return  # ask() notices the end of output and raises with Java's message
 
     def _error_output(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-2000:]
+        self._error_file.seek(0)
+        return self._error_file.read().decode(errors="replace")[-2000:]
 
     def close(self) -> None:
         """End the JVM by closing its standard input."""
@@ -79,7 +79,7 @@ class Oracle:
         self._jvm.wait(timeout=30)
         if self._jvm.stdout is not None:
             self._jvm.stdout.close()
-        self._errors.close()
+        self._error_file.close()
 
     def __enter__(self) -> Self:
         return self

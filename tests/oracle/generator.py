@@ -47,7 +47,7 @@ class RandomGroups:
             self._member(name, list(subscription) if equal else self._subscription(topics), racks)
             for name in self._names("c", count)
         ]
-        self._name_instances(members)
+        self._add_instance_ids(members)
         case = {"topics": topics, "members": members}
         if rng.random() < 0.5:
             self._add_owned_partitions(case)
@@ -62,7 +62,7 @@ class RandomGroups:
             if rng.random() < 0.95:  # the others missed this rebalance: their claims are stale
                 member["owned"] = {t: list(p) for t, p in assignment.get(member["memberId"], {}).items() if len(p)}
                 member["generation"] = generation
-        changes = [self._join, self._join, self._leave, self._resubscribe, self._add_partitions, self._empty_topic]
+        changes = [self._join, self._join, self._leave, self._resubscribe_one, self._add_partitions, self._empty_topic]
         for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
             rng.choice(changes)(case)
         if self.can_shrink_topics and rng.random() < 0.5:
@@ -118,7 +118,7 @@ class RandomGroups:
         rack = rng.choice([*racks, *racks, "elsewhere", "", None]) if racks else None
         return {"memberId": name, "instanceId": None, "rackId": rack, "topics": topics, "owned": {}, "generation": -1}
 
-    def _name_instances(self, members: list[dict[str, Any]]) -> None:
+    def _add_instance_ids(self, members: list[dict[str, Any]]) -> None:
         share = self.random.choice([0.0, 0.0, 0.5, 1.0])
         instances = self._names("i", len(members))
         for member, instance in zip(members, instances, strict=True):
@@ -157,7 +157,7 @@ class RandomGroups:
         if len(case["members"]) > 1:
             case["members"].pop(self.random.randrange(len(case["members"])))
 
-    def _resubscribe(self, case: Case) -> None:
+    def _resubscribe_one(self, case: Case) -> None:
         self.random.choice(case["members"])["topics"] = self._subscription(case["topics"])
 
     def _add_partitions(self, case: Case) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.collect.broker_log.layouts import read_line
 from streaming.collect.broker_log.log import BrokerLog
-from tests.support.broker_logs import LAYOUTS, Layout
+from tests.support.broker_logs import LOG_LAYOUTS, Layout
 from tests.support.broker_messages import JAVA, JAVA_LOGGER, cases
 
 #: Characters that no name contains: line ends, escapes, and the separator after a member id.
@@ -17,7 +17,7 @@ NAMES = st.text(PRINTABLE_CHARACTERS, min_size=1, max_size=60).map(str.strip).fi
 REASONS = NAMES.filter(lambda reason: reason != "not provided")
 MEMBERS = st.builds("{}-{}".format, NAMES, st.uuids())
 #: In a layout without logger and thread the end of a message is undefined.
-LAYOUT = st.sampled_from([layout for layout in LAYOUTS if layout.name != "nothing behind"])
+LAYOUT = st.sampled_from([layout for layout in LOG_LAYOUTS if layout.name != "nothing behind"])
 
 
 @given(group=NAMES, member=MEMBERS, layout=LAYOUT, data=st.data())

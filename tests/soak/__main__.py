@@ -38,11 +38,11 @@ def main() -> int:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: every started process ends
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, soak(options, Path(folder)) as run:
-        run.say("starting")
+        run.print_line("starting")
         if not run.traffic.await_first_members(TIMEOUT_SECONDS):
             show("the groups have not got their first members in time")
             return 1
-        run.say("waiting for each group's first diff")
+        run.print_line("waiting for each group's first diff")
         eventually(lambda: run.crowd.last["fewest"] >= options.groups, timeout=TIMEOUT_SECONDS, every=1)
         run.begin, before = time.monotonic(), len(run.traffic.acknowledged)
         run.inject_faults()

@@ -75,10 +75,10 @@ class SoakResult:
 def check_results(run: Soak) -> SoakResult:
     """Wait for pending diffs, then compare the ids in the topic, in the history and at the clients."""
     result = SoakResult()
-    run.say("waiting for the membership log")
+    run.print_line("waiting for the membership log")
     result.replay(_await_complete_log(run, result))
     wanted = {*result.diffs}
-    run.say(f"{len(wanted)} diffs follow from {result.events} events")
+    run.print_line(f"{len(wanted)} diffs follow from {result.events} events")
 
     def arrived() -> bool:
         served_round_count = run.monitor.metrics()["rebalance_monitor_feed_rounds_total", ""]
@@ -124,7 +124,7 @@ def _await_complete_log(run: Soak, check_results: SoakResult) -> list[Event]:
     except AssertionError:
         missing_ids = sorted(confirmed_ids - generations(log))
         check_results.wrong.append(f"{len(missing_ids)} confirmed generations not collected, as {missing_ids[:3]}")
-    run.say("asking another collector")
+    run.print_line("asking another collector")
     again = run.monitor.undisturbed_snapshots(TIMEOUT_SECONDS)
     snapshot_events = snapshots(servers, name)
     check_results.compare_ids("views", {event.id for event in snapshot_events}, {event.id for event in again})

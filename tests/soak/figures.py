@@ -17,7 +17,7 @@ from tests.support.load import rss
 _EVERY_SECONDS = 2.0
 #: Samples within this many seconds are one point, as close samples are not independent.
 _BLOCK_SECONDS = 30.0
-_MIN_POINTS = 7
+_MIN_MEASUREMENTS = 7
 
 
 def student_quantile_95(degrees_of_freedom: int) -> float:
@@ -30,16 +30,16 @@ def student_quantile_95(degrees_of_freedom: int) -> float:
 class GrowthRate:
     """Growth per hour with its 95 % interval, by least squares; unknown with fewer than seven points."""
 
-    mean: float
-    per_hour: float = math.nan
+    average: float
+    growth_per_hour: float = math.nan
     margin: float = math.nan
 
     @property
     def low(self) -> float:
-        return self.per_hour - self.margin
+        return self.growth_per_hour - self.margin
 
     def __str__(self) -> str:
-        return "too short" if math.isnan(self.per_hour) else f"{self.per_hour:+.0f} ± {self.margin:.0f}"
+        return "too short" if math.isnan(self.growth_per_hour) else f"{self.growth_per_hour:+.0f} ± {self.margin:.0f}"
 
 
 def growth_rate(samples: Sequence[tuple[float, float]]) -> GrowthRate:
@@ -48,16 +48,16 @@ def growth_rate(samples: Sequence[tuple[float, float]]) -> GrowthRate:
     for at, value in samples:
         blocks[int(at // _BLOCK_SECONDS)].append((at, value))
     block_means = [tuple(map(fmean, zip(*block, strict=True))) for block in blocks.values()]
-    mean = fmean(value for _, value in samples) if samples else math.nan
-    if len(block_means) < _MIN_POINTS:
-        return GrowthRate(mean)
+    average = fmean(value for _, value in samples) if samples else math.nan
+    if len(block_means) < _MIN_MEASUREMENTS:
+        return GrowthRate(average)
     mean_time, mean_value = (fmean(column) for column in zip(*block_means, strict=True))
     time_variation = sum((x - mean_time) ** 2 for x, _ in block_means)
     growth_per_second = sum((x - mean_time) * (y - mean_value) for x, y in block_means) / time_variation
     rest = sum((y - mean_value - growth_per_second * (x - mean_time)) ** 2 for x, y in block_means)
     degrees_of_freedom = len(block_means) - 2
     margin = student_quantile_95(degrees_of_freedom) * math.sqrt(rest / degrees_of_freedom / time_variation)
-    return GrowthRate(mean, growth_per_second * 3600, margin * 3600)
+    return GrowthRate(average, growth_per_second * 3600, margin * 3600)
 
 
 def folder_bytes(folder: Path, pattern: str = "*") -> int:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Self
 
 from tests.support.offsets_topic import assignment, subscription
-from tests.support.raw_leader import REBALANCE_IN_PROGRESS, RawConnection, Refused
+from tests.support.raw_leader import REBALANCE_IN_PROGRESS, RawConnection, RequestRefused
 
 TOPIC = "soak.orders"
 PARTITIONS = 12
@@ -118,11 +118,11 @@ class _Worker(threading.Thread):
         while not self._traffic.ending.is_set():
             try:
                 self._change(group)
-            except (OSError, Refused) as error:
+            except (OSError, RequestRefused) as error:
                 self._traffic.failures += 1
                 self._close()
                 group.has_assignment, group.second_member = False, ""
-                if isinstance(error, Refused) and error.code == _UNKNOWN_MEMBER:
+                if isinstance(error, RequestRefused) and error.code == _UNKNOWN_MEMBER:
                     group.first_member = ""
                 self._traffic.ending.wait(_RETRY_SECONDS)
             else:
@@ -161,7 +161,7 @@ class _Worker(threading.Thread):
         try:
             while time.monotonic() < by:
                 member.heartbeat(group.name, group.generation, group.first_member)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.code != REBALANCE_IN_PROGRESS:
                 raise
             return

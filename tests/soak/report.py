@@ -45,7 +45,7 @@ def report(run: Soak, results: SoakResult, load: dict[str, float]) -> str:
         ),
         table(
             ["process", "MB", "MB an hour, 95 % interval"],
-            [[name, f"{growth_rate.mean:.0f}", str(growth_rate)] for name, growth_rate in growth_rates(run).items()],
+            [[name, f"{growth_rate.average:.0f}", str(growth_rate)] for name, growth_rate in growth_rates(run).items()],
         ),
         "Bytes on disk, MB, and their growth over the same time:",
         table(

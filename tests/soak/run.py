@@ -67,7 +67,7 @@ class Soak:
     def seconds(self) -> float:
         return float(self.options.minutes * 60)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         last = self.crowd.last
         show(
             f"{time.monotonic() - self.begin:6.0f} s  {text}; changes {len(self.traffic.acknowledged)}, "
@@ -77,7 +77,7 @@ class Soak:
     def until(self, share: float, what: str = "load") -> None:
         """Wait until this fraction of the soak test's duration has passed."""
         while (left := self.begin + share * self.seconds - time.monotonic()) > 0:
-            self.say(what)
+            self.print_line(what)
             time.sleep(min(left, 15))
 
     def inject_faults(self) -> None:
@@ -96,7 +96,7 @@ class Soak:
             self.until(share)
             usual = max(3 * statistics.median(report["worst"] for report in self.crowd.reports[-30:]), 5000.0)
             fault, inject_fault = faults[name]
-            self.say(fault)
+            self.print_line(fault)
             inject_fault()
             by = max(self.begin + end * self.seconds, time.monotonic() + _MIN_RECOVERY_SECONDS)
             self.recoveries.append(self._await_recovery(fault, time.time(), usual, by))
@@ -114,18 +114,18 @@ class Soak:
         def new() -> bool:
             return bool(self.crowd.last["newest"] >= healed_at * 1000)
 
-        def is_fast_again() -> bool:
+        def is_within_delay() -> bool:
             return 0 < self.crowd.last["worst"] <= usual
 
         try:
             eventually(new, timeout=TIMEOUT_SECONDS, every=0.2)
             recovery.new = self.crowd.last["at"] - healed_at
-            eventually(is_fast_again, timeout=max(0.0, by - time.monotonic()), every=0.2)
+            eventually(is_within_delay, timeout=max(0.0, by - time.monotonic()), every=0.2)
             recovery.usual = self.crowd.last["at"] - healed_at
         except AssertionError:
             if recovery.new is None:
                 self.wrong.append(f"{fault}: nothing new at the clients in {TIMEOUT_SECONDS:.0f} s")
-        self.say(f"{fault}: recovered after {recovery}")
+        self.print_line(f"{fault}: recovered after {recovery}")
         return recovery
 
 

@@ -10,7 +10,7 @@ from streaming.collect.broker_log.group_reasons import GroupReasons
 from streaming.collect.broker_log.log import BrokerLog
 
 #: 2024-05-01 10:00:00.123 in UTC.
-AT_MS = 1_714_557_600_123
+LOGGED_MS = 1_714_557_600_123
 
 
 def read_lines(lines: Iterable[str]) -> GroupReasons:
@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     name: str
     render: Callable[[str, str], str]
-    ms: int = AT_MS
+    ms: int = LOGGED_MS
 
 
 def _json(fields: dict[str, object]) -> str:
@@ -45,7 +45,7 @@ def _short_logger_name(logger: str) -> str:
 
 
 def _json_layout(message: str, logger: str) -> str:
-    instant = {"epochSecond": AT_MS // 1000, "nanoOfSecond": 123_000_000}
+    instant = {"epochSecond": LOGGED_MS // 1000, "nanoOfSecond": 123_000_000}
     return _json({"instant": instant, "thread": "main", "loggerName": logger, "message": message, "endOfBatch": False})
 
 
@@ -71,7 +71,9 @@ _PATTERNS = (
     Layout("strimzi", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({c}) [data-plane-kafka-request-handler-3]"),
     Layout("strimzi 4", lambda m, c: f"{_LOCAL_TIME} INFO {m} ({c}) [group-coordinator-event-processor-0]"),
     Layout(
-        "strimzi, short", lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short_logger_name(c)}:66 - {m}", AT_MS - 123
+        "strimzi, short",
+        lambda m, c: f"2024-05-01 10:00:00 INFO  [main] {_short_logger_name(c)}:66 - {m}",
+        LOGGED_MS - 123,
     ),
     Layout("line numbers", lambda m, c: f"[{_LOCAL_TIME}] INFO {m} ({c}:66)"),
     Layout("file and line", lambda m, c: f"[{_LOCAL_TIME}] INFO {m} ({_short_logger_name(c)}.java:7160)"),
@@ -84,7 +86,7 @@ _PATTERNS = (
     Layout("nothing behind", lambda m, _: f"{_LOCAL_TIME} INFO {m}"),
 )
 _TIMESTAMP_LAYOUTS = (
-    Layout("no milliseconds", lambda m, c: f"[2024-05-01 10:00:00] INFO {m} ({c})", AT_MS - 123),
+    Layout("no milliseconds", lambda m, c: f"[2024-05-01 10:00:00] INFO {m} ({c})", LOGGED_MS - 123),
     Layout("dot", lambda m, c: f"[2024-05-01 10:00:00.123] INFO {m} ({c})"),
     Layout("microseconds", lambda m, c: f"[2024-05-01 10:00:00.123456] INFO {m} ({c})"),
     Layout("Z", lambda m, c: f"{_UTC_TIME} INFO {m} ({c})"),
@@ -93,11 +95,11 @@ _TIMESTAMP_LAYOUTS = (
     Layout("basic", lambda m, c: f"20240501T100000,123 INFO {m} ({c})"),
     Layout("DATE", lambda m, c: f"01 May 2024 10:00:00,123 INFO {m} ({c})"),
     Layout("slashes", lambda m, c: f"2024/05/01 10:00:00.123 INFO {m} ({c})"),
-    Layout("UNIX_MILLIS", lambda m, c: f"{AT_MS} INFO {m} ({c})"),
-    Layout("UNIX", lambda m, c: f"{AT_MS // 1000} INFO {m} ({c})", AT_MS - 123),
+    Layout("UNIX_MILLIS", lambda m, c: f"{LOGGED_MS} INFO {m} ({c})"),
+    Layout("UNIX", lambda m, c: f"{LOGGED_MS // 1000} INFO {m} ({c})", LOGGED_MS - 123),
     Layout("time behind", lambda m, c: f"INFO {m} ({c}) {_LOCAL_TIME}"),
 )
-_CONTAINER_LAYOUTS = (
+_CONTAINER_LOG_LAYOUTS = (
     Layout("colours", lambda m, c: f"\x1b[32m[{_LOCAL_TIME}]\x1b[0m \x1b[1;34mINFO\x1b[m {m} \x1b[2m({c})\x1b[0m"),
     Layout("compose", lambda m, c: f"kafka_1       | {_kafka(m, c)}"),
     Layout("compose, colours", lambda m, c: f"\x1b[36mkafka-1  | \x1b[0m{_kafka(m, c)}"),
@@ -110,16 +112,16 @@ _CONTAINER_LAYOUTS = (
     Layout("docker", lambda m, c: _json({"log": _kafka(m, c) + "\n", "stream": "stdout", "time": _CONTAINER_TIME})),
     Layout("windows", lambda m, c: _kafka(m, c) + "\r"),
 )
-_JSON_LAYOUTS = (
+_JSON_LOG_LAYOUTS = (
     Layout("JsonTemplateLayout", _template_layout),
     Layout("JsonLayout", _json_layout),
-    Layout("GELF", lambda m, c: _json({"short_message": m, "timestamp": AT_MS / 1000, "_logger": c})),
+    Layout("GELF", lambda m, c: _json({"short_message": m, "timestamp": LOGGED_MS / 1000, "_logger": c})),
     Layout("logstash", lambda m, c: _json({"@version": 1, "message": m, "logger_name": c, "@timestamp": _UTC_TIME})),
     Layout("cloud logging", lambda m, c: _json({"jsonPayload": {"message": m, "logger": c}, "timestamp": _UTC_TIME})),
     Layout("JSON in docker", lambda m, c: _json({"log": _json_layout(m, c) + "\n", "time": _CONTAINER_TIME})),
     Layout("JSON in CRI", lambda m, c: f"{_CONTAINER_TIME} stdout F {_json_layout(m, c)}"),
-    Layout("JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": AT_MS / 1000, "msg": m, "logger": c})),
+    Layout("JSON in compose", lambda m, c: "kafka-1  | " + _json({"ts": LOGGED_MS / 1000, "msg": m, "logger": c})),
     Layout("logfmt", _logfmt),
     Layout("CSV", _csv_layout),
 )
-LAYOUTS = _PATTERNS + _TIMESTAMP_LAYOUTS + _CONTAINER_LAYOUTS + _JSON_LAYOUTS
+LOG_LAYOUTS = _PATTERNS + _TIMESTAMP_LAYOUTS + _CONTAINER_LOG_LAYOUTS + _JSON_LOG_LAYOUTS

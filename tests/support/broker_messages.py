@@ -38,7 +38,7 @@ class Case(NamedTuple):
     reason: str = ""
     client_reason: str | None = None
 
-    def is_in(self, release: str) -> bool:
+    def is_logged_by(self, release: str) -> bool:
         return _order(self.since) <= _order(release) <= _order(self.until)
 
     @property

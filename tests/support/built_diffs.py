@@ -60,16 +60,16 @@ class DiffBuilder:
         new = self._even_shares(present) if shares is None else shares
         members = {}
         for member_id in (*present, *gone):
-            was, now = (
+            owned_before, now = (
                 before[member_id].get("t", []),
                 new.get(member_id, {}).get("t", []) if member_id in present else [],
             )
             client, host, instance = named(member_id)
             members[member_id] = MemberDiff(
-                owned=_holding_of(was),
-                revoked=_holding_of([p for p in was if p not in now]),
-                assigned=_holding_of([p for p in now if p not in was]),
-                kept=_holding_of([p for p in was if p in now]),
+                owned=_holding_of(owned_before),
+                revoked=_holding_of([p for p in owned_before if p not in now]),
+                assigned=_holding_of([p for p in now if p not in owned_before]),
+                kept=_holding_of([p for p in owned_before if p in now]),
                 present=member_id in present,
                 client_id=client,
                 client_host=host,

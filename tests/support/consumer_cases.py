@@ -20,12 +20,12 @@ class ConsumerGroups(RandomGroups):
         self.equal = equal
 
     def fresh(self) -> Case:
-        return self._make_valid(super().fresh())
+        return self._make_case_valid(super().fresh())
 
     def after(self, case: Case, assignment: Assignment) -> Case:
-        return self._make_valid(super().after(case, assignment))
+        return self._make_case_valid(super().after(case, assignment))
 
-    def _make_valid(self, case: Case) -> Case:
+    def _make_case_valid(self, case: Case) -> Case:
         """Make a case valid: each partition has one owner, and in a homogeneous group all subscriptions are equal."""
         if self.equal:
             topics = self.random.choice(case["members"])["topics"]

@@ -86,7 +86,7 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
     container.ports["9092/tcp"] = ("127.0.0.1", port)  # the default is every interface
     container.with_kwargs(labels={CONTAINER_LABEL: "broker"})
     for name, value in variables(
-        {**_NODE_PROPERTIES, "advertised.listeners": f"PLAINTEXT://{servers},{_INNER_ADDRESS}", **properties}
+        {**_NODE_PROPERTIES, "advertised.listeners": f"PLAINTEXT://{servers},{_CONTAINER_LISTENER}", **properties}
     ).items():
         container.with_env(name, value)
     with container:
@@ -99,7 +99,7 @@ def kafka_container(properties: Mapping[str, str]) -> Iterator[Container]:
 
 
 #: The broker reaches itself inside the container, where the mapped port does not exist.
-_INNER_ADDRESS = "BROKER://localhost:19092"
+_CONTAINER_LISTENER = "BROKER://localhost:19092"
 _NODE_PROPERTIES = {
     "node.id": "1",
     "process.roles": "broker,controller",

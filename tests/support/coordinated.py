@@ -19,8 +19,8 @@ from random import Random
 from struct import pack
 
 from tests.support.offsets_topic import (
-    CURRENT,
     EPOCH,
+    MEMBER_STATE,
     METADATA,
     TARGET,
     TARGET_EPOCH,
@@ -92,7 +92,7 @@ class SimulatedConsumerGroup:
         for receiver, partition in moves:
             self.held[receiver].add(partition)
         self.epoch += 1
-        departed: CoordinatorBatch = [(self._key(kind, leaving), None) for kind in (CURRENT, TARGET, METADATA)]
+        departed: CoordinatorBatch = [(self._key(kind, leaving), None) for kind in (MEMBER_STATE, TARGET, METADATA)]
         yield [*departed, self._epoch(), *map(self._target, dict.fromkeys(receivers)), self._target_epoch()]
         yield from self._follow(list(dict.fromkeys(receivers)), unchanged)
 
@@ -139,7 +139,7 @@ class SimulatedConsumerGroup:
 
     def _current(self, member: str, before: int = 0) -> Record:
         begin = pack(">hiib", 0, self.epoch, before or self.epoch, _STABLE)
-        return self._record(CURRENT, begin + self._share(member) + elements() + b"\0", member)
+        return self._record(MEMBER_STATE, begin + self._share(member) + elements() + b"\0", member)
 
     def _share(self, member: str) -> bytes:
         return topic_partitions(sorted(self.held[member]))

@@ -53,7 +53,7 @@ class GroupReader:
     """
 
     def __init__(self, *, derived: bool = False) -> None:
-        self._derived = derived
+        self._is_derived = derived
         self._members: dict[str, MemberDiff] | None = None
         self._last_owners: LastOwners = {}
 
@@ -104,7 +104,7 @@ class GroupReader:
                 diff.unassigned,
             ),
             existed_before=first and existed_before(diff.cause, before),
-            derived=self._derived,
+            derived=self._is_derived,
         )
 
     def apply_bounce(self, note: BounceNote) -> BounceNote:

@@ -12,8 +12,8 @@ from struct import pack
 
 from streaming.collect.coordinator.records import RawRecord
 from tests.support.offsets_topic import (
-    CURRENT,
     EPOCH,
+    MEMBER_STATE,
     METADATA,
     TARGET,
     TARGET_EPOCH,
@@ -79,7 +79,7 @@ class EpochLog:
             gone = self.members.pop(member_id)
             for place in gone.held | gone.revoking:
                 self._owner_by_partition.pop(place, None)
-            for kind in (CURRENT, TARGET, METADATA):
+            for kind in (MEMBER_STATE, TARGET, METADATA):
                 self._append_record(kind, None, member_id)
         self._assign()
         return self._take_records()
@@ -88,20 +88,22 @@ class EpochLog:
         """Let a static member leave temporarily; the member keeps its assignment."""
         member = self.members[member_id]
         progress = pack(">iib", -2, member.epoch, _STABLE)
-        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(set()), member_id)
+        self._append_record(MEMBER_STATE, progress + _assignment(member.held) + _assignment(set()), member_id)
         return self._take_records()
 
-    def back(self, member_id: str, new_id: str) -> list[RawRecord]:
+    def back(self, member_id: str, new_member_id: str) -> list[RawRecord]:
         """Let a static member rejoin under a new member id, which takes over the assignment of the old id."""
         member = self.members.pop(member_id)
-        for kind in (CURRENT, TARGET, METADATA):
+        for kind in (MEMBER_STATE, TARGET, METADATA):
             self._append_record(kind, None, member_id)
-        self.members[new_id] = member
-        self._owner_by_partition.update(dict.fromkeys(member.held, new_id))
-        self._put_metadata(new_id)
-        self._append_record(TARGET, _assignment(member.target), new_id)
+        self.members[new_member_id] = member
+        self._owner_by_partition.update(dict.fromkeys(member.held, new_member_id))
+        self._put_metadata(new_member_id)
+        self._append_record(TARGET, _assignment(member.target), new_member_id)
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), new_id)
+        self._append_record(
+            MEMBER_STATE, progress + _assignment(member.held) + _assignment(member.revoking), new_member_id
+        )
         return self._take_records()
 
     def beat(self, member_id: str) -> list[RawRecord]:
@@ -161,7 +163,7 @@ class EpochLog:
             self._owner_by_partition.update(dict.fromkeys(assignable_partitions, member_id))
             member.state = _STABLE if assignable_partitions == member.target else _UNRELEASED
         progress = pack(">iib", member.epoch, member.previous, member.state)
-        self._append_record(CURRENT, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
+        self._append_record(MEMBER_STATE, progress + _assignment(member.held) + _assignment(member.revoking), member_id)
 
     def _put_metadata(self, member_id: str) -> None:
         topics = elements(*map(compact_bytes, self._topics))

@@ -94,7 +94,7 @@ def running(
     lags: dict[str, GroupLag] = {}
     first = served_cluster(source, options, name)
     first.freshness, first.lags = lambda _: freshness(), lambda: dict(lags)
-    server = FeedServer([first, *further_clusters], options, beat=beat)
+    server = FeedServer([first, *further_clusters], options, report_progress=beat)
     feed = RunningServer(source, server, lags)
     thread = threading.Thread(target=feed.run, daemon=True)
     thread.start()

@@ -165,7 +165,7 @@ def partitions_after(diff: Diff) -> dict[str, Partitions]:
     return after
 
 
-def check_algebra(diff: Diff) -> None:
+def check_diff_algebra(diff: Diff) -> None:
     """Check that kept = owned − revoked, revoked ∩ assigned = ∅, and no partition has two owners after the round."""
     owned_partitions: set[tuple[str, int]] = set()
     for member in diff.members.values():

@@ -29,9 +29,9 @@ class IdentityProvider:
         lifetime: lifetime of a token in seconds.
     """
 
-    def __init__(self, secrets: dict[str, str], token_seconds: int = 300) -> None:
+    def __init__(self, secrets: dict[str, str], lifetime_seconds: int = 300) -> None:
         self.secrets = secrets
-        self.token_seconds = token_seconds
+        self.lifetime_seconds = lifetime_seconds
         self.issued_tokens: Counter[str] = Counter()
         self.url = ""
         self._key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig", "alg": "RS256"})
@@ -50,10 +50,10 @@ class IdentityProvider:
         if fields.get("grant_type") != ["client_credentials"] or fields.get("scope") != [SCOPE]:
             return 400, {"error": "invalid_request"}
         now = int(time.time())
-        claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.token_seconds}
+        claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": client, "iat": now, "exp": now + self.lifetime_seconds}
         token = jwt.encode({"alg": "RS256", "kid": "first"}, claims | {"scope": SCOPE}, self._key)
         self.issued_tokens[client] += 1
-        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.token_seconds}
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.lifetime_seconds}
 
 
 @contextmanager

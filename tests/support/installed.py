@@ -35,8 +35,8 @@ def jars(release: str, folder: Path) -> Path | None:
 
 def _connector_jars(release: str) -> dict[str, Path] | None:
     """Return the paths of the connector's jars by the file names that Spark expects."""
-    minor_release, _, patch_number = release.rpartition(".")
-    for number in range(int(patch_number), -1, -1):
+    minor_release, _, patch_version = release.rpartition(".")
+    for number in range(int(patch_version), -1, -1):
         earlier_release = f"{minor_release}.{number}"
         try:
             own = fetch([spark_connector(earlier_release)], transitive=False)
@@ -45,8 +45,8 @@ def _connector_jars(release: str) -> dict[str, Path] | None:
         try:
             files = fetch([spark_connector(earlier_release)])
         except DownloadFailed:
-            locked = fetch([spark_connector(LOCKED)])
-            files = [*own, *(jar for jar in locked if not jar.name.startswith("spark-sql-kafka"))]
+            locked_jars = fetch([spark_connector(LOCKED)])
+            files = [*own, *(jar for jar in locked_jars if not jar.name.startswith("spark-sql-kafka"))]
         names = {jar.name for jar in own}
         return {jar.name.replace(earlier_release, release) if jar.name in names else jar.name: jar for jar in files}
     return None
@@ -66,7 +66,7 @@ def build(folder: Path, kind: Literal["wheel", "sdist"]) -> Path:
     return built
 
 
-def install(built: Path, folder: Path) -> Path:
+def install_wheel(built: Path, folder: Path) -> Path:
     """Install the wheel into a new environment and return the folder with the environment's commands.
 
     ``uv pip`` does what pip does, with uv's cache of downloads.

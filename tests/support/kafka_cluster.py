@@ -121,14 +121,14 @@ class KafkaCluster:
         """Start every broker and wait until all are in the cluster's metadata."""
         for node in self.nodes.values():
             node.start()
-        self.wait_for(len(self.nodes))
+        self.wait_for_brokers(len(self.nodes))
 
     def close(self) -> None:
         for node in self.nodes.values():
             if node.running:
                 node.kill()
 
-    def wait_for(self, brokers: int, timeout: float = TIMEOUT_SECONDS) -> None:
+    def wait_for_brokers(self, brokers: int, timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait until the cluster's metadata lists this many brokers."""
         eventually(lambda: len(self.metadata().brokers) == brokers, timeout=timeout, every=0.1)
 

@@ -94,7 +94,7 @@ class _Client:
         self.delays.append((sent, now - sent))
 
 
-def _stuck(port: int) -> socket.socket:
+def _open_stuck_connection(port: int) -> socket.socket:
     """Open a connection that requests the feed and never reads the response."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -104,7 +104,7 @@ def _stuck(port: int) -> socket.socket:
 
 
 async def _clients(port: int, count: int, stuck: int, wanted: int) -> None:
-    stuck_clients = [_stuck(port) for _ in range(stuck)]
+    stuck_clients = [_open_stuck_connection(port) for _ in range(stuck)]
     clients = [_Client(port, wanted) for _ in range(count)]
     tasks = [asyncio.create_task(client.follow()) for client in clients]
     while any(not client.feed.last for client in clients):  # noqa: ASYNC110 - each has its snapshot now
@@ -135,7 +135,7 @@ class LoadResult:
     percentile_99_ms: float
     max_delay_ms: float
     connections: int
-    rss_before: float
+    rss_mb_before: float
     max_rss: float
     cpu_seconds: float
 
@@ -210,7 +210,7 @@ def run_load(
         percentile_99_ms=delays[int(len(delays) * 0.99)],
         max_delay_ms=delays[-1],
         connections=result["connections"],
-        rss_before=before,
+        rss_mb_before=before,
         max_rss=most,
         cpu_seconds=used_cpu_seconds,
     )

@@ -9,8 +9,8 @@ from assignors.java import uuid_of
 from assignors.model import Topic
 from streaming.protocols.consumer.step import ConsumerMember
 from streaming.protocols.families import FAMILIES, machine
-from streaming.protocols.machine import Machine
-from streaming.protocols.vocabulary import MachineEvent, MachineOutput, Scheduled, Setup, Stage, Timing
+from streaming.protocols.machine import StateMachine
+from streaming.protocols.vocabulary import EventScheduled, GroupEvent, MachineOutput, Setup, Stage, TimingModel
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import load_scenario
 from streaming.simulation.results import simulation_document as as_json
@@ -56,10 +56,10 @@ def topics(**counts: int) -> dict[str, Topic]:
     return {name: Topic(name, count, None, uuid_of(name)) for name, count in counts.items()}
 
 
-def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
+def is_at_rest(machine: StateMachine[Any, Any], group: Any) -> bool:
     """Return True if no rebalance is in progress and every process consumes exactly its assigned partitions."""
     inner = getattr(group, "classic", None)
-    if inner is not None and not at_rest(machine.inner, inner):  # type: ignore[attr-defined] # of the consumer protocol
+    if inner is not None and not is_at_rest(machine.inner, inner):  # type: ignore[attr-defined] # of the consumer protocol
         return False
     if machine.phase_of(group) not in ("Empty", "Stable") or getattr(group, "outdated", False):
         return False
@@ -74,24 +74,24 @@ def at_rest(machine: Machine[Any, Any], group: Any) -> bool:
     )
 
 
-class MachineDriver:
+class StateMachineDriver:
     """A protocol's state machine with its current state and its queue of scheduled events."""
 
     def __init__(self, protocol: str, initial_topics: dict[str, Topic], **more: Any) -> None:
         assignor = more.pop("assignor", FAMILIES[protocol].default)
-        self.machine: Machine[Any, Any] = machine(protocol, Setup(Timing(**more), assignor))
+        self.machine: StateMachine[Any, Any] = machine(protocol, Setup(TimingModel(**more), assignor))
         self.state: Any = self.machine.initial(initial_topics)
         self.now = 0
-        self.queue: list[tuple[int, int, MachineEvent]] = []
+        self.queue: list[tuple[int, int, GroupEvent]] = []
         self.outputs: list[MachineOutput] = []
         self._number = 0
 
-    def apply(self, event: MachineEvent) -> tuple[MachineOutput, ...]:
+    def apply(self, event: GroupEvent) -> tuple[MachineOutput, ...]:
         """Apply one event to the simulated group, and queue the events that this schedules."""
         self.now = event.at
         self.state, outputs = self.machine.apply(self.state, event)
         for output in outputs:
-            if isinstance(output, Scheduled):
+            if isinstance(output, EventScheduled):
                 self._number += 1
                 heappush(self.queue, (output.event.at, self._number, output.event))
             else:

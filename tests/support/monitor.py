@@ -143,11 +143,11 @@ class Monitor:
         topic = prefix + self.membership.removeprefix(self.serve.settings.topics.prefix)
         running = RunningCommand(log=self.folder / f"{prefix}log")
         running.command = command
-        collected: list[Event] = []
+        collected_events: list[Event] = []
 
         def settled() -> bool:
-            before, collected[:] = len(collected), snapshots(self.servers, topic)
-            return before == len(collected) > 0
+            before, collected_events[:] = len(collected_events), snapshots(self.servers, topic)
+            return before == len(collected_events) > 0
 
         with running.start():
             eventually(lambda: running.check() or "following" in running.output(), timeout=seconds, every=0.5)
@@ -155,18 +155,18 @@ class Monitor:
             assert running.stop() == 0, running.output()
         return snapshots(self.servers, topic)
 
-    def complete(self, more_than: int = 0) -> int:
+    def complete(self, min_count: int = 0) -> int:
         """Wait until the server has more diffs and each expected diff exactly once; return the number of diffs."""
 
         def count_if_complete() -> int:
             ids = self.ids()
-            return len(ids) if len(ids) > more_than and sorted(ids) == self.expected() else 0
+            return len(ids) if len(ids) > min_count and sorted(ids) == self.expected() else 0
 
         try:
             return int(str(eventually(count_if_complete, timeout=TIMEOUT_SECONDS, every=0.5)))
         except AssertionError as error:
             served, expected = sorted(self.ids()), self.expected()
-            state = f"{len(served)} served, more than {more_than} wanted; {served=}\n{expected=}"
+            state = f"{len(served)} served, more than {min_count} wanted; {served=}\n{expected=}"
             logs = (f"{name}: {part.output()[-3000:]}" for name, part in vars(self).items() if hasattr(part, "output"))
             raise AssertionError("\n".join([state, *logs])) from error
 

@@ -15,7 +15,7 @@ from streaming.collect.coordinator.records import RawRecord
 GOLDEN = Path(__file__).parents[1] / "golden/collect"
 #: Record types of KIP-848 groups: ConsumerGroupMetadata, …MemberMetadata, …TargetAssignmentMetadata,
 #: …TargetAssignmentMember and …CurrentMemberAssignment.
-EPOCH, METADATA, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8
+EPOCH, METADATA, TARGET_EPOCH, TARGET, MEMBER_STATE = 3, 5, 6, 7, 8
 #: Captured records of Connect, Streams and share groups.
 KINDS = ("connect", "streams-classic", "streams", "share")
 
@@ -130,11 +130,11 @@ def commit_value(timestamp: int, version: int = 3, offset: int = 42) -> bytes:
     leader_epoch = pack(">i", 5) if version >= 3 else b""
     if version >= 4:
         return pack(">hq", version, offset) + leader_epoch + compact_bytes("") + pack(">q", timestamp) + b"\x00"
-    expiry_bytes = pack(">q", timestamp + 1) if version == 1 else b""
-    return pack(">hq", version, offset) + leader_epoch + string("") + pack(">q", timestamp) + expiry_bytes
+    expiry_timestamp = pack(">q", timestamp + 1) if version == 1 else b""
+    return pack(">hq", version, offset) + leader_epoch + string("") + pack(">q", timestamp) + expiry_timestamp
 
 
-def group_value(
+def group_bytes(
     generation: int,
     members: dict[str, tuple[bytes, bytes]],
     *,

@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 240.0
 QUIET_SECONDS = 15
 
 #: Prefix of the ids of further groups.
-FURTHER_GROUPS_PREFIX = "pipeline"
+OTHER_GROUPS_PREFIX = "pipeline"
 
 
 @dataclass
@@ -153,7 +153,7 @@ def run_page_stage(broker: Kafka, folder: Path) -> Iterator[PageStage]:
         log = getattr(getattr(broker, "broker", None), "log_path", None)
         options = [
             "--include-group",
-            rf"({group}|{FURTHER_GROUPS_PREFIX}-\d)",
+            rf"({group}|{OTHER_GROUPS_PREFIX}-\d)",
             *(("--coordinator-log", str(log)) if log else ()),
         ]
         collector = children.add(

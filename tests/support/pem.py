@@ -10,13 +10,13 @@ def openssl(*arguments: str) -> None:
     subprocess.run(["openssl", *arguments], check=True, capture_output=True)
 
 
-def certificate(folder: Path, name: str, *, locked_with: str | None = None) -> Path:
+def certificate(folder: Path, name: str, *, lock_phrase: str | None = None) -> Path:
     """Write a self-signed certificate to ``name.pem`` and its PKCS#8 key, optionally encrypted, to ``name.key``."""
     made = folder / f"{name}.pem"
     openssl(
         *("req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", f"/CN={name}"),
         *("-keyout", str(folder / f"{name}.key"), "-out", str(made)),
-        *(("-nodes",) if locked_with is None else ("-passout", f"pass:{locked_with}")),
+        *(("-nodes",) if lock_phrase is None else ("-passout", f"pass:{lock_phrase}")),
     )
     return made
 

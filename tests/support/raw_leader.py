@@ -19,7 +19,7 @@ _COORDINATOR_STARTING = frozenset({14, 15, 16})
 REBALANCE_IN_PROGRESS = 27
 
 
-class Refused(Exception):  # noqa: N818 - the coordinator refuses
+class RequestRefused(Exception):  # noqa: N818 - the coordinator refuses
     """Raised when the coordinator responds with an error; ``code`` is Kafka's error code."""
 
     def __init__(self, request: str, code: int) -> None:
@@ -124,7 +124,7 @@ class RawConnection:
 def _check(request: str, response: Reader) -> None:
     code = response.int16("error")
     if code:
-        raise Refused(request, code)
+        raise RequestRefused(request, code)
 
 
 class RawLeader(RawConnection):
@@ -150,7 +150,7 @@ class RawLeader(RawConnection):
             self.send_join(self.group, self._member_id, subscription, protocol=protocol, session_timeout_ms=timeout)
             try:
                 return self.joined()
-            except Refused as refused:
+            except RequestRefused as refused:
                 if refused.code not in _COORDINATOR_STARTING:
                     raise
                 return None

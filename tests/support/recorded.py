@@ -10,7 +10,7 @@ from streaming.records.codec import Record, encode_event
 from streaming.records.events import Event, Evidence, Partitions
 from tests.support.histories import Log
 
-SORTS = ("derived", "observed", "mixed")
+GROUP_SORTS = ("derived", "observed", "mixed")
 ASSIGNORS: tuple[dict[str, Any], ...] = (
     {"assignors": []},
     {"assignors": ["range"]},
@@ -70,7 +70,7 @@ class RandomGroup(Log):
         if chance < 0.09:
             return self._counts(self.random.sample(self.names, self.random.randint(1, len(self.names))))
         if chance < 0.094:
-            return self._deleted()
+            return self._delete_event()
         if chance < 0.1:
             return self.acknowledge(self._random_member(), owned={"topic-0": [0]})
         if self.sort == "mixed" and chance < 0.11:
@@ -82,7 +82,7 @@ class RandomGroup(Log):
     def _counts(self, names: list[str]) -> Event:
         return self.topics(**{name: self.random.choice((0, 1, 3, 12, 40)) for name in names})
 
-    def _deleted(self) -> Event:
+    def _delete_event(self) -> Event:
         self.members, self.shares, self.generation = {}, {}, 0
         forget = self.random.random() < 0.1
         if forget:  # deleting a group also drops its stored events
@@ -221,7 +221,7 @@ def membership_log(count: int, groups: int, seed: int = 1) -> Iterator[Event]:
     """Return ``count`` interleaved events of ``groups`` groups of all kinds, with session timeouts of an hour."""
     rng = Random(seed)
     random_groups = [
-        RandomGroup(f"group-{number}", ("derived", *SORTS)[number % 4], number, seed) for number in range(groups)
+        RandomGroup(f"group-{number}", ("derived", *GROUP_SORTS)[number % 4], number, seed) for number in range(groups)
     ]
     for group in random_groups:
         group.session_timeout_ms = 3_600_000

@@ -179,7 +179,7 @@ def allow(secured_broker: SecuredBroker, principal: str, *permissions: Permissio
         future.result(TIMEOUT_SECONDS)
 
 
-def forbid(secured_broker: SecuredBroker, principal: str, permission: Permission) -> None:
+def disallow(secured_broker: SecuredBroker, principal: str, permission: Permission) -> None:
     """Revoke a permission as the superuser."""
     admin = AdminClient({"bootstrap.servers": secured_broker.plaintext_address})
     for future in admin.delete_acls([_acl_binding(principal, permission, AclBindingFilter)]).values():

@@ -7,14 +7,14 @@ from random import Random
 
 from streaming.collect.coordinator.records import RawRecord
 from tests.support.epoch_log import EpochLog
-from tests.support.offsets_topic import assignment, group_key, group_value, subscription
+from tests.support.offsets_topic import assignment, group_bytes, group_key, subscription
 from tests.support.timelines import SESSION_MS, TOPIC, Timeline
 
 
 def eager(chance: Random) -> Timeline:
     """Return the timeline of a classic group with ``range``, in which each round revokes all partitions."""
     line = Timeline(chance, chance.randint(1, 4))
-    group = _Eager(line)
+    group = _EagerRebalance(line)
     group.join(chance.randint(1, 3))
     for _ in range(chance.randint(1, 6)):
         line.wait(*chance.choice([(1, 300), (500, 5000), (5000, 40_000)]))
@@ -23,7 +23,7 @@ def eager(chance: Random) -> Timeline:
     return line
 
 
-class _Eager:
+class _EagerRebalance:
     assignor = "range"
 
     def __init__(self, line: Timeline) -> None:
@@ -95,9 +95,9 @@ class _Eager:
         begin = self.line.now
         end = begin + self.chance.randint(500, 30_000)
         self.line.outages.append((begin, end))
-        dies = self.chance.random() < 0.6
-        self.line.now = self.chance.randint(begin, end) if dies else end
-        if dies:
+        crashes = self.chance.random() < 0.6
+        self.line.now = self.chance.randint(begin, end) if crashes else end
+        if crashes:
             self.crash(begin=end)
 
     def round(
@@ -156,14 +156,14 @@ class _Eager:
             member: (metadata, assignment({TOPIC: share} if share else {})) for member, share in self.shares().items()
         }
         instances = {member: f"i-{member.partition('#')[0]}" for member in self.members}
-        value = group_value(self.generation, members, protocol=self.assignor if members else None, instances=instances)
+        value = group_bytes(self.generation, members, protocol=self.assignor if members else None, instances=instances)
         self.line.rows.append(RawRecord(0, 0, at, group_key("g"), value))
 
 
 def cooperative(chance: Random) -> Timeline:
     """Return the timeline of a classic group with ``cooperative-sticky``, which revokes only moved partitions."""
     line = Timeline(chance, chance.randint(1, 4))
-    group = _Cooperative(line)
+    group = _CooperativeRebalance(line)
     group.join(chance.randint(1, 3))
     for _ in range(chance.randint(1, 6)):
         line.wait(*chance.choice([(500, 5000), (5000, 40_000)]))
@@ -172,7 +172,7 @@ def cooperative(chance: Random) -> Timeline:
     return line
 
 
-class _Cooperative(_Eager):
+class _CooperativeRebalance(_EagerRebalance):
     """A cooperative rebalance: one generation that revokes partitions, and one generation that assigns them."""
 
     assignor = "cooperative-sticky"
@@ -211,7 +211,7 @@ class _Cooperative(_Eager):
                 revoked_at + self.chance.randint(1, 500),
                 fenced=revoked_at + 600,
                 commits=True,
-                taken_at=revoked_at,
+                given_up_at=revoked_at,
             )
         self.owners = wanted
         self._generation(revoked_at + self.chance.randint(600, 3000), before)
@@ -239,7 +239,7 @@ class _Cooperative(_Eager):
 def epochs(chance: Random) -> Timeline:
     """Return the timeline of a KIP-848 group, in which heartbeats revoke and assign partitions."""
     line = Timeline(chance, chance.randint(1, 4))
-    group = _Epochs(line)
+    group = _EpochRebalance(line)
     group.join_new_member()
     for _ in range(chance.randint(1, 6)):
         group.send_heartbeats(chance.choice([0, 2, 30]))
@@ -259,7 +259,7 @@ def epochs(chance: Random) -> Timeline:
     return line
 
 
-class _Epochs:
+class _EpochRebalance:
     def __init__(self, line: Timeline) -> None:
         self.line, self.chance = line, line.chance
         self.log = EpochLog({TOPIC: line.partitions})
@@ -309,7 +309,7 @@ class _Epochs:
         if self.log.members[old].revoking:
             return
         for partition in held:
-            self.line.stop(partition, left, fenced=left + 1, commits=True, taken_at=left)
+            self.line.stop(partition, left, fenced=left + 1, commits=True, given_up_at=left)
         self._write(lambda: self.log.away(old))
         self.named += 1
         new, back = f"m{self.named}", self.line.wait(200, SESSION_MS - 1)
@@ -335,7 +335,7 @@ class _Epochs:
         now = {number for _, number in self.log.members[member].held}
         for partition in held - now:
             stopped = self.line.now + self.chance.randint(0, 49)
-            self.line.stop(partition, stopped, fenced=self.line.now + 49, commits=True, taken_at=self.line.now)
+            self.line.stop(partition, stopped, fenced=self.line.now + 49, commits=True, given_up_at=self.line.now)
         for partition in now - held:
             self.line.start(partition, member, self.line.now + self.chance.choice([1, 40, 2000]))
 

@@ -28,7 +28,7 @@ _RECORD_MS = 20
 class Interval(NamedTuple):
     """A period in which a member consumed a partition, from ``start`` to ``end`` (ms).
 
-    The coordinator accepts the member's commits until ``fenced``. At ``taken_at`` or later the coordinator writes the
+    The coordinator accepts the member's commits until ``fenced``. From ``given_up_at`` on, the coordinator writes the
     round that revokes the partition.
     """
 
@@ -38,7 +38,7 @@ class Interval(NamedTuple):
     end: int
     commits_at_end: bool
     fenced: int
-    taken_at: int
+    given_up_at: int
 
 
 class SentCommit(NamedTuple):
@@ -83,12 +83,12 @@ class Timeline:
         """Let a member consume a partition from ``at`` on, unless the partition is revoked before that time."""
         self._starts[partition] = member, at
 
-    def stop(self, partition: int, at: int, *, fenced: int, commits: bool, taken_at: int | None = None) -> None:
+    def stop(self, partition: int, at: int, *, fenced: int, commits: bool, given_up_at: int | None = None) -> None:
         """Let a member stop consuming a partition."""
         member, start = self._starts.pop(partition, ("", at))
         if start < at:
             self.intervals.append(
-                Interval(partition, member, start, at, commits, fenced, fenced if taken_at is None else taken_at)
+                Interval(partition, member, start, at, commits, fenced, fenced if given_up_at is None else given_up_at)
             )
 
     def held(self, member: str) -> list[int]:
@@ -101,9 +101,9 @@ class Timeline:
         for partition in [*self._starts]:
             self.stop(partition, self.now, fenced=self.now + 1, commits=True)
         self.intervals.sort(key=lambda interval: (interval.partition, interval.start))
-        self.commits = self._sent()
+        self.commits = self._sent_commits()
 
-    def _sent(self) -> list[SentCommit]:
+    def _sent_commits(self) -> list[SentCommit]:
         """Return all offset commits that the coordinator accepts, in the order of arrival."""
         every = self.chance.choice([300, 1000, 5000])
         commits = []
@@ -231,13 +231,13 @@ class UnconsumedPeriod(NamedTuple):
 def gaps(line: Timeline, partition: int) -> list[UnconsumedPeriod]:
     """Return the true gaps of a partition: its periods without a consumer, after its first commit."""
     offsets: list[SentCommit] = [commit for commit in line.commits if commit.partition == partition]
-    proven_at = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
+    proven_ms = next((b.arrived for a, b in pairwise(offsets) if b.offset > a.offset), None)
     partition_intervals = [interval for interval in line.intervals if interval.partition == partition]
     result = []
     for interval, following in pairwise([*partition_intervals, None]):
-        if interval is None or proven_at is None or (following is None and interval.end >= line.now):
+        if interval is None or proven_ms is None or (following is None and interval.end >= line.now):
             continue
         resumed_at = None if following is None else following.start
-        if proven_at <= (resumed_at or line.now):
-            result.append(UnconsumedPeriod(interval.end, resumed_at, proven_at < interval.taken_at))
+        if proven_ms <= (resumed_at or line.now):
+            result.append(UnconsumedPeriod(interval.end, resumed_at, proven_ms < interval.given_up_at))
     return result

@@ -24,7 +24,7 @@ def eventually(condition: Callable[[], object], *, timeout: float = TIMEOUT_SECO
         sleep(every)
 
 
-def await_unchanged(value: Callable[[], object], seconds: float, *, timeout: float = TIMEOUT_SECONDS) -> object:
+def await_unchanged_value(value: Callable[[], object], seconds: float, *, timeout: float = TIMEOUT_SECONDS) -> object:
     """Wait until a value has not changed for this many seconds, and return it."""
     by = monotonic() + timeout
     last, since = value(), monotonic()

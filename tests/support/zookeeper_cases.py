@@ -14,7 +14,7 @@ AssignmentLists = dict[str, dict[str, list[int]]]
 
 #: Ids that sort as strings and not as numbers, ids with equal hash codes, and ids with characters outside ASCII and
 #: the BMP.
-CONSUMERS = [
+CONSUMER_IDS = [
     *(f"c-{n}" for n in (1, 2, 9, 10, 11, 100)),
     *("c", "c1", "C", "Aa", "BB", "AaAa", "BBBB", "ümlaut", "日本", "～", "😀", "g_host-1411-5f"),
 ]
@@ -43,10 +43,10 @@ class ZookeeperGroups:
         rng = self.random
         names = rng.sample(TOPICS, rng.randint(1, 6))
         topics = {name: {"partitions": rng.choice((0, 1, 2, 3, 5, 8, 13, 30))} for name in names}
-        streams = self._random_streams(topics)
+        streams = self._random_stream_counts(topics)
         members = [
-            {"memberId": name, "streams": dict(streams) if rng.random() < 0.6 else self._random_streams(topics)}
-            for name in rng.sample(CONSUMERS, rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 12)))
+            {"memberId": name, "streams": dict(streams) if rng.random() < 0.6 else self._random_stream_counts(topics)}
+            for name in rng.sample(CONSUMER_IDS, rng.choice((1, 2, 2, 3, 3, 4, 5, 6, 12)))
         ]
         return _add_missing_topic(rng, {"topics": topics, "members": members})
 
@@ -56,19 +56,19 @@ class ZookeeperGroups:
         members, topics = case["members"], case["topics"]
         for _ in range(rng.choice((1, 1, 2))):
             chance = rng.random()
-            free = [name for name in CONSUMERS if all(name != member["memberId"] for member in members)]
+            free = [name for name in CONSUMER_IDS if all(name != member["memberId"] for member in members)]
             if chance < 0.4 and free:
-                streams = dict(rng.choice(members)["streams"]) if chance < 0.3 else self._random_streams(topics)
+                streams = dict(rng.choice(members)["streams"]) if chance < 0.3 else self._random_stream_counts(topics)
                 members.append({"memberId": rng.choice(free), "streams": streams})
             elif chance < 0.7 and len(members) > 1:
                 members.pop(rng.randrange(len(members)))
             elif chance < 0.9:
-                rng.choice(members)["streams"] = self._random_streams(topics)
+                rng.choice(members)["streams"] = self._random_stream_counts(topics)
             else:
                 rng.choice(list(topics.values()))["partitions"] += rng.randint(1, 5)
         return _add_missing_topic(rng, case)
 
-    def _random_streams(self, topics: dict[str, Any]) -> dict[str, int]:
+    def _random_stream_counts(self, topics: dict[str, Any]) -> dict[str, int]:
         rng = self.random
         if self.equal and rng.random() < 0.98:
             return dict.fromkeys(topics, rng.choice((1, 1, 2, 3, 11)))

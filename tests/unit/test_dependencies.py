@@ -37,7 +37,7 @@ OPTIONAL_DEPENDENCIES = {
 }
 
 
-def imported(*folders: str) -> set[str]:
+def imported_distributions(*folders: str) -> set[str]:
     """Return the distributions whose modules any Python file below these folders imports."""
     modules = set()
     for folder in folders:
@@ -58,7 +58,7 @@ def imported(*folders: str) -> set[str]:
 
 
 def test_the_packages_declare_what_they_import() -> None:
-    used_packages = imported("assignors", "streaming")
+    used_packages = imported_distributions("assignors", "streaming")
     assert (
         requirement_names(PROJECT["project"]["dependencies"]) - DEPENDENCIES_WITHOUT_IMPORT.keys()
         <= used_packages
@@ -67,7 +67,7 @@ def test_the_packages_declare_what_they_import() -> None:
 
 
 def test_tests_declare_their_additional_imports() -> None:
-    used_packages = imported("tests", "scripts", "benchmarks", "deploy")
+    used_packages = imported_distributions("tests", "scripts", "benchmarks", "deploy")
     tools = requirement_names(PROJECT["dependency-groups"]["dev"])
     assert used_packages - DEPENDENCIES - OPTIONAL_DEPENDENCIES == tools - DEPENDENCIES_WITHOUT_IMPORT.keys()
 

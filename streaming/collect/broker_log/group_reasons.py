@@ -72,12 +72,12 @@ class JoinPhases:
         """Add the next event of the coordinator's log."""
         has_stopped = event.kind is MessageKind.MEMBER_LEFT and (event.client_reason or "").startswith(_CLOSED)
         if event.kind is MessageKind.PREPARING:
-            phase = self._take_phase(event)
+            phase = self._pop_join_phase(event)
             phase.prepared_at = phase.prepared_at or event.timestamp
             phase.is_requested = phase.is_requested and event.reason_kind in _MEMBERSHIP_REASONS
             has_stopped = event.reason_kind in _REJOIN_REASONS
         elif event.kind is MessageKind.STABILIZED:
-            phase = self._take_phase(event)
+            phase = self._pop_join_phase(event)
             phase.stabilized_at = event.timestamp
             # If the log lacks the first phase's begin, the members may have stopped before a later phase begins.
             phase.is_requested = phase.is_requested and phase.prepared_at is not None
@@ -87,11 +87,11 @@ class JoinPhases:
                 self._phases[event.group_id, event.number] = complete, event.timestamp
                 _drop_oldest(self._phases)
         if has_stopped and event.timestamp is not None:
-            stopped = self._take_phase(event).stopped
+            stopped = self._pop_join_phase(event).stopped
             for member_id in event.member_ids:
                 stopped.setdefault(member_id, event.timestamp)
 
-    def _take_phase(self, event: CoordinatorEvent) -> _JoinPhase:
+    def _pop_join_phase(self, event: CoordinatorEvent) -> _JoinPhase:
         phase = self._open_phases.setdefault(event.group_id, _JoinPhase())
         _drop_oldest(self._open_phases)
         return phase
@@ -155,7 +155,7 @@ class _Group:
         prepared_at: the generation that ended when the rebalance was prepared; None if no rebalance is in progress.
         last: the group's newest generation or epoch.
         has_moved: another broker has become coordinator since the last generation.
-        moved_at: when the coordinator moved, according to the log.
+        coordinator_moved_at: when the coordinator moved, according to the log.
         is_silent: the coordinator does not log the new epoch after a leave (share, streams).
         away: static members that left temporarily (KIP-848).
     """
@@ -165,7 +165,7 @@ class _Group:
     prepared_at: int | None = None
     last: int | None = None
     has_moved: bool = False
-    moved_at: LogTimestamp | None = None
+    coordinator_moved_at: LogTimestamp | None = None
     is_silent: bool = False
     away: set[str] = field(default_factory=set)
 
@@ -192,7 +192,7 @@ class GroupReasons:
         elif event.kind in (MessageKind.GROUP_LOADED, MessageKind.GROUP_UNLOADED):
             # The move discards the members' pending requests.
             group.pending.clear()
-            group.prepared_at, group.has_moved, group.moved_at = None, True, event.timestamp
+            group.prepared_at, group.has_moved, group.coordinator_moved_at = None, True, event.timestamp
         elif event.kind in _MESSAGES_WITH_NUMBER:
             self._begin_round(group, event)
         elif event.kind in (MessageKind.UPGRADED, MessageKind.DOWNGRADED):
@@ -227,12 +227,12 @@ class GroupReasons:
             _add_evidence(group.pending, _rebalance_evidence(event, has_moved=group.has_moved))
         group.prepared_at, group.logged = old, len(group.pending)
         # Store the reasons now, because the new generation's record may arrive before its log line.
-        self._keep(event.group_id, old + 1, group.pending)
+        self._keep_evidence(event.group_id, old + 1, group.pending)
 
     def _begin_round(self, group: _Group, event: CoordinatorEvent) -> None:
         if event.kind is MessageKind.EPOCH_BUMPED:
             _record_move(group, event)
-        group.has_moved, group.moved_at = False, None
+        group.has_moved, group.coordinator_moved_at = False, None
         group.is_silent = group.is_silent or event.protocol == "streams"
         group.last = event.number
         self._assign_pending_evidence(group, event.group_id)
@@ -247,7 +247,7 @@ class GroupReasons:
             # The generation's line precedes this line.
             evidence = [*self._evidence_by_round.get((event.group_id, group.last), ())]
             _add_evidence(evidence, item)
-            self._keep(event.group_id, group.last, evidence)
+            self._keep_evidence(event.group_id, group.last, evidence)
             return
         _add_evidence(group.pending, item)
         group.is_silent = group.is_silent or event.protocol in ("share", "streams")
@@ -257,10 +257,10 @@ class GroupReasons:
 
     def _assign_pending_evidence(self, group: _Group, group_id: str) -> None:
         if group.pending and group.last is not None:
-            self._keep(group_id, group.last, group.pending)
+            self._keep_evidence(group_id, group.last, group.pending)
         group.pending, group.logged, group.prepared_at = [], 0, None
 
-    def _keep(self, group_id: str, number: int, items: list[Evidence]) -> None:
+    def _keep_evidence(self, group_id: str, number: int, items: list[Evidence]) -> None:
         if items:
             self._evidence_by_round[group_id, number] = [*items]
             self._evidence_by_round.move_to_end((group_id, number))
@@ -273,9 +273,9 @@ def _record_move(group: _Group, event: CoordinatorEvent) -> None:
     A coordinator that loads a group starts each member's session timeout again. Members that don't find the new
     coordinator in time lose their sessions together.
     """
-    if not group.has_moved or group.moved_at is None or event.timestamp is None:
+    if not group.has_moved or group.coordinator_moved_at is None or event.timestamp is None:
         return
-    elapsed_ms = event.timestamp.ms - group.moved_at.ms
+    elapsed_ms = event.timestamp.ms - group.coordinator_moved_at.ms
     if 0 <= elapsed_ms <= COORDINATOR_MOVE_MS and not any(item.kind == COORDINATOR_MOVED for item in group.pending):
         reason = f"the group's coordinator moved {elapsed_ms / 1000:.0f} s before"
         group.pending.append(_make_evidence(reason, (), COORDINATOR_MOVED))

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from streaming.collect.broker_log.events import CoordinatorEvent, LogTimestamp
-from streaming.collect.broker_log.messages import OPENINGS, read_message
+from streaming.collect.broker_log.messages import OPENING_TEXTS, read_message
 
 _CLOCK: Final = (
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[,.](?P<fraction>\d{1,9}))?"
@@ -104,7 +104,7 @@ _LINE_PREFIX: Final = re.compile(
     r"\[(?:GroupCoordinator (?:id=)?[0-9]+(?: topic=[\w.-]+ partition=[0-9]+)?|"
     r"GroupMetadataManager brokerId=[0-9]+)\]:? ?"
 )
-_OPENING: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENINGS, key=len, reverse=True)))})")
+_OPENING_RE: Final = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(OPENING_TEXTS, key=len, reverse=True)))})")
 COLOUR_CODES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _JSON_START: Final = re.compile(r"\{\s*\"")
 #: A coordinator's logger, as log4j writes it: ``%c``, ``%c{1}``, ``%logger{36}``, with ``%L`` or ``%M`` or ``%F``.
@@ -113,8 +113,8 @@ _LOGGER_NAME: Final = (
     r"(?:coordinator\.group\.[\w.$]+|Group(?:Coordinator|Metadata)\w*|(?:Classic|Generic|Consumer|Share|Streams)Group)"
     r"\$?(?:[.:#][\w.$:<>-]*)?"
 )
-_LEADING_LOGGER: Final = re.compile(rf"(?<![\w.$])(?!GroupCoordinator (?:id=)?[0-9]){_LOGGER_NAME}")
-_TRAILING_LOGGER: Final = re.compile(rf"\s+[(\[]{_LOGGER_NAME}[)\]]")
+_LEADING_LOGGER_PATTERN: Final = re.compile(rf"(?<![\w.$])(?!GroupCoordinator (?:id=)?[0-9]){_LOGGER_NAME}")
+_TRAILING_LOGGER_PATTERN: Final = re.compile(rf"\s+[(\[]{_LOGGER_NAME}[)\]]")
 #: The thread after the message (``%t``), and an empty thread context (``%X``).
 _TRAILING_THREAD: Final = re.compile(
     r"\s+(?:[\[(](?:data-plane-|control-plane-)?"
@@ -137,7 +137,7 @@ class Text(NamedTuple):
     """
 
     text: str
-    outside: LogTimestamp | None
+    outer: LogTimestamp | None
     fields: dict[str, Any]
 
 
@@ -146,21 +146,21 @@ def texts(line: str) -> Iterator[Text]:
     yield from _texts(COLOUR_CODES.sub("", line) if "\x1b" in line else line, None, {}, 0)
 
 
-def _texts(value: object, outside: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
+def _texts(value: object, outer: LogTimestamp | None, fields: dict[str, Any], depth: int) -> Iterator[Text]:
     if isinstance(value, str):
         json_start = _JSON_START.search(value) if depth < _MAX_JSON_DEPTH and "payload: {" not in value else None
         document = read_json(value[json_start.start() :]) if json_start else {}
         if json_start and document:
-            yield from _texts(document, last_timestamp(value[: json_start.start()]) or outside, {}, depth)
+            yield from _texts(document, last_timestamp(value[: json_start.start()]) or outer, {}, depth)
         else:
-            yield Text(value, outside, fields)
+            yield Text(value, outer, fields)
     elif isinstance(value, dict) and depth < _MAX_JSON_DEPTH:
-        timestamp = field_timestamp(value) or outside
+        timestamp = field_timestamp(value) or outer
         for nested in value.values():
             yield from _texts(nested, timestamp, value, depth + 1)
     elif isinstance(value, list) and depth < _MAX_JSON_DEPTH:
         for nested in value:
-            yield from _texts(nested, outside, fields, depth + 1)
+            yield from _texts(nested, outer, fields, depth + 1)
 
 
 def read_json(text: str) -> dict[str, Any]:
@@ -199,8 +199,8 @@ def _read_message_at(context: Text, line: str, header_end: int, start: int) -> C
     if header.endswith('"'):
         message, is_exact = _unquote(message), True
     text = _strip_trailer(message)
-    is_exact = is_exact or len(text) < len(message) or _LEADING_LOGGER.search(header) is not None
-    timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :]) or context.outside
+    is_exact = is_exact or len(text) < len(message) or _LEADING_LOGGER_PATTERN.search(header) is not None
+    timestamp = last_timestamp(header) or last_timestamp(line[start + len(text) :]) or context.outer
     for candidate in (text,) if is_exact else (_strip_end(text, _TRAILING_BRACKETS), text):
         if (event := read_message(candidate, timestamp, is_exact=is_exact)) is not None:
             return event
@@ -214,7 +214,7 @@ def _unquote(text: str) -> str:
 
 
 def _strip_trailer(message: str) -> str:
-    logger_matches = list(_TRAILING_LOGGER.finditer(message))
+    logger_matches = list(_TRAILING_LOGGER_PATTERN.finditer(message))
     if logger_matches:
         return message[: logger_matches[-1].start()].rstrip()
     for _ in range(3):
@@ -231,8 +231,8 @@ def field_timestamp(fields: dict[str, object]) -> LogTimestamp | None:
     """Return the first timestamp among the fields of a JSON object; None if no field has one."""
     for name, value in fields.items():
         if isinstance(value, dict) and isinstance(seconds := value.get("epochSecond"), int):
-            nanos = value.get("nanoOfSecond")
-            return epoch_timestamp(seconds + (nanos / 1e9 if isinstance(nanos, int) else 0))
+            nanoseconds = value.get("nanoOfSecond")
+            return epoch_timestamp(seconds + (nanoseconds / 1e9 if isinstance(nanoseconds, int) else 0))
         if not _TIME_FIELD.search(name) or not isinstance(value, str | int | float) or isinstance(value, bool):
             continue
         timestamp = last_timestamp(value) if isinstance(value, str) else epoch_timestamp(value)

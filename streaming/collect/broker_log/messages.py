@@ -105,7 +105,7 @@ def _read_reason(text: str) -> dict[str, Any]:
                 "reason_kind": kind,
                 "member_ids": tuple(filter(None, members)),
                 "instance_id": _instance_id(part.get("instance")),
-                "client_reason": _sent_reason(part.get("client_reason")),
+                "client_reason": _unquoted_client_reason(part.get("client_reason")),
             }
     return {"reason_kind": ReasonKind.OTHER, "member_ids": (), "instance_id": None, "client_reason": None}
 
@@ -150,7 +150,7 @@ MESSAGES: Final = tuple(
     for row in _rows("messages.csv")
 )
 #: The literal texts with which message templates begin.
-OPENINGS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, maxsplit=1)[0] for message in MESSAGES))
+OPENING_TEXTS: Final = tuple(dict.fromkeys(re.split(r"[{<^]", message.template, maxsplit=1)[0] for message in MESSAGES))
 
 
 def _needle(template: str) -> str:
@@ -159,7 +159,7 @@ def _needle(template: str) -> str:
     return max(re.split(r"\{\w*\}|\^", without_optional), key=len)
 
 
-_COMPILED: Final = tuple((entry, _needle(entry.template), compile_template(entry.template)) for entry in MESSAGES)
+_TEMPLATES: Final = tuple((entry, _needle(entry.template), compile_template(entry.template)) for entry in MESSAGES)
 
 
 def read_message(
@@ -169,7 +169,7 @@ def read_message(
 
     ``is_exact``: the text certainly ends with the message. ``is_beginning``: other text may follow the message.
     """
-    for message, literal, pattern in _COMPILED:
+    for message, literal, pattern in _TEMPLATES:
         if literal in text and (match := (pattern.match if is_beginning else pattern.fullmatch)(text)) is not None:
             return _event(message, match, timestamp, is_exact=is_exact)
     return None
@@ -195,7 +195,7 @@ def _event(message: Message, match: re.Match[str], at: LogTimestamp | None, *, i
         host=part.get("host"),
         protocol=cast("GroupProtocol | None", part.get("protocol")) or message.protocol,
         reason=reason,
-        client_reason=_sent_reason(part.get("client_reason")),
+        client_reason=_unquoted_client_reason(part.get("client_reason")),
         late=message.late,
         timestamp=at,
     )

@@ -112,7 +112,7 @@ MEMBER_FIELDS = (
 GENERATION_VALUE = Value(
     "GroupMetadataValue",
     (*GROUP_FIELDS, Field("members", read_structs(*MEMBER_FIELDS), "members")),
-    make=_generation,
+    factory=_generation,
     newest=4,
     flexible=4,
     whole=True,

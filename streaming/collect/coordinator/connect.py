@@ -63,7 +63,7 @@ def _open(data: bytes, protocol: str | None) -> Reader:
     return reader
 
 
-def _optional(read: Read, default: Callable[[], Any]) -> Read:
+def _read_optional(read: Read, default: Callable[[], Any]) -> Read:
     return lambda reader, what: read(reader, what) if reader.bytes_left or reader.version < _INCREMENTAL else default()
 
 
@@ -82,14 +82,14 @@ def _read_work(reader: Reader, what: str) -> Holding:
 _STATE_FIELDS = (
     Field("url", Reader.string, "endpoint"),
     Field("configOffset", Reader.int64),
-    Field("allocation", _optional(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
+    Field("allocation", _read_optional(Reader.nullable_bytes, lambda: None), "allocation", since=_INCREMENTAL),
 )
 _ASSIGNMENT_FIELDS = (
     Field("error", Reader.int16),
     Field("leader", Reader.string),
     Field("leaderUrl", Reader.string),
     Field("configOffset", Reader.int64),
-    Field("assignment", _optional(_read_work, dict), "assigned"),
-    Field("revoked", _optional(_read_work, dict), "revoked", since=_INCREMENTAL),
-    Field("delay", _optional(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
+    Field("assignment", _read_optional(_read_work, dict), "assigned"),
+    Field("revoked", _read_optional(_read_work, dict), "revoked", since=_INCREMENTAL),
+    Field("delay", _read_optional(Reader.int32, lambda: 0), "delay_ms", since=_INCREMENTAL),
 )

@@ -87,7 +87,7 @@ class EpochGroup:
     target_epoch: int | None = None
     subscriptions: dict[str, MemberMetadata] = field(default_factory=dict)
     targets: dict[str, OwnedPartitionsByTopic] = field(default_factory=dict)
-    currents: dict[str, CurrentMemberAssignment] = field(default_factory=dict)
+    assignments: dict[str, CurrentMemberAssignment] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     topology: Topology | None = None
     changed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
@@ -100,7 +100,7 @@ class EpochGroup:
             setattr(self, part, value)
             return
         entries, key = getattr(self, part), key or ""
-        if part == "currents":
+        if part == "assignments":
             self._count(entries.get(key), -1)
             self._count(value, 1)
         if part != "regexes":
@@ -131,7 +131,7 @@ class EpochGroup:
         if self.target_epoch is None or (self.number or 0) > self.target_epoch:
             return "Assigning"
         stable = self._members_by_epoch[self.target_epoch]
-        return "Stable" if stable == len(self.currents) >= len(self.subscriptions) else "Reconciling"
+        return "Stable" if stable == len(self.assignments) >= len(self.subscriptions) else "Reconciling"
 
     def snapshot(self, group_id: str, timestamp: int, names: TopicNames) -> GroupObserved | None:
         """Return a snapshot of the group; None before its first epoch."""
@@ -159,7 +159,7 @@ class EpochGroup:
         subscription, target = self.subscriptions[member_id], self.targets.get(member_id)
         is_streams = self.kind == "streams"
         no_assignment: Any = {} if is_streams else UNSET
-        current = self.currents.get(member_id, CurrentMemberAssignment(standby=no_assignment, warmup=no_assignment))
+        current = self.assignments.get(member_id, CurrentMemberAssignment(standby=no_assignment, warmup=no_assignment))
         topics: Iterable[str] = (*subscription.member.topics, *self.regexes.get(subscription.regex or "", ()))
         if self.topology is not None:
             topics = self.topology.topics

@@ -51,9 +51,9 @@ CoordinatorRecord = OffsetCommit | ClassicGroup | GroupRecordPart
 
 
 class _RecordType(NamedTuple):
-    """One record type of ``__consumer_offsets``; ``make`` gets the group id, the other key fields, and the value."""
+    """One record type of ``__consumer_offsets``; ``factory`` gets the group id, the other key fields, and the value."""
 
-    make: Callable[..., CoordinatorRecord]
+    factory: Callable[..., CoordinatorRecord]
     value: Value
     key: tuple[Field, ...] = ()
 
@@ -68,7 +68,7 @@ _COMMIT_TYPE = _RecordType(
             Field("metadata", Reader.nullable_string),
             Field("commitTimestamp", Reader.int64, "timestamp"),
         ),
-        make=dict,
+        factory=dict,
         newest=4,
         flexible=4,
     ),
@@ -80,7 +80,7 @@ def _partitions_reader(name: str, read: Read) -> Read:
     entries = structs(
         Field(name, read, "key"),
         Field("partitions", Reader.partitions, "numbers"),
-        make=lambda key, numbers: (key, tuple(sorted(numbers))),
+        factory=lambda key, numbers: (key, tuple(sorted(numbers))),
     )
     return lambda reader, what: dict(entries(reader, what))
 
@@ -109,7 +109,7 @@ _TOPIC_NAMES = structs(
     Field("partitions", Reader.int32),
     Field("replicationFactor", Reader.int16),
     Field("topicConfigs", structs(Field("key", Reader.string), Field("value", Reader.string))),
-    make=lambda name: name,
+    factory=lambda name: name,
 )
 _SUBTOPOLOGIES = structs(
     Field("subtopologyId", Reader.string),
@@ -217,7 +217,7 @@ _TYPES = {
         "epoch",
         Field("epoch", Reader.int32, "number"),
         Field("metadataHash", Reader.int64),
-        make=modern.StreamsEpoch,
+        factory=modern.StreamsEpoch,
         tags={0: Field("validatedTopologyEpoch", Reader.int32, "validated_topology")},
     ),
     19: _part(
@@ -255,10 +255,10 @@ def decode(
         NewerRecord: the type, or the value's version, is newer than Kafka 4.3.
         MalformedRecord: key or value is malformed; the message names the field. Malformed bytes raise no other error.
     """
-    return read_plain_commit(key, value) or decode_any(key, value, is_wanted)
+    return read_plain_commit(key, value) or decode_slowly(key, value, is_wanted)
 
 
-def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
+def decode_slowly(key: bytes | None, value: bytes | None, is_wanted: Callable[[str], bool]) -> CoordinatorRecord | None:
     """Decode one record of any type with the table of its fields; :func:`decode` describes result and errors."""
     if key is None or len(key) < len(_COMMIT_TYPES[0]):
         raise schema.MalformedRecord(f"key: {key!r} has no record type")
@@ -273,7 +273,7 @@ def decode_any(key: bytes | None, value: bytes | None, is_wanted: Callable[[str]
     if not is_wanted(group_id):
         return None
     key_fields = schema.read_fields(reader, "key", kind.key)
-    return kind.make(group_id=group_id, value=None if value is None else kind.value.read(value), **key_fields)
+    return kind.factory(group_id=group_id, value=None if value is None else kind.value.read(value), **key_fields)
 
 
 def read_plain_commit(key: bytes | None, value: bytes | None) -> OffsetCommit | None:

@@ -183,7 +183,7 @@ class Value(NamedTuple):
 
     name: str
     fields: tuple[Field, ...]
-    make: Callable[..., Any]
+    factory: Callable[..., Any]
     newest: int = 0
     flexible: int = 0
     tags: Mapping[int, Field] = {}
@@ -204,7 +204,7 @@ class Value(NamedTuple):
         for tag, content in reader.tagged_fields().items() if self.tags else ():
             if tag in self.tags:
                 values |= read_fields(Reader(content, flexible=True), self.name, (self.tags[tag],))
-        return self.make(**values)
+        return self.factory(**values)
 
 
 def versioned(data: bytes) -> Reader:
@@ -216,13 +216,13 @@ def versioned(data: bytes) -> Reader:
     return reader
 
 
-def structs(*fields: Field, make: Callable[..., Any] = dict) -> Read:
-    """Return a function that reads an array of structs; it calls ``make`` with the fields of each struct."""
+def structs(*fields: Field, factory: Callable[..., Any] = dict) -> Read:
+    """Return a function that reads an array of structs; it calls ``factory`` with the fields of each struct."""
 
     def read_struct(reader: Reader, what: str) -> Any:
         values = read_fields(reader, what, fields)
         reader.tagged_fields()
-        return make(**values)
+        return factory(**values)
 
     return lambda reader, what: reader.array(what, lambda: read_struct(reader, what))
 

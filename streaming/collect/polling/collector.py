@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from streaming.collect.lifecycle import BaseCollector, state_event
 from streaming.collect.metrics import PollMetrics
-from streaming.collect.polling.group import OTHER_SECONDS, UNKNOWN, PolledGroup, in_flux, poll, resumed, shows_change
+from streaming.collect.polling.group import OTHER_COLLECTOR_SECONDS, UNKNOWN, PolledGroup, poll, resumed, shows_change
 from streaming.collect.polling.requests import GroupListing, GroupRequests, ListedState, Reply, Unanswered
 from streaming.collect.polling.resume import OtherCollectors, read_published_state
 from streaming.collect.polling.schedule import RequestLimits, RequestSchedule
 from streaming.collect.rebalances import REBALANCING_STATES, STABLE_STATES, KnownGroup, ListedGroup, Rebalances
-from streaming.kafka.access import NotAllowed, Permission, denied
+from streaming.kafka.access import NoPermission, Permission, denial
 from streaming.kafka.metadata import ContactState
 from streaming.records.events import Event, GroupObserved
 from streaming.settings.config import Settings
@@ -40,14 +40,14 @@ class PollingCollector(BaseCollector):
     def _collect(self) -> None:
         self._source = f"kafka://{self._cluster}/groups"
         # This reader starts before the published state is read, so that no event in between is missed.
-        with OtherCollectors(self._settings, self._source, self._wanted) as collectors:
+        with OtherCollectors(self._settings, self._source, self._is_wanted_group) as collectors:
             self._follow_groups(collectors)
 
     def _follow_groups(self, collectors: OtherCollectors) -> None:
         settings = self._settings
-        published, self._groups = read_published_state(settings, self._counts_source, self._wanted)
+        published, self._groups = read_published_state(settings, self._counts_source, self._is_wanted_group)
         self._count(published)
-        self._rebalances, self._described = Rebalances(published.rebalances), dict[str, frozenset[str]]()
+        self._rebalances, self._member_ids = Rebalances(published.rebalances), dict[str, frozenset[str]]()
         self._requests = GroupRequests(settings.kafka)
         self._brokers = self._requests.brokers(settings.topics.membership)
         self._schedule = RequestSchedule(self._request_limits, time.monotonic())
@@ -58,7 +58,7 @@ class PollingCollector(BaseCollector):
         self._deferred_until: dict[str, float] = {}
         # Groups with another event since the last ListGroups request, or since the request for their description.
         self._newer_groups_of_list, self._newer_groups_of_answers = set[str](), set[str]()
-        self._is_unreachable = self._complete = False
+        self._is_unreachable = self._is_list_complete = False
         _log.info("polling groups with at most %g requests per second", self._request_limits.requests)
         while self._should_continue():
             for published_event in collectors.poll():
@@ -66,13 +66,13 @@ class PollingCollector(BaseCollector):
             self._request()
             replies = self._requests.replies(self._schedule.pause(time.monotonic(), self._list_due_at))
             events = [event for reply in replies if (event := self._apply_reply(reply)) is not None]
-            self._metrics.unanswered.set(len(self._unanswered_groups))
+            self._metrics.unanswered_groups.set(len(self._unanswered_groups))
             events += self._rebalance_events(events)
-            groups = self._snapshots if self._complete else None
+            groups = self._snapshots if self._is_list_complete else None
             items = self._counts_publisher.add_counts(events, groups, away=self._is_unreachable)
             if items:
                 self._metrics.published(self._publisher.publish(items, None))
-            self._heartbeats.write(up_to=time.time() if self._complete and not self._is_unreachable else None)
+            self._heartbeats.write(up_to=time.time() if self._is_list_complete and not self._is_unreachable else None)
         if self._stop.is_set():
             self._heartbeats.write_last()
 
@@ -103,7 +103,7 @@ class PollingCollector(BaseCollector):
                 _log.info("all coordinators answer again")
         self._metrics.descriptions.inc()
         if answer.state not in STABLE_STATES:
-            self._described[group_id] = frozenset(member.member_id for member in answer.members)
+            self._member_ids[group_id] = frozenset(member.member_id for member in answer.members)
         if group_id in self._newer_groups_of_answers:
             self._newer_groups_of_answers.discard(group_id)
             self._schedule.record_answer(group_id, "flux", now)
@@ -154,8 +154,8 @@ class PollingCollector(BaseCollector):
         self._groups[group_id] = resumed(event)
 
     def _must_wait(self, group: str, now: float) -> bool:
-        """Return True during ``OTHER_SECONDS`` after a change, so that another collector can publish the change."""
-        if now - self._deferred_until.setdefault(group, now) < OTHER_SECONDS:
+        """Return True for ``OTHER_COLLECTOR_SECONDS`` after a change, so that another collector can publish it."""
+        if now - self._deferred_until.setdefault(group, now) < OTHER_COLLECTOR_SECONDS:
             return True
         del self._deferred_until[group]
         _log.info("group %s: no other collector publishes its changes any more: this collector publishes them", group)
@@ -164,7 +164,7 @@ class PollingCollector(BaseCollector):
     def _apply_list(self, listing: GroupListing) -> None:
         now, moment = time.monotonic(), int(time.time() * 1000)
         self._log_contact(listing.trouble[0].str() if listing.trouble else None)
-        listed = {item.group_id: item for item in listing.groups if self._wanted(item.group_id)}
+        listed = {item.group_id: item for item in listing.groups if self._is_wanted_group(item.group_id)}
         rebalancing: dict[str, ListedGroup] = {}
         for group_id, item in listed.items():
             self._schedule.add(group_id, item.cost, now)
@@ -174,13 +174,13 @@ class PollingCollector(BaseCollector):
             if item.state not in STABLE_STATES:
                 # confluent-kafka has no names for the states of groups with epochs.
                 state = item.state if item.state in REBALANCING_STATES else REBALANCING_STATES[-1]
-                rebalancing[group_id] = ListedGroup(state, self._described.get(group_id))
+                rebalancing[group_id] = ListedGroup(state, self._member_ids.get(group_id))
                 if group_id not in self._newer_groups_of_list:
                     before = self._listed_at_ms if group_id in self._listed_groups else None
-                    group = self._groups[group_id] = in_flux(group, item.state, moment, before)
+                    group = self._groups[group_id] = group.with_rebalance(item.state, moment, before)
             if shows_change(group, item.state):
                 self._schedule.make_due(group_id, now)
-        self._described = {group_id: ids for group_id, ids in self._described.items() if group_id in rebalancing}
+        self._member_ids = {group_id: ids for group_id, ids in self._member_ids.items() if group_id in rebalancing}
         self._rebalances.listed(rebalancing, moment, complete=not listing.trouble)
         if not listing.trouble:
             self._request_unlisted((self._groups.keys() | self._listed_groups.keys()) - listed.keys(), now)
@@ -206,7 +206,7 @@ class PollingCollector(BaseCollector):
         if (name := reply.error.name()).endswith("_AUTHORIZATION_FAILED"):
             topics, group = Permission("Describe", "*", "topic"), Permission("Describe", group_id or "*", "group")
             why = f"which collect --by polling must for group {group_id or '*'}; or leave it out with --exclude-group"
-            raise NotAllowed(denied(self._settings.kafka, topics if name.startswith("TOPIC") else group, why))
+            raise NoPermission(denial(self._settings.kafka, topics if name.startswith("TOPIC") else group, why))
         if group_id is None:
             self._log_contact(error)
             self._list_due_at = now + 2.0
@@ -225,13 +225,13 @@ class PollingCollector(BaseCollector):
             _log.warning("%s", news)
 
     def _log_visibility(self, groups: int) -> None:
-        if self._complete:
+        if self._is_list_complete:
             return
-        self._complete = True
+        self._is_list_complete = True
         if not groups:
             _log.warning(
                 "no group can be seen: there is none that --include-group and --exclude-group leave, or %s",
-                denied(self._settings.kafka, Permission("Describe", "*", "group"), "which hides groups"),
+                denial(self._settings.kafka, Permission("Describe", "*", "group"), "which hides groups"),
             )
         seconds = self._schedule.cost / self._request_limits.requests
         if seconds > self._request_limits.max_interval_s:

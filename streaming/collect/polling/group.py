@@ -13,8 +13,8 @@ consumer     every state of members, assignments     members joined or left; or 
              and targets                             last seen at rest
 ===========  ======================================  ==========================================================
 
-If another collector published a group's last event, it has :data:`OTHER_SECONDS` to publish the next one, because it
-sees more details. After that time this collector publishes the event.
+If another collector published a group's last event, it has :data:`OTHER_COLLECTOR_SECONDS` to publish the next one,
+because it sees more details. After that time this collector publishes the event.
 
 Event ids are a chain: each id is a function of the previous id and of the snapshot. The first id has the time in place
 of a previous id, because a deleted group may be created again exactly as it was. The last event of a group is all that
@@ -40,13 +40,13 @@ UNAVAILABLE_EVIDENCE = (
     "subscriptions, reasons, and what came and went between two answers can't be seen"
 )
 #: Seconds in which another collector, which published a group's last event, may publish the next event.
-OTHER_SECONDS = 15.0
+OTHER_COLLECTOR_SECONDS = 15.0
 #: The state of a group that its coordinator does not know.
 DEAD_STATE = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
-class Flux:
+class OngoingRebalance:
     """A rebalance of a polled group: when it was last stable and first seen rebalancing (ms), and its first state."""
 
     rest: int | None
@@ -63,9 +63,9 @@ class PolledGroup:
 
     view: GroupObserved | None = None
     id: str = ""
-    described: int | None = None
+    checked_at: int | None = None
     rest: int | None = None
-    flux: Flux | None = None
+    rebalance: OngoingRebalance | None = None
 
     @property
     def is_from_other_collector(self) -> bool:
@@ -76,6 +76,15 @@ class PolledGroup:
     def number(self) -> int:
         """The generation or epoch of the last published snapshot; 0 if there is none."""
         return 0 if self.view is None else self.view.number or 0
+
+    def with_rebalance(self, state: str | None, now: int, rest: int | None = None) -> "PolledGroup":
+        """Return the group with a rebalance in progress, first seen at ``now`` (ms); a known rebalance is unchanged.
+
+        ``rest``: when ListGroups last showed a stable or empty group (ms); None if it did not.
+        """
+        if self.rebalance is not None:
+            return self
+        return replace(self, rebalance=OngoingRebalance(max(filter(None, (self.rest, rest)), default=None), now, state))
 
 
 UNKNOWN = PolledGroup()
@@ -92,7 +101,7 @@ def resumed(event: Event) -> PolledGroup:
     if not isinstance(view, GroupObserved) or not is_polled(view.kind, view.group_protocol):
         return UNKNOWN
     is_at_rest = view.timestamp if view.state in STABLE_STATES else None
-    return PolledGroup(view, event.id, described=view.timestamp, rest=is_at_rest)
+    return PolledGroup(view, event.id, checked_at=view.timestamp, rest=is_at_rest)
 
 
 def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
@@ -108,23 +117,13 @@ def resumed_from_latest(latest: LatestAssignment) -> PolledGroup:
         protocol=latest.assignor,
         kind=latest.kind,
     )
-    return PolledGroup(view, described=latest.timestamp)
-
-
-def in_flux(group: PolledGroup, state: str | None, now: int, rest: int | None = None) -> PolledGroup:
-    """Return the group with a rebalance in progress, first seen at ``now`` (ms); a known rebalance is unchanged.
-
-    ``rest``: when ListGroups last showed a stable or empty group (ms); None if it did not.
-    """
-    if group.flux is not None:
-        return group
-    return replace(group, flux=Flux(max(filter(None, (group.rest, rest)), default=None), now, state))
+    return PolledGroup(view, checked_at=latest.timestamp)
 
 
 def shows_change(group: PolledGroup, state: str) -> bool:
     """Return True if a group rebalances, or its state in the group list differs from its last description."""
     expected = "Empty" if group.view is None else group.view.state
-    return group.flux is not None or (group.described is not None and expected not in (None, state))
+    return group.rebalance is not None or (group.checked_at is not None and expected not in (None, state))
 
 
 def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tuple[PolledGroup, Event | None]:
@@ -137,7 +136,7 @@ def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tu
         data = GroupDeleted(group_id=answer.group_id, timestamp=now, reason="the coordinator no longer knows it")
         return UNKNOWN, None if group.view is None else Event(source, _chained_digest(group.id, b"deleted"), data)
     is_at_rest = answer.state in STABLE_STATES
-    group = group if is_at_rest else in_flux(group, answer.state, now)
+    group = group if is_at_rest else group.with_rebalance(answer.state, now)
     view = _view(group, answer, now)
     event = None
     if _has_changed(group, view, is_at_rest=is_at_rest):
@@ -145,8 +144,8 @@ def poll(group: PolledGroup, answer: GroupObserved, now: int, source: str) -> tu
         view = structs.replace(view, evidence=_evidence(group, view, now, is_at_rest=is_at_rest))
         event = Event(source, snapshot_id, view)
         group = replace(group, view=view, id=snapshot_id)
-    flux, rest = (None, now) if is_at_rest else (group.flux, group.rest)
-    return replace(group, described=now, rest=rest, flux=flux), event
+    rebalance, rest = (None, now) if is_at_rest else (group.rebalance, group.rest)
+    return replace(group, checked_at=now, rest=rest, rebalance=rebalance), event
 
 
 def _view(group: PolledGroup, answer: GroupObserved, now: int) -> GroupObserved:
@@ -172,7 +171,7 @@ def _is_new_generation(group: PolledGroup, before: GroupObserved, now: GroupObse
         return True
     owned_before, owned_now = ({_name(member): member.assigned for member in view.members} for view in (before, now))
     if now.group_protocol == "classic":
-        return group.flux is not None or before.protocol != now.protocol or owned_before != owned_now
+        return group.rebalance is not None or before.protocol != now.protocol or owned_before != owned_now
     if owned_before.keys() != owned_now.keys():
         return True
     targets = ({_name(member): member.target or {} for member in view.members} for view in (before, now))
@@ -192,7 +191,7 @@ def _has_changed(group: PolledGroup, view: GroupObserved, *, is_at_rest: bool) -
     if _visible_content(before) != _visible_content(view) or before.group_protocol != view.group_protocol:
         return True
     if view.group_protocol == "classic":
-        return group.flux is not None
+        return group.rebalance is not None
     return is_at_rest and before.state not in STABLE_STATES
 
 
@@ -210,14 +209,14 @@ def _visible_content(view: GroupObserved) -> tuple[str | None, Mapping[str, tupl
 
 def _evidence(group: PolledGroup, view: GroupObserved, now: int, *, is_at_rest: bool) -> list[Evidence]:
     evidence = [Evidence(source=POLLING, reason=UNAVAILABLE_EVIDENCE)]
-    flux = group.flux
-    if flux is not None:
-        began = "by" if flux.rest is None else f"between {rfc3339(flux.rest)} and"
+    rebalance = group.rebalance
+    if rebalance is not None:
+        began = "by" if rebalance.rest is None else f"between {rfc3339(rebalance.rest)} and"
         end_text = f"it was over by {rfc3339(now)}" if is_at_rest else f"it goes on at {rfc3339(now)}"
-        reason = f"{began} {rfc3339(flux.seen)}, when the group was seen in {flux.state}; {end_text}"
+        reason = f"{began} {rfc3339(rebalance.seen)}, when the group was seen in {rebalance.state}; {end_text}"
         evidence.append(Evidence(source=POLLING, reason=f"the rebalance began {reason}"))
-    elif group.described is not None:
-        reason = f"it changed between {rfc3339(group.described)} and {rfc3339(now)}; no state between the two was seen"
+    elif group.checked_at is not None:
+        reason = f"it changed between {rfc3339(group.checked_at)} and {rfc3339(now)}; no state between the two was seen"
         evidence.append(Evidence(source=POLLING, reason=reason))
     gone = [] if group.view is None else [member.member_id for member in departed(group.view, view)]
     if gone:

@@ -110,11 +110,11 @@ class GroupRequests:
     def replies(self, wait: float) -> Iterator[Reply]:
         """Yield answers, and requests that timed out; wait up to ``wait`` seconds for the first answer."""
         replies = [*self._received_replies(wait), *self._timed_out_requests()]
-        about = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
-        lost = [group_id for group_id, reply in about.items() if any(error.code() < 0 for error in _errors_in(reply))]
+        results = {None if isinstance(reply, GroupListing) else reply.group_id: reply for reply in replies}
+        lost = [group_id for group_id, reply in results.items() if any(error.code() < 0 for error in _errors_in(reply))]
         if lost:  # the client itself reported an error, not a broker
             self._renew_client(lost[-1])
-        elif self._group_of_renewal in about:
+        elif self._group_of_renewal in results:
             self._seconds = _FIRST_TIMEOUT_SECONDS
         yield from replies
 

@@ -9,7 +9,7 @@ from streaming.collect.counts import PublishedState, read_published
 from streaming.collect.polling.group import UNKNOWN, PolledGroup, is_polled, resumed, resumed_from_latest
 from streaming.kafka.clients import Closeable
 from streaming.kafka.compacted_topics import read_assignment_records
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.kafka.topic_reader import RecordOrder, TopicReader
 from streaming.records import codec
 from streaming.records.events import Event, GroupObserved
@@ -35,7 +35,7 @@ def read_published_state(
     states = {event.data.group_id: resumed(event) for event in map(_decode_event, last.values()) if event is not None}
     groups = {group_id: state for group_id, state in states.items() if state is not UNKNOWN}
     topic = settings.topics.assignments
-    if identify(settings.kafka, [topic]).get(topic, ...) is not None:
+    if request_identities(settings.kafka, [topic]).get(topic, ...) is not None:
         for latest in read_assignment_records(settings, on_malformed=lambda _: None):
             is_new = latest.group_id not in states and wanted(latest.group_id)
             if is_new and is_polled(latest.kind, latest.protocol):
@@ -60,7 +60,7 @@ class OtherCollectors(Closeable):
     """Reads the events that other collectors publish about the followed groups from now on."""
 
     def __init__(self, settings: Settings, source: str, wanted: Callable[[str], bool]) -> None:
-        self._source, self._wanted = source, wanted
+        self._source, self._is_wanted_group = source, wanted
         self._order = RecordOrder()
         self._reader = TopicReader(settings.kafka, [settings.topics.membership], from_beginning=False, follow=True)
 

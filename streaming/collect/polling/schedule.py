@@ -135,8 +135,8 @@ class RequestSchedule:
 
     def pause(self, now: float, list_due_at: float) -> float:
         """Return how many seconds to wait for answers: until the next request is due, within fixed limits."""
-        until_due = max(self._next_due(inf) - now, -self._refill_budget(now) / self._pace.requests)
-        return min(max(min(until_due, list_due_at - now), _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
+        seconds_until_due = max(self._next_due(inf) - now, -self._refill_budget(now) / self._pace.requests)
+        return min(max(min(seconds_until_due, list_due_at - now), _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
 
     def overdue(self, now: float) -> float:
         """Return the longest time (s) by which a group's request is late."""

@@ -20,23 +20,23 @@ def join_group(step: classic.ClassicStep, event: classic.JoinGroup) -> None:
     names = step.waiting(event, (Stage.STARTING, Stage.JOINING))
     step.send("JoinGroup", len(names))
     pending: list[str] = []
-    accepted: list[str] = []
+    accepted_names: list[str] = []
     taken: set[str] = set()
     for name in names:
         member = step.members[name]
         if member.member_id:
-            accepted.append(name)
+            accepted_names.append(name)
             continue
         taken = taken or {known_member.member_id for known_member in step.members.values()}
         member_id = step.unused_member_id(name, member.incarnation, taken)
         taken.add(member_id)
         needs_id = step.rules.member_id_required and not step.static(member)
         step.update(name, member_id=member_id, pending=needs_id, stage=Stage.JOINING, contact_at=step.at)
-        (pending if needs_id else accepted).append(name)
+        (pending if needs_id else accepted_names).append(name)
     if pending:
         step.later(classic.JoinGroup(step.network(2), step.calls(pending)))
-    if accepted:
-        _accept_joins(step, accepted)
+    if accepted_names:
+        _accept_joins(step, accepted_names)
 
 
 def _accept_joins(step: classic.ClassicStep, names: Sequence[str]) -> None:
@@ -63,11 +63,11 @@ def _accept_joins(step: classic.ClassicStep, names: Sequence[str]) -> None:
             claim=member.owned,
             claim_generation=member.generation,
         )
-    new_or_replaced = [name for name in names if name in new or name in replaced]
-    if new_or_replaced:
-        step.add_to_coordinator(new_or_replaced)
+    new_or_replaced_names = [name for name in names if name in new or name in replaced]
+    if new_or_replaced_names:
+        step.add_to_coordinator(new_or_replaced_names)
     if step.leader_is_gone():
-        step.set(leader=(new or list(names))[0])
+        step.set_fields(leader=(new or list(names))[0])
     if new:
         step.add_reason("member.joined", new)
     if subscribed:
@@ -93,7 +93,7 @@ def _static_instance(step: classic.ClassicStep, name: str, member: classic.Class
         step.consume({holder: NOTHING})
         del step.members[holder]
         if record.stage in (*LIVE, Stage.FROZEN):
-            step.out.append(vocabulary.Ended((holder,)))  # FENCED_INSTANCE_ID
+            step.out.append(vocabulary.FatalErrors((holder,)))  # FENCED_INSTANCE_ID
         step.subscriptions()
         return holder
     return None
@@ -102,13 +102,13 @@ def _static_instance(step: classic.ClassicStep, name: str, member: classic.Class
 def _handle_joins(step: classic.ClassicStep, names: Sequence[str], new: Sequence[str], replaced: Sequence[str]) -> None:
     if step.group.phase is classic.ClassicPhase.EMPTY:
         delay, attempt = step.timing.initial_rebalance_delay_ms, step.group.attempt + 1
-        step.set(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=len(new) > 1)
-        step.set(remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0))
+        step.set_fields(phase=classic.ClassicPhase.PREPARING, attempt=attempt, initial=True, newcomer=len(new) > 1)
+        step.set_fields(remaining_ms=max(step.timing.rebalance_timeout_ms - delay, 0))
         step.later(classic.InitialDelayOver(step.at + delay, attempt))
     elif step.group.phase is classic.ClassicPhase.PREPARING:
         if step.group.initial and new:
-            step.set(newcomer=True)
-        _maybe_complete(step)
+            step.set_fields(newcomer=True)
+        _maybe_complete_join_phase(step)
     elif (
         step.group.phase is classic.ClassicPhase.STABLE
         and len(replaced) == len(names)
@@ -128,16 +128,16 @@ def initial_delay_over(step: classic.ClassicStep, event: classic.InitialDelayOve
         return
     delay, remaining = step.timing.initial_rebalance_delay_ms, step.group.remaining_ms
     if step.group.newcomer and remaining:
-        step.set(newcomer=False, remaining_ms=max(remaining - delay, 0))
+        step.set_fields(newcomer=False, remaining_ms=max(remaining - delay, 0))
         step.later(classic.InitialDelayOver(step.at + min(delay, remaining), event.attempt))
         return
-    step.set(initial=False)
+    step.set_fields(initial=False)
     complete(step)
 
 
 def prepare(step: classic.ClassicStep) -> None:
     """Begin a rebalance (``prepareRebalance``): all members must rejoin; pending SyncGroups are answered at once."""
-    step.set(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
+    step.set_fields(phase=classic.ClassicPhase.PREPARING, attempt=step.group.attempt + 1, initial=False)
     notified_at: dict[str, int] = {}
     network_ms, interval_ms = step.timing.network_ms, step.timing.heartbeat_ms
     for name, member in step.members.items():
@@ -146,10 +146,10 @@ def prepare(step: classic.ClassicStep) -> None:
         if member.stage is Stage.SYNCING:
             notified_at[name] = step.network()
         elif member.stage is Stage.STABLE and member.beat_from is not None:
-            next_at = vocabulary.next_heartbeat(member.beat_from, step.at - network_ms, interval_ms)
-            notified_at[name] = next_at + 2 * network_ms + step.timing.busy_ms(name)
+            beat_at = vocabulary.next_heartbeat(member.beat_from, step.at - network_ms, interval_ms)
+            notified_at[name] = beat_at + 2 * network_ms + step.timing.busy_ms(name)
     step.schedule_each(classic.RebalanceInProgress, notified_at)
-    if not _maybe_complete(step):
+    if not _maybe_complete_join_phase(step):
         _set_timer(step, classic.JoinTimeout)
 
 
@@ -157,7 +157,7 @@ def _set_timer(step: classic.ClassicStep, timer: type[classic.RebalanceTimer]) -
     step.later(timer(step.at + step.timing.rebalance_timeout_ms, step.group.attempt))
 
 
-def _maybe_complete(step: classic.ClassicStep) -> bool:
+def _maybe_complete_join_phase(step: classic.ClassicStep) -> bool:
     """End the join phase if every member has joined (``maybeCompleteJoinPhase``)."""
     if step.group.phase is not classic.ClassicPhase.PREPARING or step.group.initial:
         return False
@@ -184,14 +184,14 @@ def complete(step: classic.ClassicStep) -> None:
         return
     generation = step.group.generation + 1
     if not members:
-        step.set(phase=classic.ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
+        step.set_fields(phase=classic.ClassicPhase.EMPTY, generation=generation, assignor="", leader="")
         notify_rejoin(step)
         return
     leader = step.group.leader
     if leader not in members or not members[leader].joined:
         leader = next(name for name in step.order(members) if members[name].joined)
     phase = classic.ClassicPhase.COMPLETING
-    step.set(phase=phase, generation=generation, leader=leader, assignor=_select_assignor(members))
+    step.set_fields(phase=phase, generation=generation, leader=leader, assignor=_select_assignor(members))
     _answer_joins(step, members)
 
 
@@ -261,7 +261,7 @@ def assign(step: classic.ClassicStep, synced_members: Container[str] = ()) -> No
         share = member.assigned if share == member.assigned else normalize(share)
         at = step.at if name in synced_members else member.contact_at
         step.members[name] = structs.replace(member, assigned=share, synced=False, contact_at=at, part=generation)
-    step.set(phase=classic.ClassicPhase.STABLE, assigned_with=step.group.topics)
+    step.set_fields(phase=classic.ClassicPhase.STABLE, topics_at_assignment=step.group.topics)
 
 
 def leave_group(step: classic.ClassicStep, event: classic.LeaveGroup) -> None:
@@ -285,7 +285,7 @@ def _remove(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
     if were_members and step.group.phase in (classic.ClassicPhase.STABLE, classic.ClassicPhase.COMPLETING):
         prepare(step)
     else:
-        _maybe_complete(step)  # The join phase no longer waits for the removed members.
+        _maybe_complete_join_phase(step)  # The join phase no longer waits for the removed members.
 
 
 def _remove_members_with_reason(step: classic.ClassicStep, names: Sequence[str], kind: str) -> None:
@@ -301,7 +301,7 @@ def _remove_members_with_reason(step: classic.ClassicStep, names: Sequence[str],
         step.add_reason(kind, gone)
     if step.leader_is_gone():
         remaining = step.group_members()
-        step.set(leader=step.order(remaining)[0] if remaining else "")
+        step.set_fields(leader=step.order(remaining)[0] if remaining else "")
 
 
 def notify_rejoin(step: classic.ClassicStep) -> None:
@@ -313,5 +313,5 @@ def notify_rejoin(step: classic.ClassicStep) -> None:
     after = {name: member.assigned for name, member in step.group_members().items() if member.part == generation}
     reasons = step.group.reasons
     reason = vocabulary.common_reason(reasons, step.group.reason)
-    step.set(announced=generation, reasons=(), reason=reason)
-    step.out.append(vocabulary.Announced(generation, bool(reasons), reason, after))
+    step.set_fields(announced=generation, reasons=(), reason=reason)
+    step.out.append(vocabulary.NewRound(generation, bool(reasons), reason, after))

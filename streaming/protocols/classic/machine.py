@@ -11,13 +11,13 @@ from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary, vote
 from streaming.protocols.classic import coordinator
 from streaming.protocols.classic import step as classic
-from streaming.protocols.machine import Machine
+from streaming.protocols.machine import StateMachine
 from streaming.protocols.vocabulary import LIVE, NOTHING, Stage, Table, TopicsChanged, rows
 
 
 def topics_changed(step: classic.ClassicStep, event: TopicsChanged) -> None:
     """Change partition counts; clients notice the change when they refresh their metadata."""
-    step.set(topics={**step.group.topics, **event.topics})
+    step.set_fields(topics={**step.group.topics, **event.topics})
     step.subscriptions()
     step.later(classic.MetadataSeen(step.at + step.timing.metadata_age_ms))
 
@@ -35,7 +35,7 @@ def _apply_metadata(step: classic.ClassicStep, event: classic.MetadataSeen) -> N
         return
     if _has_other_topics(step):
         step.add_reason("topic.partitions_changed")
-    step.set(snapshot=None)
+    step.set_fields(snapshot=None)
     step.join([leader.client.name])
 
 
@@ -45,7 +45,7 @@ def _is_metadata_outdated(step: classic.ClassicStep) -> bool:
 
 
 def _has_other_topics(step: classic.ClassicStep) -> bool:
-    then, now = step.group.assigned_with, step.group.topics
+    then, now = step.group.topics_at_assignment, step.group.topics
     if then is now:
         return False
     topics = step.subscribed_topics() if step.rules.subscribes else {*then, *now}
@@ -117,7 +117,7 @@ def coordinator_fails(step: classic.ClassicStep, event: vocabulary.CoordinatorFa
             step.members[name] = structs.replace(classic.without_membership(member), call=member.call + 1)
         else:
             del step.members[name]
-    step.set(phase=classic.ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
+    step.set_fields(phase=classic.ClassicPhase.EMPTY, leader="", initial=False, attempt=step.group.attempt + 1)
     step.send_first_requests(live)
 
 
@@ -199,7 +199,7 @@ class EagerV1(classic.Rules):
         return self.default
 
 
-class ConnectMemory(NamedTuple):
+class ConnectGroupState(NamedTuple):
     """State of a Connect group between rounds: the leader, the leader's memory, and the ordered work of each worker.
 
     ``revoked``: the workers whose last assignment revoked work.
@@ -234,7 +234,7 @@ def _configured(step: classic.ClassicStep) -> dict[str, int]:
     return {name: topic.partitions for name, topic in step.group.topics.items()}
 
 
-class Incremental(EagerWorkers):
+class IncrementalWorkers(EagerWorkers):
     """Rules of ``connect.protocol = compatible``: workers keep their tasks; lost tasks move after a set delay."""
 
     def keeps(self, member: classic.ClassicMember) -> TopicPartitions:
@@ -264,7 +264,7 @@ class Incremental(EagerWorkers):
             for member_id, change in answer.changes.items()
         }
         revoked = frozenset(ids[worker] for worker, change in answer.changes.items() if change.revoked)
-        step.set(memory=ConnectMemory(leader, incarnation, answer.state, after, revoked))
+        step.set_fields(memory=ConnectGroupState(leader, incarnation, answer.state, after, revoked))
         if answer.delay_ms > 0:
             step.later(classic.DelayOver(step.at + answer.delay_ms, generation))
         return {name: done.share() for name, done in after.items()}
@@ -276,7 +276,7 @@ class Incremental(EagerWorkers):
         assigned (``DistributedHerder.handleRebalanceCompleted`` only checks the list of revoked work).
         """
         del share
-        memory: ConnectMemory | None = step.group.memory
+        memory: ConnectGroupState | None = step.group.memory
         return memory is not None and member.client.name in memory.revoked
 
 
@@ -289,7 +289,7 @@ def _running_work(work: incremental.Work, member: classic.ClassicMember) -> incr
     return incremental.serialized_work(incremental.Work(work.connectors, tasks))
 
 
-class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
+class Classic(StateMachine[classic.ClassicState, classic.ClassicMember]):
     """State machine of a protocol with JoinGroup requests, configured by the protocol's rules."""
 
     group = classic.ClassicState
@@ -303,13 +303,13 @@ class Classic(Machine[classic.ClassicState, classic.ClassicMember]):
         if not self.rules.subscribes:
             return super().resume(topics, held, number)
         members = {}
-        for name, fields in self.at_rest(held).items():
+        for name, fields in self.state_at_rest(held).items():
             fields.update(dict.fromkeys(("last", "claim", "assigned"), fields["owned"]))
             fields.update(dict.fromkeys(("generation", "claim_generation", "part"), number))
             assignors = self.rules.assignors(classic.ClassicMember(fields["client"]))
             members[name] = classic.ClassicMember(**fields, assignors=assignors)
         chosen = vote.select({name: member.assignors for name, member in members.items()})
-        generation = {"phase": _STABLE, "generation": number, "announced": number, "assigned_with": topics}
+        generation = {"phase": _STABLE, "generation": number, "announced": number, "topics_at_assignment": topics}
         group = self.group_at_rest(members, topics, assignor=chosen, **generation)
         return structs.replace(group, leader=self.step(group, 0).order(members)[0])
 

@@ -57,7 +57,7 @@ class ClassicMember(vocabulary.MachineMember, frozen=True, gc=False):
         return self.is_member or self.pending
 
 
-class ClassicState(vocabulary.MachineState, frozen=True):
+class ClassicState(vocabulary.ProtocolState, frozen=True):
     """State of a classic group, which combines the states of its coordinator, its leader and its members."""
 
     members: Mapping[str, ClassicMember] = {}
@@ -67,7 +67,7 @@ class ClassicState(vocabulary.MachineState, frozen=True):
     leader: str = ""
     assignor: str = ""
     #: The topics from which the last assignment was computed.
-    assigned_with: Mapping[str, Topic] = {}
+    topics_at_assignment: Mapping[str, Topic] = {}
     #: The topics in the leader's metadata when the leader computed the assignment, None once metadata were refreshed;
     #: and the name, incarnation and subscription of that leader.
     snapshot: frozenset[str] | None = None
@@ -113,7 +113,7 @@ class SessionExpired(MemberCalls, frozen=True):
     """Event: members sent no request during the session timeout."""
 
 
-class RebalanceTimer(vocabulary.MachineEvent, frozen=True):
+class RebalanceTimer(vocabulary.GroupEvent, frozen=True):
     """A timer of one rebalance, ignored once the next rebalance has begun."""
 
     attempt: int
@@ -131,11 +131,11 @@ class SyncTimeout(RebalanceTimer, frozen=True):
     """Event at the coordinator: the rebalance timeout has passed since the join phase ended."""
 
 
-class MetadataSeen(vocabulary.MachineEvent, frozen=True):
+class MetadataSeen(vocabulary.GroupEvent, frozen=True):
     """The leader has refreshed its metadata, which now have the current topics."""
 
 
-class DelayOver(vocabulary.MachineEvent, frozen=True):
+class DelayOver(vocabulary.GroupEvent, frozen=True):
     """Event: the scheduled rebalance of a Connect group is due."""
 
     generation: int
@@ -197,7 +197,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         for place, name in enumerate(names, self.group.places + 1):
             self.update(name, is_member=True, place=place)
         member_count = sum(member.is_member for member in self.members.values())
-        self.set(places=self.group.places + len(names), most=max(self.group.most, member_count))
+        self.set_fields(places=self.group.places + len(names), most=max(self.group.most, member_count))
 
     def subscribed_topics(self) -> frozenset[str]:
         """Return the topics to which members subscribe in their last JoinGroup."""
@@ -210,7 +210,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 
     def add_reason(self, kind: str, names: Iterable[str] = ()) -> None:
         """Add a reason for the group's next rebalance, with the members that caused it."""
-        self.set(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
+        self.set_fields(reasons=(*self.group.reasons, Reason(kind, tuple(names))))
 
     def subscribed(self, live: Collection[ClassicMember]) -> frozenset[str]:
         """Return the topics to which these live members subscribe; for Connect's workers, return all connectors."""
@@ -259,7 +259,7 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         for name in order:
             member = self.members[name]
             owned = member.last if assignor == "sticky" else member.claim
-            members[name] = member.as_input(owned, member.claim_generation, is_static=self.rules.static)
+            members[name] = member.as_assignor_input(owned, member.claim_generation, is_static=self.rules.static)
         return self.shares("classic", assignor, members)
 
     def update_snapshot(self) -> None:
@@ -274,14 +274,14 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
         leadership = (leader.client.name, leader.incarnation, leader.subscription)
         topics, stale = self.subscribed_topics(), self.group.snapshot
         fresh = stale is None or leadership != self.group.snapshot_of or not topics.issubset(leader.subscription)
-        self.set(snapshot=topics if fresh else stale, snapshot_of=leadership)
+        self.set_fields(snapshot=topics if fresh else stale, snapshot_of=leadership)
 
     # Process lifecycle.
 
     def renamed(self, before: str, after: str) -> None:
         """Rename a member in the group's state; the leader's name is updated, too."""
         if self.group.leader == before:
-            self.set(leader=after)
+            self.set_fields(leader=after)
 
     def static(self, member: ClassicMember) -> bool:
         """True if the member has a ``group.instance.id`` and the protocol supports that."""
@@ -336,11 +336,11 @@ class ClassicStep(Step[ClassicState, ClassicMember]):
 def in_hash_table_order(members: Mapping[str, ClassicMember], most: int) -> list[str]:
     """Return members' names in the iteration order of a HashMap by member id that has held up to ``most`` members."""
     names = sorted(members, key=lambda name: members[name].place)
-    by_id = {members[name].member_id: name for name in names}
+    name_by_id = {members[name].member_id: name for name in names}
     capacity = DEFAULT_CAPACITY
     while most * 4 > capacity * 3:
         capacity *= 2
-    return [by_id[member_id] for member_id in in_hash_order(list(by_id), capacity=capacity)]
+    return [name_by_id[member_id] for member_id in in_hash_order(list(name_by_id), capacity=capacity)]
 
 
 def without_membership(member: ClassicMember) -> ClassicMember:

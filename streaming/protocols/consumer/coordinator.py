@@ -10,7 +10,7 @@ from assignors.assignment import common, minus, select_topics
 from streaming.protocols import vote
 from streaming.protocols.consumer import step as consumer
 from streaming.protocols.consumer.migration import downgrade, upgrade
-from streaming.protocols.vocabulary import LIVE, NOTHING, Ended, Handover, Stage, count_heartbeats, next_heartbeat
+from streaming.protocols.vocabulary import LIVE, NOTHING, FatalErrors, Handover, Stage, count_heartbeats, next_heartbeat
 
 
 def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
@@ -25,7 +25,7 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     for name in step.waiting(event, (Stage.STARTING, Stage.JOINING, Stage.STABLE)):
         member = step.members[name]
         is_member = member.is_member
-        if is_member and not event.full:
+        if is_member and not event.is_full:
             kind, interval_ms = step.heartbeat(member)
             step.send(kind, count_heartbeats(member.beat_from, sent, interval_ms))
         elif not member.is_classic:
@@ -34,12 +34,12 @@ def heartbeat(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
             continue
         member = step.update(name, contact_at=step.at, due=False, beat_from=sent, stage=Stage.STABLE)
         if member.is_classic:
-            if event.full or not is_member or _must_rejoin(step, member):
+            if event.is_full or not is_member or _must_rejoin(step, member):
                 _join_and_sync(step, name, joins=not is_member)
                 answered_members.append(name)
             continue
         _subscription(step, name, member)
-        if _report(step, name, full=event.full or not is_member, joins=not is_member):
+        if _report(step, name, is_full=event.is_full or not is_member, joins=not is_member):
             answered_members.append(name)
     _answer(step, [name for name in answered_members if step.members[name].is_classic], 5)
     _answer(step, [name for name in answered_members if not step.members[name].is_classic], 1)
@@ -69,7 +69,7 @@ def _join_and_sync(step: consumer.ConsumerStep, name: str, *, joins: bool) -> No
         step.consume({name: NOTHING})
         member = step.update(name, owned=NOTHING)
     _subscription(step, name, member)
-    _report(step, name, full=True, joins=joins)
+    _report(step, name, is_full=True, joins=joins)
 
 
 def _answer(step: consumer.ConsumerStep, names: Sequence[str], ways: int) -> None:
@@ -92,7 +92,7 @@ def _join(step: consumer.ConsumerStep, name: str) -> bool:
                 del step.members[holder]
                 step.renamed(holder, name)
                 if (first := step.group.first) is not None:
-                    step.set(first={name if key == holder else key: share for key, share in first.items()})
+                    step.set_fields(first={name if key == holder else key: share for key, share in first.items()})
                 step.out.append(Handover(holder, name))
                 back = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, 0, record.current.assigned)
                 step.add_to_coordinator(name, member_id=member_id, subscription=record.subscription, current=back)
@@ -110,11 +110,11 @@ def _refuse_join(step: consumer.ConsumerStep, name: str, holder: consumer.Consum
     """
     if holder.stage in LIVE:
         del step.members[name]
-        step.out.append(Ended((name,)))
+        step.out.append(FatalErrors((name,)))
         step.subscriptions()
         return
     member = step.update(name, stage=Stage.JOINING)
-    step.later(consumer.Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), full=True))
+    step.later(consumer.Heartbeat(step.at + step.heartbeat(member)[1], step.calls([name]), is_full=True))
 
 
 def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.ConsumerMember) -> None:
@@ -125,22 +125,22 @@ def _subscription(step: consumer.ConsumerStep, name: str, member: consumer.Consu
         step.add_reason("topic.partitions_changed")
 
 
-def _report(step: consumer.ConsumerStep, name: str, *, full: bool, joins: bool = False) -> bool:
+def _report(step: consumer.ConsumerStep, name: str, *, is_full: bool, joins: bool = False) -> bool:
     """Compute the target if it is due, and reconcile the member; return True if the heartbeat's answer has changes."""
     assign(step, name if joins else None)
     member = step.members[name]
     now = member.current
     target = select_topics(step.group.targets.get(name, NOTHING), member.subscription)
-    wanted_others = step.held_by_others(name, target)
-    after = consumer.advance(now, target, step.group.target_epoch, wanted_others, member.owned if full else None)
+    held_elsewhere = step.held_by_others(name, target)
+    after = consumer.advance(now, target, step.group.target_epoch, held_elsewhere, member.owned if is_full else None)
     if after is now or after == now:
-        return full and now.assigned != member.owned
+        return is_full and now.assigned != member.owned
     if after.assigned is not now.assigned or now.revoking:
         step.update_holders(name, now, after)
     unrevoked_state = consumer.Reconciliation.UNREVOKED
     begins_to_revoke = after.state is unrevoked_state and now.state is not unrevoked_state
     step.update(name, current=after, unrevoked_at=step.at if begins_to_revoke else member.unrevoked_at)
-    return after.assigned != now.assigned or after.revoking != now.revoking or full or member.is_classic
+    return after.assigned != now.assigned or after.revoking != now.revoking or is_full or member.is_classic
 
 
 def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
@@ -153,7 +153,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
         return
     targets = step.group.targets
     members = {
-        name: step.members[name].as_input(targets.get(name, NOTHING), step.group.target_epoch)
+        name: step.members[name].as_assignor_input(targets.get(name, NOTHING), step.group.target_epoch)
         for name in step.order(last=joins)
     }
     after = {}
@@ -163,7 +163,7 @@ def assign(step: consumer.ConsumerStep, joins: str | None = None) -> None:
         now = {topic: list(partitions) for topic, partitions in share.items() if partitions}
         after[name] = before if before == now else now
     first = consumer.first_round(step.group.held, after, after)
-    step.set(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
+    step.set_fields(targets=after, target_epoch=epoch, target_at=step.at, first=first, second=False)
 
 
 def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | None = None) -> None:
@@ -180,8 +180,8 @@ def _schedule_heartbeats(step: consumer.ConsumerStep, names: Iterable[str] | Non
         current = member.current
         if outdated or current.epoch != epoch or current.state is not consumer.Reconciliation.STABLE:
             _, interval_ms = step.heartbeat(member)
-            next_at = next_heartbeat(member.beat_from, step.at - network, interval_ms)
-            due[name] = next_at + network if next_at + network > step.at else next_at + network + interval_ms
+            beat_at = next_heartbeat(member.beat_from, step.at - network, interval_ms)
+            due[name] = beat_at + network if beat_at + network > step.at else beat_at + network + interval_ms
     for name in due:
         step.update(name, due=True)
     step.schedule_each(consumer.Heartbeat, due)
@@ -206,7 +206,7 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     """Remove members and bump the group epoch for each of them; their partitions are free for the next target."""
     gone = [name for name in names if step.members[name].is_member]
     # The coordinator's hash table never shrinks, so its largest size is recorded before the first removal.
-    step.set(most=max(step.group.most, len(step.group_members())))
+    step.set_fields(most=max(step.group.most, len(step.group_members())))
     for name in names:
         member = step.members[name]
         if member.stage is Stage.FROZEN:
@@ -218,18 +218,18 @@ def remove(step: consumer.ConsumerStep, names: Sequence[str], kind: str) -> None
     for name in gone:
         step.add_reason(kind, [name])
     targets = {name: share for name, share in step.group.targets.items() if name not in gone}
-    step.set(targets=targets)
+    step.set_fields(targets=targets)
     if not step.group_members():
-        step.set(targets={}, first=None, second=False, outdated=False)
+        step.set_fields(targets={}, first=None, second=False, outdated=False)
         step.announce({})
     elif step.group.first is not None:
         first = {name: share for name, share in step.group.first.items() if name not in gone}
-        step.set(first=first)
+        step.set_fields(first=first)
     _schedule_heartbeats(step)
 
 
 def metadata_changed(step: consumer.ConsumerStep, event: consumer.MetadataChanged) -> None:
     """Record changed topics: the next heartbeat bumps the group epoch if a member subscribes to one of these topics."""
     if any(topic in member.subscription for member in step.group_members().values() for topic in event.topics):
-        step.set(outdated=True)
+        step.set_fields(outdated=True)
         _schedule_heartbeats(step)

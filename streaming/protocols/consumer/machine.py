@@ -7,7 +7,7 @@ from assignors.model import Topic, TopicPartitions
 from streaming.protocols import vocabulary
 from streaming.protocols.consumer import coordinator, migration
 from streaming.protocols.consumer import step as consumer
-from streaming.protocols.machine import Machine
+from streaming.protocols.machine import StateMachine
 from streaming.protocols.vocabulary import Stage, Table, rows
 
 
@@ -28,9 +28,9 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
     # member received them, the member's partitions stay the same, but the coordinator still needs the report.
     awaited = [name for name in names if step.members[name].current.state is consumer.Reconciliation.UNREVOKED]
     changed = [name for name in shares if not step.members[name].is_classic]
-    reporting = list(dict.fromkeys((*changed, *awaited)))
-    if reporting:
-        step.beat(reporting)
+    reporting_members = list(dict.fromkeys((*changed, *awaited)))
+    if reporting_members:
+        step.send_heartbeats(reporting_members)
 
 
 def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged) -> None:
@@ -47,34 +47,34 @@ def coordinator_fails(step: consumer.ConsumerStep, event: vocabulary.Coordinator
 
 _EMPTY, _ASSIGNING, _RECONCILING, _STABLE = consumer.ConsumerPhase
 _ACTIVE_PHASES = (_ASSIGNING, _RECONCILING, _STABLE)
-_ALL = tuple(consumer.ConsumerPhase)
+_ALL_PHASES = tuple(consumer.ConsumerPhase)
 #: The coordinator: ``ConsumerGroup.ConsumerGroupState``.
 COORDINATOR: Table = {
-    **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL, "epoch 0: join"),
+    **rows((_EMPTY,), consumer.Heartbeat, coordinator.heartbeat, _ALL_PHASES, "epoch 0: join"),
     **rows((_ASSIGNING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "target computed"),
     **rows((_RECONCILING,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "revoked, released"),
     **rows((_STABLE,), consumer.Heartbeat, coordinator.heartbeat, _ACTIVE_PHASES, "join, subscription, metadata"),
-    **rows(_ACTIVE_PHASES, consumer.Goodbye, coordinator.send_leave_requests, _ALL, "epoch −1"),
+    **rows(_ACTIVE_PHASES, consumer.Goodbye, coordinator.send_leave_requests, _ALL_PHASES, "epoch −1"),
     **rows((_EMPTY,), consumer.Goodbye, coordinator.send_leave_requests),
-    **rows(_ACTIVE_PHASES, consumer.Expired, coordinator.fence_expired, _ALL, "fenced"),
+    **rows(_ACTIVE_PHASES, consumer.Expired, coordinator.fence_expired, _ALL_PHASES, "fenced"),
     **rows((_EMPTY,), consumer.Expired, coordinator.fence_expired),
-    **rows(_ALL, consumer.HeartbeatAnswered, _heartbeat_answered),
-    **rows(_ALL, vocabulary.TopicsChanged, topics_changed),
-    **rows(_ALL, consumer.MetadataChanged, coordinator.metadata_changed),
-    **rows(_ALL, vocabulary.CoordinatorFails, coordinator_fails),
+    **rows(_ALL_PHASES, consumer.HeartbeatAnswered, _heartbeat_answered),
+    **rows(_ALL_PHASES, vocabulary.TopicsChanged, topics_changed),
+    **rows(_ALL_PHASES, consumer.MetadataChanged, coordinator.metadata_changed),
+    **rows(_ALL_PHASES, vocabulary.CoordinatorFails, coordinator_fails),
 }
 #: Number of distinct moments of a heartbeat interval; with more of them, large groups would need an event per member.
 _HEARTBEAT_PHASES = 8
 
 
-class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
+class Consumer(StateMachine[consumer.ConsumerState, consumer.ConsumerMember]):
     """State machine of the consumer protocol (KIP-848)."""
 
     group = consumer.ConsumerState
 
     def __init__(self, setup: vocabulary.Setup) -> None:
         super().__init__("consumer", setup, COORDINATOR)
-        self.inner = migration.classic_machine(setup)
+        self.inner = migration.classic_state_machine(setup)
 
     def resume(
         self, topics: Mapping[str, Topic], held: Sequence[vocabulary.Held], number: int
@@ -89,7 +89,7 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         phases = min(len(held), _HEARTBEAT_PHASES)
         interval_ms = self.setup.timing.consumer_heartbeat_ms
         members = {}
-        for name, fields in self.at_rest(held).items():
+        for name, fields in self.state_at_rest(held).items():
             current = consumer.CurrentAssignment(consumer.Reconciliation.STABLE, number, fields["owned"])
             fields["beat_from"] = -(fields["place"] % phases) * interval_ms // phases
             members[name] = consumer.ConsumerMember(**fields, current=current)
@@ -115,16 +115,16 @@ class Consumer(Machine[consumer.ConsumerState, consumer.ConsumerMember]):
         return consumer.ConsumerStep(group, at, self.setup)
 
     def apply(
-        self, group: consumer.ConsumerState, event: vocabulary.MachineEvent
+        self, group: consumer.ConsumerState, event: vocabulary.GroupEvent
     ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]]:
         """Apply an event; if all members are classic, the state machine of the classic protocol applies it."""
-        both = migration.split_event(group, event)
-        if both is not None:
-            between, first = self.apply(group, both[0])
-            after, second = self.apply(between, both[1])
+        split_events = migration.split_event(group, event)
+        if split_events is not None:
+            between, first = self.apply(group, split_events[0])
+            after, second = self.apply(between, split_events[1])
             return after, first + second
-        routed_step = migration.route_event(self.inner, group, event)
-        return super().apply(group, event) if routed_step is None else routed_step
+        migration_step = migration.route_event(self.inner, group, event)
+        return super().apply(group, event) if migration_step is None else migration_step
 
     def owned(self, group: consumer.ConsumerState) -> dict[str, TopicPartitions]:
         """Return the partitions that each process consumes now."""

@@ -25,14 +25,14 @@ _EVENTS = (consumer.Heartbeat, consumer.HeartbeatAnswered, consumer.Goodbye, con
 _CLASSIC = frozenset(event for _, event in COORDINATOR_TABLE) - {vocabulary.TopicsChanged, vocabulary.CoordinatorFails}
 
 
-def classic_machine(setup: vocabulary.Setup) -> Classic:
+def classic_state_machine(setup: vocabulary.Setup) -> Classic:
     """Return the classic protocol's state machine for a group of classic members; the default assignor is ``range``."""
     classic_setup = replace(setup, assignor="range")
     return Classic("cooperative", classic_setup, Cooperative(classic_setup))
 
 
 def route_event(
-    inner: Classic, group: consumer.ConsumerState, event: vocabulary.MachineEvent
+    inner: Classic, group: consumer.ConsumerState, event: vocabulary.GroupEvent
 ) -> tuple[consumer.ConsumerState, tuple[vocabulary.MachineOutput, ...]] | None:
     """Apply an event that concerns classic members; return None if the event is for the consumer protocol."""
     if _is_classic(group, event):
@@ -44,8 +44,8 @@ def route_event(
 
 
 def split_event(
-    group: consumer.ConsumerState, event: vocabulary.MachineEvent
-) -> tuple[vocabulary.MachineEvent, vocabulary.MachineEvent] | None:
+    group: consumer.ConsumerState, event: vocabulary.GroupEvent
+) -> tuple[vocabulary.GroupEvent, vocabulary.GroupEvent] | None:
     """Split an event about classic and consumer members into two events; return None if it is about one kind only."""
     if group.classic is None or not isinstance(event, vocabulary.MemberEvent):
         return None
@@ -56,7 +56,7 @@ def split_event(
     return structs.replace(event, names=classic_names), structs.replace(event, names=consumers)
 
 
-def _is_classic(group: consumer.ConsumerState, event: vocabulary.MachineEvent) -> bool:
+def _is_classic(group: consumer.ConsumerState, event: vocabulary.GroupEvent) -> bool:
     if isinstance(event, vocabulary.Start):
         classic = [client for client in event.clients if client.group_protocol == "classic"]
         if not classic or (group.classic is None and group.members):
@@ -90,16 +90,16 @@ def upgrade(step: consumer.ConsumerStep, event: consumer.Heartbeat) -> None:
     step.members = {**members, **step.members}
     # An empty classic group is deleted, and a new group begins (``maybeDeleteEmptyClassicGroup``).
     group_epoch, target_epoch = (classic.generation,) * 2 if classic_members else (consumer.NEW_EPOCH, 0)
-    step.set(classic=None, group_epoch=group_epoch, target_epoch=target_epoch, targets=targets, held=targets)
+    step.set_fields(classic=None, group_epoch=group_epoch, target_epoch=target_epoch, targets=targets, held=targets)
     incarnations = {**classic.incarnations, **step.group.incarnations}
-    step.set(incarnations=incarnations, places=len(places), most=len(places))
-    step.set(attempt=classic.attempt, reason=classic.reason)
+    step.set_fields(incarnations=incarnations, places=len(places), most=len(places))
+    step.set_fields(attempt=classic.attempt, reason=classic.reason)
     step.subscriptions()
     step.watch(silent)
     step.send_leave_requests([name for name, member in members.items() if member.stage is Stage.LEAVING])
     joining = [name for name, member in members.items() if member.stage is Stage.STARTING]
     if joining:
-        step.beat(joining)
+        step.send_heartbeats(joining)
 
 
 def _client_fields(member: MachineMember) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     remaining = step.group_members()
     if not remaining or not all(member.is_classic for member in remaining.values()):
         return False
-    inner = classic_machine(step.setup)
+    inner = classic_state_machine(step.setup)
     epoch = step.group.group_epoch
     members = {
         name: _to_classic_member(member, epoch, step.group.targets.get(name, vocabulary.NOTHING))
@@ -139,12 +139,12 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
         if member.is_classic and (member.is_member or member.stage is not Stage.CRASHED)
     }
     topics = step.group.topics
-    classic_step = inner.step(ClassicState(members=members, topics=topics, assigned_with=topics), step.at)
-    classic_step.set(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
-    classic_step.set(incarnations=step.group.incarnations, places=step.group.places, most=len(remaining))
+    classic_step = inner.step(ClassicState(members=members, topics=topics, topics_at_assignment=topics), step.at)
+    classic_step.set_fields(phase=ClassicPhase.STABLE, generation=epoch, announced=epoch, attempt=step.group.attempt)
+    classic_step.set_fields(incarnations=step.group.incarnations, places=step.group.places, most=len(remaining))
     for name, member in classic_step.group_members().items():
         classic_step.update(name, assignors=inner.rules.assignors(member))
-    classic_step.set(leader=classic_step.order(classic_step.group_members())[0])
+    classic_step.set_fields(leader=classic_step.order(classic_step.group_members())[0])
     classic_step.add_reason(kind, gone)
     classic_step.watch([name for name, member in members.items() if member.stage not in LIVE])
     starting_members = [name for name, member in members.items() if member.stage is Stage.STARTING]
@@ -155,8 +155,8 @@ def downgrade(step: consumer.ConsumerStep, kind: str, gone: Sequence[str]) -> bo
     classic_step.subscriptions()
     classic, outputs = classic_step.done()
     step.members = {name: member for name, member in step.members.items() if name not in members}
-    step.set(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
-    step.set(outdated=False, reasons=(), subscribed=frozenset())
+    step.set_fields(classic=classic, target_epoch=epoch, targets={}, held={}, first=None, second=False)
+    step.set_fields(outdated=False, reasons=(), subscribed=frozenset())
     step.out.extend(outputs)
     return True
 

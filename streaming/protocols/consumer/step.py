@@ -111,7 +111,7 @@ class ConsumerMember(vocabulary.MachineMember, frozen=True, gc=False):
         return self.client.group_protocol == "classic"
 
 
-class ConsumerState(vocabulary.MachineState, frozen=True):
+class ConsumerState(vocabulary.ProtocolState, frozen=True):
     """State of a consumer group: epochs, the target assignment of each member, and the members."""
 
     members: Mapping[str, ConsumerMember] = {}
@@ -135,9 +135,9 @@ class ConsumerState(vocabulary.MachineState, frozen=True):
 
 
 class Heartbeat(MemberCalls, frozen=True):
-    """ConsumerGroupHeartbeat requests arrive at the coordinator; ``full``: with subscription and owned partitions."""
+    """ConsumerGroupHeartbeat requests reach the coordinator; ``is_full``: with subscription and owned partitions."""
 
-    full: bool = False
+    is_full: bool = False
 
 
 class HeartbeatAnswered(MemberCalls, frozen=True):
@@ -152,7 +152,7 @@ class Expired(MemberCalls, frozen=True):
     """Members' session timeouts, or their timeouts for revoking partitions, have passed."""
 
 
-class MetadataChanged(vocabulary.MachineEvent, frozen=True):
+class MetadataChanged(vocabulary.GroupEvent, frozen=True):
     """The coordinator's metadata image now has the current state of these topics."""
 
     topics: tuple[str, ...]
@@ -178,14 +178,14 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         """Add the member to the coordinator's list of members."""
         place = self.group.places + 1
         self.update(name, is_member=True, place=place, **changes)
-        self.set(places=place)
+        self.set_fields(places=place)
 
     def order(self, *, last: str | None) -> list[str]:
         """Return member names in the iteration order of the coordinator's hash table; ``last`` has just joined."""
         names = [name for name, member in self.members.items() if member.is_member and name != last]
         names.sort(key=lambda name: self.members[name].place)
-        by_id = {self.members[name].member_id: name for name in names}
-        ordered = [by_id[member_id] for member_id in in_timeline_order(list(by_id), most_strings=self.group.most)]
+        id_names = {self.members[name].member_id: name for name in names}
+        ordered = [id_names[member_id] for member_id in in_timeline_order(list(id_names), most_strings=self.group.most)]
         return ordered if last is None else [*ordered, last]
 
     def held_by_others(self, name: str, target: TopicPartitions) -> TopicPartitions:
@@ -225,7 +225,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         """Add a reason for the next round and bump the group epoch; the new epoch includes changed metadata."""
         epoch = self.group.group_epoch + 1
         reasons = (*self.group.reasons, (epoch, Reason(kind, tuple(names))))
-        self.set(reasons=reasons, group_epoch=epoch, outdated=False)
+        self.set_fields(reasons=reasons, group_epoch=epoch, outdated=False)
 
     def heartbeat(self, member: ConsumerMember) -> tuple[str, int]:
         """Return the name of the member's heartbeat request, and the interval (ms) of its heartbeats."""
@@ -233,9 +233,9 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             return "Heartbeat", self.timing.heartbeat_ms
         return HEARTBEAT, self.timing.consumer_heartbeat_ms
 
-    def beat(self, names: Collection[str], ways: int = 1) -> None:
+    def send_heartbeats(self, names: Collection[str], ways: int = 1) -> None:
         """Let members send a full heartbeat, which arrives after ``ways`` times the network's delay."""
-        self.later(Heartbeat(self.network(ways), self.calls(names), full=True))
+        self.later(Heartbeat(self.network(ways), self.calls(names), is_full=True))
 
     # Rounds.
 
@@ -262,12 +262,12 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         if not group.second:
             self.announce(first)
             if first == targets:
-                self.set(first=None)
+                self.set_fields(first=None)
                 return
-            self.set(second=True)
+            self.set_fields(second=True)
         if stable:
             self.announce(targets)
-            self.set(first=None, second=False)
+            self.set_fields(first=None, second=False)
 
     def announce(self, after: Mapping[str, TopicPartitions]) -> None:
         """Output a rebalance round with the reasons for which its epoch was raised."""
@@ -277,14 +277,14 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         reason = vocabulary.common_reason(reasons, self.group.reason)
         members = self.group_members()
         after = {name: share for name, share in after.items() if name in members}
-        self.set(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
-        self.out.append(vocabulary.Announced(number, bool(reasons), reason, after))
+        self.set_fields(reasons=tuple(bump for bump in pending if bump[0] > number), reason=reason, held=after)
+        self.out.append(vocabulary.NewRound(number, bool(reasons), reason, after))
 
     # Process lifecycle.
 
     def send_first_requests(self, names: Collection[str]) -> None:
         """Send the first heartbeat of these members, with epoch 0."""
-        self.beat(names, 3)
+        self.send_heartbeats(names, 3)
 
     def renamed(self, before: str, after: str) -> None:
         """Rename a member in the group's state, including the targets and the last round."""
@@ -292,7 +292,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         for shares in (targets, held):
             if before in shares:
                 shares[after] = shares.pop(before)
-        self.set(targets=targets, held=held)
+        self.set_fields(targets=targets, held=held)
 
     def interrupted(self, member: ConsumerMember) -> dict[str, Any]:
         """Return the fields of a member that change when its heartbeat request is lost."""
@@ -316,7 +316,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
         if member.is_member:
             self.update(name, stage=Stage.STABLE, call=call, beat_from=self.at)
             self.consume({name: member.owned})
-            self.beat([name])
+            self.send_heartbeats([name])
         else:
             self.send(HEARTBEAT)  # The member's heartbeat is answered with UNKNOWN_MEMBER_ID.
             # The member keeps its id, which its process generated.
@@ -330,7 +330,7 @@ class ConsumerStep(Step[ConsumerState, ConsumerMember]):
             if member.is_member and member.stage is Stage.STABLE:
                 self.quiet([name])
                 self.update(name, beat_from=self.at)
-                self.beat([name])
+                self.send_heartbeats([name])
 
     def away(self, name: str) -> None:
         """Handle the stop of a static member (epoch −2), which keeps its assignment until its session expires."""

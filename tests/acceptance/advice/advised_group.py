@@ -25,10 +25,10 @@ from tests.support.wait import TIMEOUT_SECONDS, eventually
 
 _T = TypeVar("_T")
 #: With more groups at once, members get too little processor time and their sessions time out.
-_AT_ONCE = 4 * (os.cpu_count() or 1)
+_MAX_PARALLEL = 4 * (os.cpu_count() or 1)
 
 
-class Advised(NamedTuple):
+class AdvisedGroup(NamedTuple):
     """A real group for which advice is tested, and its history, read while its members ran."""
 
     group: RealGroup
@@ -68,12 +68,12 @@ def history_of(group: RealGroup) -> GroupHistory:
     )
 
 
-def advised(scenario: Scenario) -> Play[Advised]:
+def advised(scenario: Scenario) -> Play[AdvisedGroup]:
     """Return a play (a test of one real group) of a scenario; its result has the group's history after the scenario."""
 
-    def run(group: RealGroup) -> Advised:
+    def run(group: RealGroup) -> AdvisedGroup:
         scenario.apply(group)
-        return Advised(group, history_of(group))
+        return AdvisedGroup(group, history_of(group))
 
     return Play(scenario.member_kind, run, scenario.partitions, scenario.group_type)
 
@@ -83,7 +83,7 @@ def playing(
     plays: Mapping[str, Play[_T]], folder: Path, properties: dict[str, str] | None = None
 ) -> Iterator[dict[str, Future[_T]]]:
     """Run plays (tests of one real group each) at once on one broker; yield the future of each play's result."""
-    with process_lock("crowd"), stage(folder, properties, (LOG,)) as made, ThreadPoolExecutor(_AT_ONCE) as pool:
+    with process_lock("crowd"), stage(folder, properties, (LOG,)) as made, ThreadPoolExecutor(_MAX_PARALLEL) as pool:
 
         def run(name: str, play: Play[_T]) -> _T:
             group_name = name.replace(" ", "-").replace(",", "")

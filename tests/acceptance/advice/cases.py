@@ -12,7 +12,7 @@ from benchmarks._document import BENCHMARKS_PAGE
 from streaming.advice.history import DAY_MS
 from streaming.advice.model import Advice
 from streaming.advice.rules import advise
-from tests.acceptance.advice.advised_group import Advised
+from tests.acceptance.advice.advised_group import AdvisedGroup
 from tests.acceptance.situations.operations import pods
 
 #: The results of one run, beside the page about the rules.
@@ -90,13 +90,13 @@ CASES: Final = (
 )
 
 
-def advice_of(played: Advised, rule: str, later_ms: int = 0) -> Advice | None:
+def find_advice(played: AdvisedGroup, rule: str, later_ms: int = 0) -> Advice | None:
     """Return the advice of a rule for a real group; None if the rule does not fire."""
     history = replace(played.history, now_ms=played.history.now_ms + later_ms)
     return next((advice for advice in advise(history) if advice.rule == rule), None)
 
 
-def wrong_evidence(case: Case, played: Advised, advice: Advice) -> list[str]:
+def wrong_evidence(case: Case, played: AdvisedGroup, advice: Advice) -> list[str]:
     """Return a line for each difference between the expected evidence and that of the advice."""
     figures = {name: figure for item in advice.evidence for name, figure in item.figures.items()}
     lines = [
@@ -112,8 +112,8 @@ def write_table(rows: Iterable[tuple[Case, Advice | None, Advice | None]]) -> No
     """Write a line per rule: its advice about the faulty group, and whether it gave none about the twin."""
     lines = []
     for case, advice, of_twin in rows:
-        fired = ("silent", "") if advice is None else (advice.severity, "; ".join(e.text for e in advice.evidence))
-        lines.append([case.rule, case.faulty, *fired, case.twin, "yes" if of_twin is None else "no"])
+        verdict = ("silent", "") if advice is None else (advice.severity, "; ".join(e.text for e in advice.evidence))
+        lines.append([case.rule, case.faulty, *verdict, case.twin, "yes" if of_twin is None else "no"])
     write_csv(TABLE, ("rule", "group with the fault", "severity", "evidence", "twin", "twin is silent"), lines, key=2)
 
 

@@ -32,7 +32,7 @@ _PATIENT = replace(EAGER, poll_ms=150_000)
 _AIOKAFKA = MemberKind("aiokafka", "eager", poll_ms=30_000)
 
 
-def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT, count: int = 2) -> None:
+def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT_NAMES, count: int = 2) -> None:
     """Restart all members one after the other; repeat this ``count`` times."""
     begin(group, *names)
     for _ in range(count):
@@ -42,9 +42,9 @@ def deploys(group: RealGroup, names: tuple[str, ...] = EIGHT, count: int = 2) ->
 
 def batches(group: RealGroup) -> None:
     """Restart eight members, four at once."""
-    begin(group, *EIGHT)
-    with group.step("rolling-restart", rejoined=EIGHT):
-        for batch in (EIGHT[:4], EIGHT[4:]):
+    begin(group, *EIGHT_NAMES)
+    with group.step("rolling-restart", rejoined=EIGHT_NAMES):
+        for batch in (EIGHT_NAMES[:4], EIGHT_NAMES[4:]):
             group.leave(*batch)
             group.whole()
             group.start(*batch)
@@ -59,7 +59,7 @@ def shared_instance_id(group: RealGroup) -> None:
             group.share("b")
 
 
-def exceeded_poll_interval(group: RealGroup) -> None:
+def exceed_max_poll_interval(group: RealGroup) -> None:
     """Let a member exceed max.poll.interval.ms."""
     begin(group, "a", "b")
     with group.step("poll-timeout", rejoined=("b",)):
@@ -84,7 +84,7 @@ def replaced_pods(group: RealGroup, *, is_killed: bool) -> None:
             group.whole()
 
 
-def away_too_long(group: RealGroup) -> None:
+def restart_after_session_end(group: RealGroup) -> None:
     """Restart a static member after its session has expired."""
     begin(group, "a", "b", "c")
     with group.step("crash", rejoined=("b",)):
@@ -112,7 +112,7 @@ def half_migration(group: RealGroup) -> None:
         group.restart_one_by_one("a", member_kind=CONSUMER)
 
 
-def migration(group: RealGroup) -> None:
+def migrate_all_members(group: RealGroup) -> None:
     """Migrate all members to KIP-848."""
     begin(group, "a", "b")
     with group.step("protocol-migration", rejoined=("a", "b")):
@@ -129,7 +129,7 @@ def changing_instance_ids(group: RealGroup) -> None:
         group.whole()
 
 
-def static_scale_in(group: RealGroup, *, leaves: bool) -> None:
+def stop_static_member(group: RealGroup, *, leaves: bool) -> None:
     """Stop a static member for good, with or without a LeaveGroup."""
     begin(group, "a", "b", "c")
     with group.step("scale-in" if leaves else "crash", left=("c",)):
@@ -164,8 +164,8 @@ def first_starts(group: RealGroup, *, is_staggered: bool) -> None:
     for number in range(2):
         if number:
             end(group)
-        with group.step("first-start", joined=FOUR):
-            for name in FOUR:
+        with group.step("first-start", joined=FOUR_NAMES):
+            for name in FOUR_NAMES:
                 group.start(name)
                 if is_staggered:
                     group.whole()
@@ -219,17 +219,17 @@ def warming_streams(group: RealGroup, probes: int) -> None:
         )
 
 
-def _rolled(client: str, protocol: str) -> Scenario:
+def _rolling_restart(client: str, protocol: str) -> Scenario:
     return Scenario(MemberKind(client, protocol), partial(deploys, names=("a", "b", "c")))
 
 
 GROUPS: dict[str, Scenario] = {
     "slow member": Scenario(_PATIENT, partial(busy_member, busy_ms=_STUCK_MS)),
     "streams without standby": Scenario(
-        MemberKind("streams", "classic"), partial(warming_streams, probes=3), group_type=ProbingStreams
+        MemberKind("streams", "classic"), partial(join_warming_streams, probes=3), group_type=ProbingStreams
     ),
     "streams within its lag": Scenario(
-        MemberKind("streams", "classic"), partial(warming_streams, probes=0), group_type=Streams
+        MemberKind("streams", "classic"), partial(join_warming_streams, probes=0), group_type=Streams
     ),
     "connect, long delay": Scenario(MemberKind("connect", "sessioned"), restart_worker, group_type=LateConnect),
     "connect, short delay": Scenario(MemberKind("connect", "sessioned"), restart_worker, group_type=PromptConnect),
@@ -242,36 +242,36 @@ GROUPS: dict[str, Scenario] = {
     "static kip-848": Scenario(replace(STATIC, protocol="consumer"), deploys, partitions=48),
     "eager, four at once": Scenario(EAGER, batches, partitions=48),
     "shared instance id": Scenario(STATIC, shared_instance_id),
-    "exceeded poll interval": Scenario(EAGER, exceeded_poll_interval),
+    "exceeded poll interval": Scenario(EAGER, exceed_max_poll_interval),
     "busy member": Scenario(EAGER, partial(busy_member, busy_ms=3000)),
     "killed pods": Scenario(EAGER, partial(replaced_pods, is_killed=True)),
     "closed pods": Scenario(EAGER, partial(replaced_pods, is_killed=False)),
-    "static, away too long": Scenario(STATIC, away_too_long),
+    "static, away too long": Scenario(STATIC, restart_after_session_end),
     "two long pauses": Scenario(MemberKind("confluent", "eager"), pauses),
     "half migrated": Scenario(EAGER, half_migration),
-    "migrated": Scenario(EAGER, migration),
+    "migrated": Scenario(EAGER, migrate_all_members),
     "instance ids of pods": Scenario(STATIC, changing_instance_ids),
-    "static scale-in": Scenario(STATIC, partial(static_scale_in, leaves=False)),
-    "static scale-in with LeaveGroup": Scenario(STATIC, partial(static_scale_in, leaves=True)),
+    "static scale-in": Scenario(STATIC, partial(stop_static_member, leaves=False)),
+    "static scale-in with LeaveGroup": Scenario(STATIC, partial(stop_static_member, leaves=True)),
     "two subscriptions": Scenario(EAGER, other_subscription),
     "topic grows three times": Scenario(EAGER, lambda group: growing_topic(group, 8, 10, 12)),
     "topic grows once": Scenario(EAGER, lambda group: growing_topic(group, 12)),
     "four members, two partitions": Scenario(
-        EAGER, lambda group: begin(group, *FOUR), partitions=2, group_type=CrowdedGroup
+        EAGER, lambda group: begin(group, *FOUR_NAMES), partitions=2, group_type=CrowdedGroup
     ),
-    "four members, six partitions": Scenario(EAGER, lambda group: begin(group, *FOUR)),
-    "four members, eight partitions": Scenario(EAGER, lambda group: begin(group, *FOUR), partitions=8),
+    "four members, six partitions": Scenario(EAGER, lambda group: begin(group, *FOUR_NAMES)),
+    "four members, eight partitions": Scenario(EAGER, lambda group: begin(group, *FOUR_NAMES), partitions=8),
     "range over three topics": Scenario(EAGER, three_topics, partitions=3),
     "cooperative over three topics": Scenario(COOPERATIVE, three_topics, partitions=3),
     "aiokafka, two partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=2, group_type=AiokafkaGroup),
     "aiokafka, three partitions": Scenario(_AIOKAFKA, waiting_aiokafka, partitions=3, group_type=AiokafkaGroup),
     "staggered starts": Scenario(EAGER, partial(first_starts, is_staggered=True)),
     "joint starts": Scenario(EAGER, partial(first_starts, is_staggered=False)),
-    "confluent eager": _rolled("confluent", "eager"),
-    "confluent cooperative": _rolled("confluent", "cooperative"),
-    "confluent kip-848": _rolled("confluent", "consumer"),
-    "kafka-python eager": _rolled("kafka-python", "eager"),
-    "kafka-python cooperative": _rolled("kafka-python", "cooperative"),
+    "confluent eager": _rolling_restart("confluent", "eager"),
+    "confluent cooperative": _rolling_restart("confluent", "cooperative"),
+    "confluent kip-848": _rolling_restart("confluent", "consumer"),
+    "kafka-python eager": _rolling_restart("kafka-python", "eager"),
+    "kafka-python cooperative": _rolling_restart("kafka-python", "cooperative"),
 }
 #: Groups without a fault, of all client libraries and protocols.
 HEALTHY = (

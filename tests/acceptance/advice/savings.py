@@ -14,7 +14,7 @@ from streaming.advice.model import Advice
 from streaming.advice.rules import advise
 from tests.acceptance.advice.advised_group import LateConnect, Play, history_of
 from tests.acceptance.advice.cases import write_csv
-from tests.acceptance.advice.faults import FOUR, start_workers
+from tests.acceptance.advice.faults import FOUR_NAMES, start_workers
 from tests.acceptance.situations.applications import Connect
 from tests.acceptance.situations.groups import AppliedChange, AppliedChanges
 from tests.acceptance.situations.member_kind import MemberKind
@@ -34,23 +34,23 @@ PROPERTIES: Final = {
 }
 _SIX: Final = tuple("abcdef")
 #: Clients with the default heartbeat interval, and a session timeout that is short enough for a test.
-_USUAL: Final = replace(EAGER, heartbeat_ms=3000, session_ms=10_000, poll_ms=300_000)
-_COOPERATIVE: Final = replace(_USUAL, protocol="cooperative")
-_CONSUMER: Final = replace(_USUAL, protocol="consumer")
-_STATIC: Final = replace(_USUAL, static=True)
+_USUAL_CLIENT: Final = replace(EAGER, heartbeat_ms=3000, session_ms=10_000, poll_ms=300_000)
+_COOPERATIVE: Final = replace(_USUAL_CLIENT, protocol="cooperative")
+_CONSUMER: Final = replace(_USUAL_CLIENT, protocol="consumer")
+_STATIC_CLIENT: Final = replace(_USUAL_CLIENT, static=True)
 #: Seconds for which a member is down in a deploy: more than a heartbeat interval, less than a session.
 _DOWN_S: Final = 4.0
 #: Seconds between the kill of a pod and the start of its successor.
 _START_S: Final = 1.0
 #: Seconds for which a static member is away, more than its session timeout.
 _AWAY_S: Final = 9.0
-_Range = tuple[int, int]
+_Bounds = tuple[int, int]
 
 
-class Measured(NamedTuple):
+class DeployCost(NamedTuple):
     """Measured downtime of a deploy, summed over all partitions, as bounds (ms), and the number of its rebalances."""
 
-    downtime_ms: _Range
+    downtime_ms: _Bounds
     rebalances: int
 
 
@@ -61,17 +61,17 @@ class Outcome(NamedTuple):
     """
 
     advice: Advice
-    before: Measured
-    after: Measured
+    before: DeployCost
+    after: DeployCost
     applied: Advice | None = None
 
     @property
-    def saved_ms(self) -> _Range:
+    def saved_ms(self) -> _Bounds:
         """Bounds of the downtime (ms) that the change saved, as measured."""
         return _difference(self.before.downtime_ms, self.after.downtime_ms)
 
     @property
-    def stated_ms(self) -> _Range | None:
+    def advised_saving_ms(self) -> _Bounds | None:
         """Bounds of the saving that the advice states; None if it states none."""
         saving = self.advice.saving
         if saving is None or saving.downtime_range_ms is None:
@@ -79,16 +79,16 @@ class Outcome(NamedTuple):
         return _difference(*saving.downtime_range_ms)
 
 
-def _difference(before: _Range, after: _Range) -> _Range:
+def _difference(before: _Bounds, after: _Bounds) -> _Bounds:
     return before[0] - after[1], before[1] - after[0]
 
 
-def overlaps(first: _Range, second: _Range) -> bool:
+def overlaps(first: _Bounds, second: _Bounds) -> bool:
     """Return true if two ranges have a value in common."""
     return first[0] <= second[1] and second[0] <= first[1]
 
 
-def measure(group: RealGroup, *steps: Step) -> Measured:
+def measure(group: RealGroup, *steps: Step) -> DeployCost:
     """Return the measured downtime and the rebalances of a group of Java consumers during these changes.
 
     A gap between the records of two holders of a partition begins up to a record interval after the last record.
@@ -102,7 +102,7 @@ def measure(group: RealGroup, *steps: Step) -> Measured:
         gaps += [gap for gap in played.gaps() if step.at - RECORD_MS < gap.start and gap.end < until]
     total = sum(gap.end - gap.start for gap in gaps)
     rebalances = sum(episode.rebalances for step in steps for episode in step.episodes[LOG])
-    return Measured((max(total - len(gaps) * RECORD_MS, 0), total), rebalances)
+    return DeployCost((max(total - len(gaps) * RECORD_MS, 0), total), rebalances)
 
 
 def _await_consumption(group: RealGroup) -> None:
@@ -160,15 +160,15 @@ def _start_again(group: RealGroup, name: str) -> None:
         group.start(name)
 
 
-def _first_start(group: RealGroup, *, is_staggered: bool) -> None:
-    with group.step("first-start", joined=FOUR):
-        for name in FOUR:
+def _start_members(group: RealGroup, *, is_staggered: bool) -> None:
+    with group.step("first-start", joined=FOUR_NAMES):
+        for name in FOUR_NAMES:
             group.start(name)
             if is_staggered:
                 group.whole()
 
 
-def _grow(group: RealGroup, *sizes: int) -> None:
+def _grow_group(group: RealGroup, *sizes: int) -> None:
     for partitions in sizes:
         with group.step("partition-growth"):
             group.grow(partitions)
@@ -191,11 +191,11 @@ def migrate(group: RealGroup) -> None:
     group.member_kind = _CONSUMER
 
 
-def _with_session(group: RealGroup, advice: Advice) -> None:
+def _extend_session(group: RealGroup, advice: Advice) -> None:
     switch(group, replace(group.member_kind, session_ms=int(advice.settings["session.timeout.ms"])))
 
 
-def _change_nothing(group: RealGroup, advice: Advice) -> None:
+def _keep_group(group: RealGroup, advice: Advice) -> None:
     """Apply no change: the next deploy of the trial contains the recommended change."""
     del group, advice
 
@@ -211,7 +211,7 @@ class Trial:
     member_kind: MemberKind
     names: tuple[str, ...]
     before: Callable[[RealGroup], None]
-    follow: Callable[[RealGroup, Advice], None] = _change_nothing
+    follow: Callable[[RealGroup, Advice], None] = _keep_group
     after: Callable[[RealGroup], None] | None = None
     partitions: int = 6
     deploys: int = 1
@@ -226,7 +226,7 @@ class Trial:
         advice = _advice(group, self.rule)
         assert advice is not None, [(item.rule, item.evidence) for item in advise(history_of(group))]
         (least, most), rebalances = measure(group, *faulty)
-        before = Measured((least // self.deploys, most // self.deploys), rebalances // self.deploys)
+        before = DeployCost((least // self.deploys, most // self.deploys), rebalances // self.deploys)
         self.follow(group, advice)
         start = len(group.steps)
         (self.after or self.before)(group)
@@ -255,7 +255,7 @@ def restart_worker(group: RealGroup) -> Outcome:
     return Outcome(advice, before, _restarted(group))
 
 
-def _restarted(group: Connect) -> Measured:
+def _restarted(group: Connect) -> DeployCost:
     """Restart the worker w2, and return how long its connectors and tasks did not run."""
     lost = sum(map(len, group.owned().get("w2", {}).values()))
     with group.step("restart", rejoined=("w2",)):
@@ -266,32 +266,38 @@ def _restarted(group: Connect) -> Measured:
         group.whole()
         running = monotonic()
     rebalances = sum(episode.rebalances for episode in group.steps[-1].episodes[LOG])
-    return Measured((round((running - stopped) * 1000) * lost, round((running - left) * 1000) * lost), rebalances)
+    return DeployCost((round((running - stopped) * 1000) * lost, round((running - left) * 1000) * lost), rebalances)
 
 
 def _staggered_starts(group: RealGroup) -> None:
-    _first_start(group, is_staggered=True)
+    _start_members(group, is_staggered=True)
     end(group)
-    _first_start(group, is_staggered=True)
+    _start_members(group, is_staggered=True)
 
 
-_ONE_BY_ONE: Final = partial(Trial, member_kind=_USUAL, names=_SIX, before=restart_each, partitions=24)
+_ONE_BY_ONE: Final = partial(Trial, member_kind=_USUAL_CLIENT, names=_SIX, before=restart_each, partitions=24)
 TRIALS: Final = (
     _ONE_BY_ONE("cooperative-assignor", follow=lambda group, _: switch(group, _COOPERATIVE)),
     _ONE_BY_ONE("consumer-protocol", follow=lambda group, _: migrate(group)),
-    _ONE_BY_ONE("static-membership", follow=lambda group, _: switch(group, _STATIC)),
+    _ONE_BY_ONE("static-membership", follow=lambda group, _: switch(group, _STATIC_CLIENT)),
     _ONE_BY_ONE("rolling-batches", after=partial(restart_each, parallel=2)),
     Trial(
         "missing-leave",
-        _USUAL,
+        _USUAL_CLIENT,
         pods(0),
         partial(replace_pods, is_killed=True),
         after=partial(replace_pods, is_killed=False),
     ),
-    Trial("session-timeout-short", replace(_STATIC, session_ms=6000), ("a", "b", "c"), restart_slowly, _with_session),
+    Trial(
+        "session-timeout-short",
+        replace(_STATIC_CLIENT, session_ms=6000),
+        ("a", "b", "c"),
+        restart_slowly,
+        _extend_session,
+    ),
     Trial(
         "static-slot-held",
-        _STATIC,
+        _STATIC_CLIENT,
         ("a", "b", "c"),
         partial(_scale_in, leaves=False),
         lambda group, _: _start_again(group, "c"),
@@ -299,22 +305,22 @@ TRIALS: Final = (
     ),
     Trial(
         "initial-delay",
-        _USUAL,
+        _USUAL_CLIENT,
         (),
         _staggered_starts,
         lambda group, _: end(group),
-        partial(_first_start, is_staggered=False),
+        partial(_start_members, is_staggered=False),
         deploys=2,
     ),
     Trial(
         "metadata-rebalances",
-        _USUAL,
+        _USUAL_CLIENT,
         ("a", "b"),
-        lambda group: _grow(group, 8, 10, 12),
-        after=lambda group: _grow(group, 18),
+        lambda group: _grow_group(group, 8, 10, 12),
+        after=lambda group: _grow_group(group, 18),
     ),
 )
-PLAYS: Final[Mapping[str, Play[Outcome]]] = {
+DEPLOY_PLAYS: Final[Mapping[str, Play[Outcome]]] = {
     "scheduled-delay": Play(MemberKind("connect", "sessioned"), restart_worker, group_type=LateConnect),
     **{trial.rule: Play(trial.member_kind, trial.run, trial.partitions) for trial in TRIALS},
 }
@@ -337,11 +343,11 @@ def write_table(outcomes: Mapping[str, Outcome]) -> None:
             usual = str(saving.downtime_ms[place]) if saving and saving.downtime_ms else ""
             limits = saving.downtime_range_ms[place] if saving and saving.downtime_range_ms else ("", "")
             row += [usual, *map(str, limits), _text(deploy.downtime_ms), str(deploy.rebalances)]
-        stated = outcome.stated_ms
+        stated = outcome.advised_saving_ms
         inside = "" if stated is None else "yes" if overlaps(stated, outcome.saved_ms) else "no"
         lines.append([*row, "" if stated is None else _text(stated), _text(outcome.saved_ms), inside])
     write_csv(TABLE, header, lines, key=1)
 
 
-def _text(limits: _Range) -> str:
+def _text(limits: _Bounds) -> str:
     return f"{limits[0]} to {limits[1]}"

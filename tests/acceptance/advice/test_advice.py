@@ -11,9 +11,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from streaming.advice.rules import RULES, advise, fails
-from tests.acceptance.advice.advised_group import Advised, advised, playing
-from tests.acceptance.advice.cases import CASES, Case, advice_of, write_table, wrong_evidence
+from streaming.advice.rules import RULES, advise, reaches_severity
+from tests.acceptance.advice.advised_group import AdvisedGroup, advised, playing
+from tests.acceptance.advice.cases import CASES, Case, find_advice, write_table, wrong_evidence
 from tests.acceptance.advice.faults import GROUPS, HEALTHY
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(2400)]
 @pytest.fixture(scope="module")
 def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Advised]]]:
+) -> Iterator[dict[str, Future[AdvisedGroup]]]:
     items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     cases = [item.callspec.params["case"] for item in items if "case" in item.callspec.params]
     wanted = {name for case in cases for name in (case.faulty, case.twin)}
@@ -36,8 +36,8 @@ def played(
             write_table(
                 (
                     case,
-                    advice_of(ends[case.faulty], case.rule, case.later_ms),
-                    advice_of(ends[case.twin], case.rule, case.later_ms),
+                    find_advice(ends[case.faulty], case.rule, case.later_ms),
+                    find_advice(ends[case.twin], case.rule, case.later_ms),
                 )
                 for case in CASES
                 if {case.faulty, case.twin} <= ends.keys()
@@ -49,17 +49,17 @@ def test_each_rule_of_a_history_has_a_group() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_rule_fires_for_the_fault_alone(played: dict[str, Future[Advised]], case: Case) -> None:
+def test_advice_is_given_only_with_its_fault(played: dict[str, Future[AdvisedGroup]], case: Case) -> None:
     faulty, twin = played[case.faulty].result(), played[case.twin].result()
-    advice = advice_of(faulty, case.rule, case.later_ms)
+    advice = find_advice(faulty, case.rule, case.later_ms)
     assert advice is not None, [(item.rule, item.evidence) for item in advise(faulty.history)]
     wrong = wrong_evidence(case, faulty, advice)
     assert not wrong, (wrong, advice.evidence)
-    of_twin = advice_of(twin, case.rule, case.later_ms)
+    of_twin = find_advice(twin, case.rule, case.later_ms)
     assert of_twin is None, of_twin.evidence
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_healthy_groups_get_no_warning(played: dict[str, Future[Advised]], name: str) -> None:
+def test_healthy_groups_get_no_warning(played: dict[str, Future[AdvisedGroup]], name: str) -> None:
     advice = advise(played[name].result().history)
-    assert not fails(advice, "warning"), [(item.rule, item.severity, item.evidence) for item in advice]
+    assert not reaches_severity(advice, "warning"), [(item.rule, item.severity, item.evidence) for item in advice]

@@ -12,13 +12,13 @@ from concurrent.futures import Future
 import pytest
 
 from tests.acceptance.advice.advised_group import playing
-from tests.acceptance.advice.savings import PLAYS, PROPERTIES, Outcome, overlaps, write_table
+from tests.acceptance.advice.savings import DEPLOY_PLAYS, PROPERTIES, Outcome, overlaps, write_table
 
 # Dozens of members run at once: if other tests ran at the same time, the members' sessions would time out.
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1800)]
 
 #: Rules whose advice is closed by a comparison of deploys before and after the change.
-COMPARED = {"cooperative-assignor", "consumer-protocol", "static-membership"}
+COMPARED_RULES = {"cooperative-assignor", "consumer-protocol", "static-membership"}
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +27,18 @@ def played(
 ) -> Iterator[dict[str, Future[Outcome]]]:
     items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     wanted = {item.callspec.params["rule"] for item in items}
-    plays = {rule: play for rule, play in PLAYS.items() if rule in wanted}
+    plays = {rule: play for rule, play in DEPLOY_PLAYS.items() if rule in wanted}
     with playing(plays, tmp_path_factory.mktemp("savings"), PROPERTIES) as outcomes:
         yield outcomes
         if os.environ.get("WRITE_ADVICE"):
             write_table({rule: future.result() for rule, future in outcomes.items() if future.exception() is None})
 
 
-@pytest.mark.parametrize("rule", PLAYS)
+@pytest.mark.parametrize("rule", DEPLOY_PLAYS)
 def test_the_measured_saving_is_as_stated(played: dict[str, Future[Outcome]], rule: str) -> None:
     outcome = played[rule].result()
-    stated = outcome.stated_ms
+    stated = outcome.advised_saving_ms
     description = (stated, outcome.saved_ms, outcome.before, outcome.after, outcome.advice.saving)
     assert stated is None or overlaps(stated, outcome.saved_ms), description
-    assert outcome.applied is not None or rule not in COMPARED
+    assert outcome.applied is not None or rule not in COMPARED_RULES
     assert outcome.saved_ms[1] > 0 or outcome.after.rebalances < outcome.before.rebalances, description

@@ -219,6 +219,6 @@ def test_containers_of_the_manifests_run_with_their_arguments(project: Compose, 
     assert stopped == {component: {component: 0} for component in running}
 
 
-def test_down_removes_everything(project: Compose) -> None:
+def test_compose_down_removes_everything(project: Compose) -> None:
     project.run("--profile", "demo", "down", "--volumes", "--timeout", "5")
     assert project.left() == {"containers": [], "volumes": [], "networks": []}

@@ -71,7 +71,7 @@ KUBEFLOW = shape(
     driver=shape("Driver", **POD, service_account=str, ports=list[PORT]),
     executor=shape("Executor", **POD, instances=int),
 )
-ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=JsonObject, spec=JsonObject))
+KUBERNETES_ROLE = shape("Role", pod_template_spec=shape("PodTemplate", metadata=JsonObject, spec=JsonObject))
 RESTARTS = shape(
     "RestartConfig",
     restart_policy=Literal["Always", "Never", "OnFailure", "OnInfrastructureFailure"],
@@ -91,13 +91,13 @@ APACHE_OPERATOR_SPEC = shape(
         resource_retain_policy=Literal["Always", "Never", "OnFailure"],
         resource_retain_duration_millis=int,
     ),
-    driver_spec=ROLE,
-    executor_spec=ROLE,
+    driver_spec=KUBERNETES_ROLE,
+    executor_spec=KUBERNETES_ROLE,
 )
 SELECTOR = shape("Selector", match_labels=Labels)
 RELABELING = shape("Relabeling", target_label=str, source_labels=(list[str], []), replacement=(str | None, None))
 ENDPOINTS = list[shape("Endpoint", port=str, interval=str, path=(str, "/metrics"), relabelings=(list[RELABELING], []))]
-RULE = shape(
+ACCESS_RULE = shape(
     "Rule",
     expr=str,
     record=(str, ""),
@@ -106,7 +106,7 @@ RULE = shape(
     annotations=(Labels, {}),
     **{"for": (str, "")},
 )
-RULES = shape("PrometheusRuleSpec", groups=list[shape("Group", name=str, rules=list[RULE])])
+RULES = shape("PrometheusRuleSpec", groups=list[shape("Group", name=str, rules=list[ACCESS_RULE])])
 ACL = shape(
     "Acl",
     resource=shape("Resource", type=Literal["topic", "group", "cluster", "transactionalId"], name=str),

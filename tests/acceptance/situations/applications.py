@@ -15,7 +15,7 @@ from tests.support.members import Share
 from tests.support.wait import eventually
 
 #: Seconds that a busy machine takes to start a JVM.
-_PATIENCE = 180.0
+_TIMEOUT_SECONDS = 180.0
 #: scheduled.rebalance.max.delay.ms, longer than any step.
 _DELAY_MS = 60_000
 
@@ -107,7 +107,7 @@ class Streams(_Processes[StreamsApplication]):
                 and sorted(number for share in shares for number in share) == [*range(count)]
             )
 
-        eventually(done, timeout=_PATIENCE, every=0.2)
+        eventually(done, timeout=_TIMEOUT_SECONDS, every=0.2)
 
 
 class Connect(_Processes[ConnectWorker]):
@@ -131,7 +131,7 @@ class Connect(_Processes[ConnectWorker]):
 
     def _send_request(self, path: str, method: str, body: Any = None) -> None:
         worker = next(iter(self._members.values()))
-        eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.2)
+        eventually(lambda: worker.ask(path, method, body) is not None, timeout=_TIMEOUT_SECONDS, every=0.2)
 
     def set_task_count(self, connector: str, tasks: int) -> None:
         """Configure a connector with this many tasks."""
@@ -174,4 +174,4 @@ class Connect(_Processes[ConnectWorker]):
             )
             return runs == sorted((name, n) for name, count in self._tasks.items() for n in range(-1, count))
 
-        eventually(done, timeout=_PATIENCE, every=0.2)
+        eventually(done, timeout=_TIMEOUT_SECONDS, every=0.2)

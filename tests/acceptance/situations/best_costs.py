@@ -19,10 +19,10 @@ from streaming.records.events import Event, GroupProgress
 from tests.acceptance.situations.groups import Place
 
 #: Partition → times of commits (ms) and committed offsets, oldest first.
-Commits = Mapping[Place, Sequence[tuple[int, int]]]
+CommitsByPartition = Mapping[Place, Sequence[tuple[int, int]]]
 
 
-def commits_of(events: Iterable[Event]) -> Commits:
+def read_commits(events: Iterable[Event]) -> CommitsByPartition:
     """Return the commits of each partition that samples of a group's progress show."""
     commits: dict[Place, list[tuple[int, int]]] = defaultdict(list)
     for event in events:
@@ -64,10 +64,10 @@ def best_cost(
     end = bisect_left(sent, outage.resumed_before)
     most = max(fewest, end - start)
     longest = _longest_delay(sent, start, end, commits, until)
-    return (fewest, _smaller(most, reported.delayed[1])), (shortest, _smaller(longest, reported.worst[1]))
+    return (fewest, _min_known(most, reported.delayed[1])), (shortest, _min_known(longest, reported.worst[1]))
 
 
-def _smaller(first: int | None, second: int | None) -> int | None:
+def _min_known(first: int | None, second: int | None) -> int | None:
     return min((bound for bound in (first, second) if bound is not None), default=None)
 
 

@@ -72,7 +72,7 @@ class ComparedDowntime(NamedTuple):
         )
 
     @property
-    def beyond(self) -> int:
+    def excess_ms(self) -> int:
         """Return the excess (ms) of the bounds' width over 1.5 times the measured downtime plus a commit interval."""
         return (self.width or 0) - round(1.5 * self.measured) - COMMIT_MS
 
@@ -142,12 +142,12 @@ def _reported_bounds(played: AppliedChanges, events: Iterable[Event], quiet_ms: 
                 bounds[change, (topic, partition)][episode.number] = Bounds(*stops_of(outage).total)
     return {
         place: Bounds(
-            sum(part.lower for part in place_bounds.values()),
+            sum(part.lower for part in partition_bounds.values()),
             None
-            if any(part.upper is None for part in place_bounds.values())
-            else sum(part.upper or 0 for part in place_bounds.values()),
+            if any(part.upper is None for part in partition_bounds.values())
+            else sum(part.upper or 0 for part in partition_bounds.values()),
         )
-        for place, place_bounds in bounds.items()
+        for place, partition_bounds in bounds.items()
     }
 
 
@@ -172,14 +172,14 @@ class DowntimeLine(NamedTuple):
     gap: float
     lower: float
     width: float
-    beyond: float
+    excess_ms: float
 
     def row(self) -> str:
         """Return the comparison as a row of a Markdown table."""
         return (
             f"| {self.group} | {self.evidence} | {self.inside} of {self.rounds} "
             f"| {self.bounded_rounds} of {self.stops} | {self.gap:.0f} ms "
-            f"| {self.lower:.0f} ms | {self.width:.0f} ms | {self.beyond:+.0f} ms |"
+            f"| {self.lower:.0f} ms | {self.width:.0f} ms | {self.excess_ms:+.0f} ms |"
         )
 
 
@@ -204,7 +204,7 @@ def line(group: str, evidence: str, rounds: int, downtimes: Sequence[ComparedDow
         gap=median(stop.measured for stop in stops),
         lower=median(stop.reported.lower for stop in stops if stop.reported is not None),
         width=median(downtime.width or 0 for downtime in bounded_rounds),
-        beyond=median(downtime.beyond for downtime in bounded_rounds),
+        excess_ms=median(downtime.excess_ms for downtime in bounded_rounds),
     )
 
 

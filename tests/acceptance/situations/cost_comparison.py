@@ -9,6 +9,8 @@ from functools import reduce
 from statistics import median
 from typing import Final, NamedTuple
 
+from tests.acceptance.situations.measured_costs import SentTimes, TrueCost, measured_costs, total
+
 from streaming.episodes import cost
 from streaming.episodes.downtime import Outage
 from streaming.episodes.fold import cost_of_episode
@@ -20,15 +22,14 @@ from streaming.records.codec import Record
 from streaming.records.downtime import add_bounds, max_bounds
 from streaming.records.episodes import Bounds, Cost
 from streaming.records.events import Event
-from tests.acceptance.situations.best_costs import best_cost, commits_of
+from tests.acceptance.situations.best_costs import best_cost, read_commits
 from tests.acceptance.situations.cost_groups import QUIET_TIME_MS, is_steady
 from tests.acceptance.situations.groups import AppliedChanges, Place
-from tests.acceptance.situations.true_costs import SentTimes, TrueCost, total, true_costs
 from tests.support.pure_stream import SINKS
 
 _NO_COST: Final[Bounds] = (0, 0)
 #: Longer than a change takes.
-_MAX_CHANGE_MS: Final = 600_000
+_MAX_CATCH_UP_MS: Final = 600_000
 
 
 class MeasuredFigure(NamedTuple):
@@ -53,11 +54,11 @@ class ComparedCost:
     """The cost of one change of a group.
 
     Attributes:
-        delayed, worst_delay, catch_up: the figures of the whole group.
+        delayed, worst_delay, catch_up_figure: the figures of the whole group.
         consumption_delay_ms: time from the consumption of the last delayed record to the reported end of catching up;
             None: unknown.
         partitions: delayed records and worst delay of each partition.
-        best_delayed, best_worst_delay: the closest bounds that the commits allow, whatever is sampled.
+        min_delayed, best_worst_delay: the closest bounds that the commits allow, whatever is sampled.
     """
 
     group: str
@@ -65,15 +66,15 @@ class ComparedCost:
     kind: str
     delayed: MeasuredFigure
     worst_delay: MeasuredFigure
-    catch_up: MeasuredFigure
+    catch_up_figure: MeasuredFigure
     consumption_delay_ms: int | None
     partitions: dict[Place, tuple[MeasuredFigure, MeasuredFigure]]
-    best_delayed: Bounds
+    min_delayed: Bounds
     best_worst_delay: Bounds
 
     @property
     def figures(self) -> dict[str, MeasuredFigure]:
-        return {"delayedMessages": self.delayed, "worstDelayMs": self.worst_delay, "catchUpMs": self.catch_up}
+        return {"delayedMessages": self.delayed, "worstDelayMs": self.worst_delay, "catchUpMs": self.catch_up_figure}
 
     @property
     def is_early(self) -> bool:
@@ -86,7 +87,7 @@ class ComparedCost:
         return all(figure.inside for figure in self.figures.values()) and not self.is_early
 
     @property
-    def is_inside_per_partition(self) -> bool:
+    def is_each_inside(self) -> bool:
         return all(figure.inside for figures in self.partitions.values() for figure in figures)
 
 
@@ -124,8 +125,8 @@ def compared(
 ) -> list[ComparedCost]:
     """Compare reported and true cost of each change that interrupted a partition or has a reported cost."""
     events = [*events]
-    true_value, reported = true_costs(played.read_marks(), sent, played.changes), _reported_costs(played, events)
-    commits = commits_of(events)
+    true_value, reported = measured_costs(played.read_marks(), sent, played.changes), _reported_costs(played, events)
+    commits = read_commits(events)
     comparisons = []
     for number, change in enumerate(played.changes[:-1]):  # without the end of the group
         by_place, report = true_value.get(number, {}), reported.get(number, _ReportedCost())
@@ -133,10 +134,10 @@ def compared(
         if sum_of_partitions.unconsumed_records or not (by_place or report.costs):
             continue
         at = report.caught_up_at
-        best_delayed = best_worst_delay = _NO_COST
+        min_delayed = best_worst_delay = _NO_COST
         for (_, place, _), (outage, outage_cost) in report.outages.items():
             best = best_cost(outage, outage_cost, sent.get(place, ()), commits.get(place, ()))
-            best_delayed, best_worst_delay = add_bounds(best_delayed, best[0]), max_bounds(best_worst_delay, best[1])
+            min_delayed, best_worst_delay = add_bounds(min_delayed, best[0]), max_bounds(best_worst_delay, best[1])
         places = {*by_place, *(place for episode_costs in report.partitions.values() for place in episode_costs)}
         comparisons.append(
             ComparedCost(
@@ -147,14 +148,14 @@ def compared(
                 worst_delay=MeasuredFigure(
                     sum_of_partitions.worst_ms, report.combined_bounds(max_bounds, "worst_delay_ms")
                 ),
-                catch_up=MeasuredFigure(
+                catch_up_figure=MeasuredFigure(
                     sum_of_partitions.catch_up_ms, report.combined_bounds(max_bounds, "catch_up_ms")
                 ),
                 consumption_delay_ms=None
-                if at is None or not sum_of_partitions.done_at
-                else at - sum_of_partitions.done_at,
+                if at is None or not sum_of_partitions.consumed_at
+                else at - sum_of_partitions.consumed_at,
                 partitions={place: _figures(by_place.get(place, TrueCost()), report.place(place)) for place in places},
-                best_delayed=best_delayed,
+                min_delayed=min_delayed,
                 best_worst_delay=best_worst_delay,
             )
         )
@@ -176,7 +177,7 @@ def _reported_costs(played: AppliedChanges, events: Iterable[Event]) -> dict[int
     for offset, event in enumerate(events):
         at = event.data.timestamp
         is_next = state is not None and _last_change(played, state.opened_at) != _last_change(played, at)
-        sinks = SINKS._replace(quiet_ms=QUIET_TIME_MS if is_next else _MAX_CHANGE_MS)
+        sinks = SINKS._replace(quiet_ms=QUIET_TIME_MS if is_next else _MAX_CATCH_UP_MS)
         process(bucket, [Record.of(0, offset, *codec.encode_event(event))], at, sinks)
         state = bucket.get(played.group).episode
         if state is None or not state.open:
@@ -232,12 +233,12 @@ class Summary(NamedTuple):
         changes: number of changes; inside: those of which every figure lies inside its bounds.
         counts_by_figure: for each figure of a group, how many changes lie inside its bounds.
         per_partition: changes of which every partition lies inside its bounds.
-        bounded_changes: changes whose delayed records and worst delay have upper bounds.
+        bounded_count: changes whose delayed records and worst delay have upper bounds.
         messages, delay: medians of the true figures, of changes that delayed records.
         ratio: median of upper bound / true number of delayed records.
         width: median width of the worst delay's bounds, ms.
-        steady_ratio: ``ratio`` over the single partitions with steady traffic.
-        steady_excess_ms: median of upper bound − true worst delay over these partitions, ms.
+        steady_delay_ratio: ``ratio`` over the single partitions with steady traffic.
+        steady_excess_delay_ms: median of upper bound − true worst delay over these partitions, ms.
         late: median time from the consumption of the last delayed record to the reported end of catching up, ms.
         best_ratio, best_width: ``ratio`` and ``width`` of the closest bounds that the commits allow.
     """
@@ -246,13 +247,13 @@ class Summary(NamedTuple):
     inside: int
     counts_by_figure: Mapping[str, int]
     per_partition: int
-    bounded_changes: int
+    bounded_count: int
     messages: float | None
     ratio: float | None
     delay: float | None
     width: float | None
-    steady_ratio: float | None
-    steady_excess_ms: float | None
+    steady_delay_ratio: float | None
+    steady_excess_delay_ms: float | None
     late: float | None
     best_ratio: float | None
     best_width: float | None
@@ -268,8 +269,8 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
         changes=len(costs),
         inside=sum(item.inside for item in costs),
         counts_by_figure={name: sum(item.figures[name].inside for item in costs) for name in names},
-        per_partition=sum(item.is_inside_per_partition for item in costs),
-        bounded_changes=sum(item.delayed.width is not None and item.worst_delay.width is not None for item in costs),
+        per_partition=sum(item.is_each_inside for item in costs),
+        bounded_count=sum(item.delayed.width is not None and item.worst_delay.width is not None for item in costs),
         messages=_median(item.delayed.true_value for item in costs_with_delay),
         ratio=_median(
             upper / item.delayed.true_value
@@ -278,13 +279,13 @@ def summary(compared_costs: Iterable[ComparedCost]) -> Summary:
         ),
         delay=_median(item.worst_delay.true_value for item in costs_with_delay),
         width=_median(width for item in costs_with_delay if (width := item.worst_delay.width) is not None),
-        steady_ratio=_median(m.bounds[1] / m.true_value for m, _ in stopped if m.bounds[1] is not None),
-        steady_excess_ms=_median(d.bounds[1] - d.true_value for _, d in stopped if d.bounds[1] is not None),
+        steady_delay_ratio=_median(m.bounds[1] / m.true_value for m, _ in stopped if m.bounds[1] is not None),
+        steady_excess_delay_ms=_median(d.bounds[1] - d.true_value for _, d in stopped if d.bounds[1] is not None),
         late=_median(item.consumption_delay_ms for item in costs_with_delay if item.consumption_delay_ms is not None),
         best_ratio=_median(
             upper / item.delayed.true_value
             for item in costs_with_delay
-            if (upper := item.best_delayed[1]) is not None and item.delayed.width is not None
+            if (upper := item.min_delayed[1]) is not None and item.delayed.width is not None
         ),
         best_width=_median(
             upper - item.best_worst_delay[0]

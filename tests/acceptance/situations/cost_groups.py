@@ -160,9 +160,9 @@ class GroupChanger:
             ("restart", lambda: self._restart("b")),
             ("rolling restart", lambda: self._restart("a", "b", "c")),
             ("leave", lambda: self._members.leave("c")),
-            ("recreate", lambda: self._recreate("a", "b", away_seconds=0)),
+            ("recreate", lambda: self._recreate_topics("a", "b", away_seconds=0)),
             ("added partition", lambda: self._traffic.grow(self._topic)),
-            ("scale to zero and back", lambda: self._recreate("a", "b", away_seconds=8)),
+            ("scale to zero and back", lambda: self._recreate_topics("a", "b", away_seconds=8)),
             ("join", lambda: self._start("c")),
             ("crash and restart", lambda: self._crash_and_restart("c")),
             ("crash", lambda: self._members.kill("b")),
@@ -178,7 +178,7 @@ class GroupChanger:
             self._members.start(name)
             eventually(self._is_complete, every=0.1)
 
-    def _recreate(self, *names: str, away_seconds: float) -> None:
+    def _recreate_topics(self, *names: str, away_seconds: float) -> None:
         for name in names:
             self._members.leave(name)
         time.sleep(away_seconds)

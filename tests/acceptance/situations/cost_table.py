@@ -19,7 +19,7 @@ _PROTOCOL_NAMES: Final = {"static": "eager, static", "consumer": "KIP-848", "con
 def write(costs_by_interval: Mapping[int, list[ComparedCost]]) -> None:
     """Write a table of true and reported costs for each commit interval (ms), and all costs into the CSV file."""
     every = [item for interval_costs in costs_by_interval.values() for item in interval_costs]
-    inside, each_inside = (sum(item.inside for item in every), sum(item.is_inside_per_partition for item in every))
+    inside, each_inside = (sum(item.inside for item in every), sum(item.is_each_inside for item in every))
     parts = [
         f"`make test-costs`, {time.strftime('%Y-%m-%d')}, {len(every)} rebalances, one run: {describe_machine()}.",
         f"Every figure of the group lies inside its bounds in {inside} of them, each partition's in {each_inside}.",
@@ -53,15 +53,15 @@ def _table_row(name: str, numbers: Summary) -> list[str]:
         str(numbers.changes),
         *(str(count) for count in numbers.counts_by_figure.values()),
         str(numbers.per_partition),
-        str(numbers.bounded_changes),
+        str(numbers.bounded_count),
         "–" if numbers.messages is None else f"{numbers.messages:.0f}",
         _format_ratio(numbers.ratio),
         _format_ratio(numbers.best_ratio),
         _seconds(numbers.delay),
         _seconds(numbers.width),
         _seconds(numbers.best_width),
-        _format_ratio(numbers.steady_ratio),
-        _seconds(numbers.steady_excess_ms),
+        _format_ratio(numbers.steady_delay_ratio),
+        _seconds(numbers.steady_excess_delay_ms),
     ]
 
 
@@ -90,11 +90,11 @@ def complete(costs_by_interval: Mapping[int, Iterable[ComparedCost]], path: Path
                     item.protocol,
                     item.kind,
                     item.inside,
-                    item.is_inside_per_partition,
+                    item.is_each_inside,
                     item.consumption_delay_ms,
                 )
                 figures = (cell for figure in item.figures.values() for cell in _cells(figure))
-                cells = (*own, *figures, *item.best_delayed, *item.best_worst_delay)
+                cells = (*own, *figures, *item.min_delayed, *item.best_worst_delay)
                 lines.writerow([commit_ms, *("" if cell is None else cell for cell in cells)])
 
 

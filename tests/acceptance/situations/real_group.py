@@ -23,7 +23,7 @@ from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
 
 #: kafka-python's leader may request one more generation within a heartbeat (3 s), for metadata that arrives after all
 #: members have their partitions.
-_LATE_METADATA_MS: Final = 5000
+_LATE_METADATA_AGE_MS: Final = 5000
 _PYTHON_CONFIGS: Final = {"eager": EAGER, "cooperative": COOPERATIVE, "consumer": CONSUMER}
 
 
@@ -308,11 +308,11 @@ class RealGroup:
             and episodes[-1].status not in ("rebalancing", "catching-up")
             and shares == self.owned()
             and not any(ids.get(name) == before.get(name) for name in self._new_members & ids.keys())
-            and (view is self.views.get(POLLING) or self._has_newest(view))  # polling counts generations by itself
+            and (view is self.views.get(POLLING) or self._shows_newest(view))  # polling counts generations by itself
             and self._has_no_pending_round(view)
         )
 
-    def _has_newest(self, view: LiveStream) -> bool:
+    def _shows_newest(self, view: LiveStream) -> bool:
         """Return true if the live monitor ``view`` has the newest generation or epoch that Java consumers received."""
         newest, received = self._generations(view)
         return newest is None or newest >= received
@@ -332,7 +332,7 @@ class RealGroup:
         """Return true if no member will request another rebalance because of outdated metadata."""
         if self.member_kind.client != "kafka-python":
             return True
-        return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _LATE_METADATA_MS
+        return time.time() * 1000 - view.rounds(self.group_id)[-1].timestamp > _LATE_METADATA_AGE_MS
 
     def _is_settled(self, view: LiveStream, before: dict[str, str]) -> bool:
         """Return true if a monitor shows all members and the quiet time has passed since the last change."""

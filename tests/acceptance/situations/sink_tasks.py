@@ -16,7 +16,7 @@ from tests.support.kafka import unique_name
 from tests.support.wait import eventually
 
 #: Seconds that a busy machine takes to start a worker.
-_PATIENCE: Final = 240.0
+_TIMEOUT_SECONDS: Final = 240.0
 
 
 class SinkTasks(Members):
@@ -64,7 +64,7 @@ class SinkTasks(Members):
 
     def _send_request(self, path: str, method: str, body: Any = None) -> None:
         worker = next(iter(self._workers.values()))
-        eventually(lambda: worker.ask(path, method, body) is not None, timeout=_PATIENCE, every=0.5)
+        eventually(lambda: worker.ask(path, method, body) is not None, timeout=_TIMEOUT_SECONDS, every=0.5)
 
     def leave(self, name: str) -> None:
         self._workers.pop(name).close()

@@ -94,8 +94,8 @@ def kinds(steps: Iterable[Step]) -> str:
         row = kinds_by_scenario.setdefault(step.kind, {view: Counter() for view in DATA_SOURCES})
         for view, episodes in step.episodes.items():
             row[view].update(answer(episode, step.kind) for episode in episodes)
-    occurring_kinds = [kind for kind in get_args(EpisodeKind) if kind in kinds_by_scenario]
-    rows = [(f"`{kind}`", *(cell(kinds_by_scenario[kind][view]) for view in DATA_SOURCES)) for kind in occurring_kinds]
+    shown_kinds = [kind for kind in get_args(EpisodeKind) if kind in kinds_by_scenario]
+    rows = [(f"`{kind}`", *(cell(kinds_by_scenario[kind][view]) for view in DATA_SOURCES)) for kind in shown_kinds]
     return _markdown_table([("what happened", *DATA_SOURCES), ("---",) * (1 + len(DATA_SOURCES)), *rows])
 
 
@@ -109,10 +109,10 @@ def answer(episode: Episode, kind: str, proven_text: str = "yes") -> str:
     return reported if episode.sure or reported == "unknown" else f"{reported}?"
 
 
-def cell(kinds_reported: Counter[str]) -> str:
+def cell(counted_kinds: Counter[str]) -> str:
     """Return a table cell with the reported kinds, most frequent first, with their counts if there are several."""
-    if not kinds_reported:
+    if not counted_kinds:
         return "–"
-    if len(kinds_reported) == 1:
-        return next(iter(kinds_reported))
-    return ", ".join(f"{kind} ({times})" for kind, times in kinds_reported.most_common())
+    if len(counted_kinds) == 1:
+        return next(iter(counted_kinds))
+    return ", ".join(f"{kind} ({times})" for kind, times in counted_kinds.most_common())

@@ -34,7 +34,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
             with group.step("first-start", joined=("a", "b")):
                 group.start("a", "b")
 
-        def begin_to_join(group: RealGroup) -> None:
+        def start_joining_member(group: RealGroup) -> None:
             """Start a member that joins, waits for another member that does not poll, and ends."""
             made.java.pause_polling(group.java["b"], STALL_MS)
             group.start("c")
@@ -51,7 +51,7 @@ def test_rebalance_cut_short_by_coordinator_move_is_reported(tmp_path: Path) -> 
         moved = threading.Event()
         try:
             list(pool.map(begin, groups))
-            list(pool.map(begin_to_join, groups))
+            list(pool.map(start_joining_member, groups))
             awaited_groups = pool.map(await_next_rounds, groups)
             made.broker.restart()
             moved.set()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from tests.acceptance.situations.measured_costs import sent_times
 
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.topics import ensure_topics
@@ -24,7 +25,6 @@ from tests.acceptance.situations import cost_table
 from tests.acceptance.situations.comparison import EVIDENCE
 from tests.acceptance.situations.cost_comparison import ComparedCost, compared, summary
 from tests.acceptance.situations.cost_groups import CLIENTS, change_all_groups
-from tests.acceptance.situations.true_costs import sent_times
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, unique_name
 from tests.support.live_stream import LiveStream
@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(1200)]
 
 #: Auto-commit intervals, ms: a short one, and the clients' default.
-INTERVALS = (500, 5000)
+COMMIT_INTERVALS_MS = (500, 5000)
 #: Least number of changes at each interval.
-MIN_CHANGES = 100
+MIN_CHANGE_COUNT = 100
 #: Retention deletes old segments soon, not only after five minutes.
 RETENTION = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
 HOUR_MS = 3_600_000
@@ -55,11 +55,11 @@ def costs_by_interval() -> Iterator[dict[int, list[ComparedCost]]]:
     """Yield a dict for the compared costs by commit interval; at the end, the tables are written from it."""
     costs: dict[int, list[ComparedCost]] = {}
     yield costs
-    if os.environ.get("WRITE_COSTS") and costs.keys() == {*INTERVALS}:
+    if os.environ.get("WRITE_COSTS") and costs.keys() == {*COMMIT_INTERVALS_MS}:
         cost_table.write(costs)
 
 
-@pytest.mark.parametrize("commit_ms", INTERVALS)
+@pytest.mark.parametrize("commit_ms", COMMIT_INTERVALS_MS)
 def test_true_cost_lies_inside_the_bounds(
     cluster: EmbeddedBroker, costs_by_interval: dict[int, list[ComparedCost]], commit_ms: int, tmp_path: Path
 ) -> None:
@@ -80,9 +80,9 @@ def test_true_cost_lies_inside_the_bounds(
         for item in compared(client, protocol, changes, events[changes.group], sent_times(servers, topic))
     ]
     costs_by_interval[commit_ms] = costs
-    outside, numbers = [item for item in costs if not (item.inside and item.is_inside_per_partition)], summary(costs)
+    outside, numbers = [item for item in costs if not (item.inside and item.is_each_inside)], summary(costs)
     _log.info("%s; outside: %s", numbers, outside)
-    assert numbers.changes >= MIN_CHANGES, numbers
+    assert numbers.changes >= MIN_CHANGE_COUNT, numbers
     assert min(numbers.counts_by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
     assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
 

@@ -15,7 +15,7 @@ import pytest
 
 from streaming.kafka.broker import EmbeddedBroker
 from tests.acceptance.situations.comparison import EVIDENCE, DowntimeLine, compared, line, table
-from tests.acceptance.situations.groups import JavaGroup, PythonGroup, play_all_groups, traffic
+from tests.acceptance.situations.groups import JavaGroup, PythonGroup, apply_changes_to_groups, traffic
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.support.kafka import PROPERTIES
 from tests.support.processes import process_lock
@@ -67,13 +67,13 @@ def test_measured_downtime_lies_inside_the_bounds(
     cluster: EmbeddedBroker, lines: dict[str, list[DowntimeLine]], client: str, tmp_path: Path
 ) -> None:
     servers, protocols = cluster.bootstrap_servers, CLIENTS[client]
-    reading = ("--coordinator-log", str(cluster.log_path))
+    log_options = ("--coordinator-log", str(cluster.log_path))
     with (
         traffic(servers) as topic,
-        CollectorProcess(servers, f"{client}-.*", *reading, log=tmp_path / "collect.log") as collecting,
+        CollectorProcess(servers, f"{client}-.*", *log_options, log=tmp_path / "collect.log") as collecting,
     ):
         prefix = collecting.settings.topics.prefix
-        played = play_all_groups(
+        played = apply_changes_to_groups(
             [
                 JavaGroup(protocol, servers, topic, tmp_path)
                 if client == "java"
@@ -107,4 +107,4 @@ def test_measured_downtime_lies_inside_the_bounds(
         lines_with_log_evidence = [
             line for line in measured_lines if line.evidence != "commits" or NAMES["consumer"] in line.group
         ]
-        assert not [line for line in lines_with_log_evidence if line.beyond > 0]
+        assert not [line for line in lines_with_log_evidence if line.excess_ms > 0]

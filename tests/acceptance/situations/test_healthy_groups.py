@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(3600)]
 
 #: Rollouts of each strategy, so 20 of each protocol.
 ROLLOUTS = 5
-REBALANCES = 20
+REBALANCE_COUNT = 20
 #: A member is busy with its records for at most this long.
 BUSY_MS = 6000
 _POLL_MS = 60_000
@@ -33,7 +33,7 @@ def repeat_scaling(group: RealGroup) -> None:
     """Add and remove a member repeatedly while another member is busy, so that rebalances take different times."""
     random = Random(33)
     operations.begin(group, "a", "b")
-    for number in range(REBALANCES):
+    for number in range(REBALANCE_COUNT):
         busy_ms = random.randrange(BUSY_MS)
         joins = number % 2 == 0
         change = {"joined" if joins else "left": ("c",)}
@@ -77,6 +77,6 @@ def test_a_healthy_group_has_no_incident(
     rebalances = sum(episode.rebalances for step in group.steps for episode in step.episodes[LOG])
     record_property("rebalances", rebalances)
     assert not {view: stories for view in group.views if (stories := [i.story for i in group.incidents(view)])}
-    assert rebalances >= REBALANCES or not name.startswith("ordinary")
+    assert rebalances >= REBALANCE_COUNT or not name.startswith("ordinary")
     wrong_reports = faults(group)
     assert not wrong_reports, "\n".join(wrong_reports)

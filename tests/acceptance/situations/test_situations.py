@@ -42,7 +42,7 @@ def played(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_no_source_reports_anything_false(played: dict[str, Future[RealGroup]], name: str) -> None:
+def test_every_source_reports_the_scenario_correctly(played: dict[str, Future[RealGroup]], name: str) -> None:
     wrong_reports = faults(played[name].result())
     assert not wrong_reports, "\n".join(wrong_reports)
 

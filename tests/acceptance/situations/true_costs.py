@@ -23,19 +23,19 @@ class TrueCost:
         delayed: number of delayed records.
         worst_ms: the longest time from sending to first consumption of a delayed record.
         resumed_at: when a member last got the partition.
-        done_at: when the last delayed record was consumed; 0 if no record was delayed.
+        consumed_at: when the last delayed record was consumed; 0 if no record was delayed.
         unconsumed_records: number of delayed records that nobody has consumed.
     """
 
     delayed: int = 0
     worst_ms: int = 0
     resumed_at: int = 0
-    done_at: int = 0
+    consumed_at: int = 0
     unconsumed_records: int = 0
 
     @property
     def catch_up_ms(self) -> int:
-        return max(0, self.done_at - self.resumed_at)
+        return max(0, self.consumed_at - self.resumed_at)
 
 
 def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
@@ -49,7 +49,7 @@ def sent_times(servers: str, topic: str) -> dict[Place, list[int]]:
     return dict(sent)
 
 
-def true_costs(
+def measured_costs(
     marks: Iterable[ConsumptionMark], sent: SentTimes, changes: Sequence[AppliedChange]
 ) -> dict[int, dict[Place, TrueCost]]:
     """Return the true cost of each change (by its index) for the partitions whose owner changed after it."""
@@ -57,9 +57,9 @@ def true_costs(
     for mark in marks:
         by_place[mark.partition].append(mark)
     costs: dict[int, dict[Place, TrueCost]] = defaultdict(dict)
-    for place, place_marks in by_place.items():
-        consumption_times = _first_consumption_times(place_marks, len(sent.get(place, ())))
-        assignments = sorted(mark.at for mark in place_marks if mark.first < 0)
+    for place, marks_of_partition in by_place.items():
+        consumption_times = _first_consumption_times(marks_of_partition, len(sent.get(place, ())))
+        assignments = sorted(mark.at for mark in marks_of_partition if mark.first < 0)
         counted: set[int] = set()
         for at in assignments[1:]:  # nobody consumed the partition before the first one
             number = sum(change.at <= at for change in changes) - 1
@@ -67,16 +67,16 @@ def true_costs(
                 continue
             cost = costs[number].setdefault(place, TrueCost())
             cost.resumed_at = max(cost.resumed_at, at)
-            for offset, sent_at in enumerate(sent.get(place, ())):
+            for offset, sent_ms in enumerate(sent.get(place, ())):
                 first = consumption_times[offset]
-                if sent_at >= at or offset in counted or (first is not None and first < at):
+                if sent_ms >= at or offset in counted or (first is not None and first < at):
                     continue
                 counted.add(offset)
                 cost.delayed += 1
                 if first is None:
                     cost.unconsumed_records += 1
                 else:
-                    cost.worst_ms, cost.done_at = max(cost.worst_ms, first - sent_at), max(cost.done_at, first)
+                    cost.worst_ms, cost.consumed_at = max(cost.worst_ms, first - sent_ms), max(cost.consumed_at, first)
     return costs
 
 
@@ -97,6 +97,6 @@ def total(costs: Iterable[TrueCost]) -> TrueCost:
         delayed=sum(cost.delayed for cost in costs),
         worst_ms=max((cost.worst_ms for cost in costs), default=0),
         resumed_at=max((cost.resumed_at for cost in costs), default=0),
-        done_at=max((cost.done_at for cost in costs), default=0),
+        consumed_at=max((cost.consumed_at for cost in costs), default=0),
         unconsumed_records=sum(cost.unconsumed_records for cost in costs),
     )

@@ -60,7 +60,7 @@ def files(
     tested_monitor.end("stream")
     kept = tested_monitor.folder / "checkpoint.copy"
     shutil.copytree(tested_monitor.checkpoint, kept)
-    reports_in_time: list[Report] = []
+    timely_reports: list[Report] = []
     try:
         for kind, report in reports.items():
             builder = tested_monitor.ends(
@@ -68,7 +68,7 @@ def files(
             )
             damage(_newest(tested_monitor.checkpoint, kind))
             tested_monitor.begin("stream")
-            reports_in_time.append(tested_monitor.await_report(builder, f"{fault}: `{_display_name(kind)}`"))
+            timely_reports.append(tested_monitor.await_report(builder, f"{fault}: `{_display_name(kind)}`"))
             _restore(tested_monitor, kept)
     finally:
         if tested_monitor.stream.process is not None and tested_monitor.stream.process.poll() is None:
@@ -76,7 +76,7 @@ def files(
         _restore(tested_monitor, kept)
         shutil.rmtree(kept)
     tested_monitor.begin("stream")
-    yield reports_in_time
+    yield timely_reports
 
 
 def _restore(tested_monitor: TestedMonitor, kept: Path) -> None:
@@ -96,7 +96,7 @@ def recreatable_files_lost(tested_monitor: TestedMonitor) -> Iterator[list[Repor
 
 
 @contextmanager
-def folder_lost_while_running(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_folder_while_running(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the whole checkpoint folder while the job runs."""
     report = tested_monitor.ends(
         "stream", str(tested_monitor.checkpoint), "was removed or replaced while in use", within=SPARK_SECONDS

@@ -11,7 +11,7 @@ _HOUR, _DAY = 3600, 24 * 3600
 
 
 @contextmanager
-def clock_an_hour_off(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
+def set_clock_an_hour_off(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
     """Set a host's clock an hour ahead and, later, an hour back."""
     host = tested_monitor.host(name)
     for seconds in (_HOUR, 0):
@@ -21,7 +21,7 @@ def clock_an_hour_off(tested_monitor: TestedMonitor, name: str) -> Iterator[list
 
 
 @contextmanager
-def clock_a_day_ahead(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
+def set_clock_a_day_ahead(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
     """Set a clock a day ahead: Kafka rejects the records until the clock is at most an hour ahead again."""
     host = tested_monitor.host(name)
     host.set_clock(_DAY)

@@ -14,7 +14,7 @@ from tests.faults.site import SPARK_SECONDS, Report, TestedMonitor
 from tests.support.disks import full
 from tests.support.kafka import eventually
 from tests.support.monitor import TIMEOUT_SECONDS
-from tests.support.raw_leader import Refused
+from tests.support.raw_leader import RequestRefused
 
 #: A context manager that breaks a disk and repairs it at the end.
 DamageDisk = Callable[[Path], AbstractContextManager[None]]
@@ -73,7 +73,7 @@ def _write_until_broker_fails(tested_monitor: TestedMonitor) -> None:
     """Write records to the broker until the broker has exited."""
 
     def failed() -> bool:
-        with suppress(OSError, Refused):
+        with suppress(OSError, RequestRefused):
             tested_monitor.change_new_group()
         return not tested_monitor.broker.running
 
@@ -129,7 +129,7 @@ def _is_open_for_writing(descriptor: Path) -> bool:
 
 
 @contextmanager
-def offsets_lost(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_collector_offsets(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the collector's offsets, as offsets.retention.minutes would: the collector then reads everything again."""
     tested_monitor.end("collect")
     admin = AdminClient({"bootstrap.servers": tested_monitor.servers})
@@ -149,7 +149,7 @@ def _damage_topic_files(tested_monitor: TestedMonitor, topic: str, damage: Calla
 
 
 @contextmanager
-def diffs_damaged(tested_monitor: TestedMonitor, damage: Callable[[Path], object]) -> Iterator[list[Report]]:
+def damage_diff_topic(tested_monitor: TestedMonitor, damage: Callable[[Path], object]) -> Iterator[list[Report]]:
     """Damage the diff topic's log files so that the topic's records are lost."""
     tested_monitor.written |= {*tested_monitor.topic_ids()}
     report = tested_monitor.log_contains("serve", "ends at", "before", "read again", within=40.0)

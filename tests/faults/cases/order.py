@@ -21,14 +21,14 @@ def _process_cases() -> Iterable[Case]:
     yield Case("stream", "SIGKILL of the JVM", processes.jvm_killed)
     for name in _PARTS:
         yield Case(name, "SIGSTOP, SIGCONT", partial(processes.stopped, name=name))
-    yield Case("broker", "gone", processes.broker_killed, active=False)
-    yield Case("broker", "restarted", processes.broker_restarted)
+    yield Case("broker", "gone", processes.kill_broker, active=False)
+    yield Case("broker", "restarted", processes.restart_broker)
     yield Case("broker", "SIGSTOP, SIGCONT", partial(processes.stopped, name="broker"), active=False)
 
 
 def _disks_and_files() -> Iterable[Case]:
     yield Case("collect", "full, read-only, lost or damaged files", disks.no_files_to_lose)
-    yield Case("collect", "lost place", disks.offsets_lost)
+    yield Case("collect", "lost place", disks.delete_collector_offsets)
     yield Case("serve", "full disk", disks.fill_history_disk, active=False)
     refused = partial(disks.break_disk, name="serve", damage=read_only, words="the disk is read-only")
     yield Case("serve", "read-only disk", refused)
@@ -49,31 +49,31 @@ def _checkpoint() -> Iterable[Case]:
     )
     yield Case("stream", "damaged files", damaged)
     yield Case("stream", "lost files that Spark makes again", checkpoint.recreatable_files_lost)
-    yield Case("stream", "checkpoint lost at work", checkpoint.folder_lost_while_running)
-    yield Case("stream", "checkpoint lost at rest", checkpoint.folder_lost_while_stopped)
+    yield Case("stream", "checkpoint lost at work", checkpoint.delete_folder_while_running)
+    yield Case("stream", "checkpoint lost at rest", checkpoint.delete_folder_while_stopped)
     yield Case("stream", "checkpoint damaged", checkpoint.damage_all_files)
 
 
 def _clock_cases() -> Iterable[Case]:
     for name in _ALL_COMPONENTS:
-        yield Case(name, "clock set an hour on, and back", partial(clocks.clock_an_hour_off, name=name))
+        yield Case(name, "clock set an hour on, and back", partial(clocks.set_clock_an_hour_off, name=name))
     for name in ("collect", "stream"):
-        yield Case(name, "clock set a day on", partial(clocks.clock_a_day_ahead, name=name))
+        yield Case(name, "clock set a day on", partial(clocks.set_clock_a_day_ahead, name=name))
 
 
 def _broker() -> Iterable[Case]:
     yield Case("broker", "full disk", partial(disks.broker_disk, damage=full), active=False)
     yield Case("broker", "read-only disk", partial(disks.broker_disk, damage=read_only), active=False)
-    yield Case("broker", "diff topic's files lost", partial(disks.diffs_damaged, damage=_DELETE_FILE))
-    yield Case("broker", "diff topic's files damaged", partial(disks.diffs_damaged, damage=_FLIP_BITS))
+    yield Case("broker", "diff topic's files lost", partial(disks.damage_diff_topic, damage=_DELETE_FILE))
+    yield Case("broker", "diff topic's files damaged", partial(disks.damage_diff_topic, damage=_FLIP_BITS))
     yield Case(
         "broker", "membership topic's files lost", partial(disks.membership_damaged, damage=_DELETE_FILE), active=False
     )
     yield Case(
         "broker", "membership topic's files damaged", partial(disks.membership_damaged, damage=_FLIP_BITS), active=False
     )
-    yield Case("broker", "diff topic deleted", topics.diffs_deleted)
-    yield Case("broker", "diff topic deleted and made again", topics.diffs_made_again)
+    yield Case("broker", "diff topic deleted", topics.delete_diff_topic)
+    yield Case("broker", "diff topic deleted and made again", topics.recreate_diff_topic)
     yield Case("broker", "membership topic deleted, and made again", topics.membership_deleted)
 
 

@@ -44,7 +44,7 @@ def stopped(tested_monitor: TestedMonitor, name: str) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def broker_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def kill_broker(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Send SIGKILL to the broker, and start it again after the monitor has reported it as unavailable."""
     report = tested_monitor.silence()
     tested_monitor.broker.kill()
@@ -53,7 +53,7 @@ def broker_killed(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def broker_restarted(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def restart_broker(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Stop the broker cleanly and start it again."""
     tested_monitor.broker.restart()
     yield [tested_monitor.nothing(name) for name in tested_monitor.parts]

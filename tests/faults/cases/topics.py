@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient
 
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.kafka.topics import ensure_topics
 from tests.faults.site import Report, TestedMonitor
 from tests.support.kafka import eventually
@@ -20,11 +20,11 @@ def _delete(tested_monitor: TestedMonitor, topic: str) -> None:
     """Delete a topic, and return once the cluster has removed it."""
     admin = AdminClient({"bootstrap.servers": tested_monitor.servers})  # keep it: responses only arrive while it exists
     admin.delete_topics([topic])[topic].result(30)
-    eventually(lambda: identify(tested_monitor.serve.settings.kafka, [topic])[topic] is None)
+    eventually(lambda: request_identities(tested_monitor.serve.settings.kafka, [topic])[topic] is None)
 
 
 @contextmanager
-def diffs_deleted(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_diff_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the diff topic after a broker restart, which raises the leader epochs; a new topic starts at epoch 0."""
     tested_monitor.broker.restart()
     tested_monitor.settle()
@@ -39,7 +39,7 @@ def diffs_deleted(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def diffs_made_again(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def recreate_diff_topic(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the diff topic and create it again at once with the `topics` command."""
     tested_monitor.written |= {*tested_monitor.topic_ids()}
     reports = [

@@ -83,7 +83,7 @@ def _consumer_seeds() -> Iterator[Case]:
 
 def _members(kind: str) -> Iterator[tuple[str | None, bytes, bytes]]:
     """Yield protocol, subscription and assignment of every member in the captured records of groups of this kind."""
-    generation = GENERATION_VALUE._replace(make=dict)
+    generation = GENERATION_VALUE._replace(factory=dict)
     for row in offsets_topic.captured_kind(kind):
         if row.value is None or row.key is None or row.key[:2] != pack(">h", 2):
             continue

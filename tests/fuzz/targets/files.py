@@ -35,7 +35,7 @@ from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS
 from tests.support.feed import ASSIGNMENTS, DIFFS, records
 from tests.support.histories import Group, Log
-from tests.support.recorded import SORTS
+from tests.support.recorded import GROUP_SORTS
 from tests.support.recorded import records as recorded
 
 
@@ -88,7 +88,7 @@ def _check_blob(case: Case) -> None:
 
 
 def _blob_seeds() -> Iterator[Case]:
-    for sort in SORTS:
+    for sort in GROUP_SORTS:
         bucket = Bucket()
         for record in recorded(sort, 120):
             process(bucket, [record], 1_000, SINKS)
@@ -329,8 +329,8 @@ def _settings_seeds() -> Iterator[Case]:
         b'[kafka]\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
         b'sasl_password = "p"\nssl_ca_file = "/dev/null"\nssl_check_hostname = false\n'
     )
-    tls = b'[kafka]\nsecurity_protocol = "SSL"\nssl_check_hostname = false\n\n[topics]\npartitions = 6\n'
-    for part in (file, sasl, tls, b""):
+    tls_settings = b'[kafka]\nsecurity_protocol = "SSL"\nssl_check_hostname = false\n\n[topics]\npartitions = 6\n'
+    for part in (file, sasl, tls_settings, b""):
         yield [part, None, None, None]
     yield [file, b"k:1", b'["a", "b"]', b'{"prefix": "z", "partitions": 2}']
     yield [None, b"k:1", b"a", b"{"]

@@ -30,7 +30,7 @@ from tests.fuzz.shapes import of
 
 _GOLDEN_FOLDER = Path(__file__).parents[2] / "golden/assignors"
 #: Larger inputs take long without being a finding: the commands accept the size of the largest clusters.
-_MOST_PARTITIONS = 5_000
+_MAX_PARTITIONS = 5_000
 _MOST_MEMBERS = 200
 
 
@@ -68,7 +68,7 @@ def _exceeds_time_limit(case: Case) -> bool:
         return False
     topics = sum(topic.partitions for topic in group.topics.values())
     streams = sum(sum((member.streams or {}).values()) for member in group.members)
-    return max(topics, streams) > _MOST_PARTITIONS or len(group.members) > _MOST_MEMBERS
+    return max(topics, streams) > _MAX_PARTITIONS or len(group.members) > _MOST_MEMBERS
 
 
 def _assign(case: Case) -> None:
@@ -146,11 +146,11 @@ def _partition(case: Case) -> None:
     formats: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
     for keys in formats:
         for limit in (None, 64):
-            choose = partition_chooser("murmur2", partitions)
+            choose_partition = partition_chooser("murmur2", partitions)
             answers: list[Any] = []
 
             def answer(line: bytes, keys: Literal["utf8", "base64"] = keys) -> int:
-                return choose(parse_key(line, keys))  # noqa: B023 - called in this turn of the loop
+                return choose_partition(parse_key(line, keys))  # noqa: B023 - called in this turn of the loop
 
             status = answer_lines(io.BytesIO(source), answer, answers.append, limit=limit, skip_blank=False)
             assert len(answers) == len(lines), (len(answers), len(lines))
@@ -183,26 +183,26 @@ def _place(case: Case) -> None:
         text = (brokers or b"").decode()
     except UnicodeDecodeError:
         return  # Python decodes the command line itself
-    partitions, factor, start, shift, first, seed = (_number(part) for part in [*numbers, *[None] * 6][:6])
-    if abs(partitions or 0) > _MOST_PARTITIONS:
+    partitions, replication_factor, start, shift, first, seed = (_number(part) for part in [*numbers, *[None] * 6][:6])
+    if abs(partitions or 0) > _MAX_PARTITIONS:
         partitions = 3
     for placer in ("admin-utils", "striped"):
-        for indices in ({}, {"start_index": start, "shift": shift}):
+        for start_options in ({}, {"start_index": start, "shift": shift}):
             try:
                 placement = place_replicas(
                     text,
                     partitions or 1,
-                    factor or 1,
+                    replication_factor or 1,
                     placer=placer,  # type: ignore[arg-type] # one of the two
                     start_partition=first or 0,
                     seed=seed,
-                    **indices,
+                    **start_options,
                 )
             except MonitorError:
                 continue
             assert len(placement) == (partitions or 1)
             for replicas in placement.values():
-                assert len(set(replicas)) == len(replicas) == (factor or 1)
+                assert len(set(replicas)) == len(replicas) == (replication_factor or 1)
 
 
 def _number(part: bytes | None) -> int | None:

@@ -76,7 +76,7 @@ def _generations(draw: st.DrawFn) -> Case:
             members = draw(
                 st.dictionaries(st.sampled_from(["a", "b", "c"]), st.tuples(subscriptions, assignments), max_size=3)
             )
-            value = offsets_topic.group_value(
+            value = offsets_topic.group_bytes(
                 draw(numbers),
                 members,
                 version=draw(st.integers(0, 4)),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streaming.cli.replay import differences, replayed_diffs
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.counts import read_published
-from streaming.collect.polling.group import UNKNOWN, PolledGroup, in_flux, poll, resumed, shows_change
+from streaming.collect.polling.group import UNKNOWN, PolledGroup, poll, resumed, shows_change
 from streaming.collect.polling.requests import answer
 from streaming.collect.polling.resume import read_published_state
 from streaming.monitor.bucket import process
@@ -30,7 +30,7 @@ from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
 from tests.fuzz.targets.topics import SINKS, check_written, membership_shape
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.recorded import SORTS
+from tests.support.recorded import GROUP_SORTS
 from tests.support.recorded import records as recorded
 
 SETTINGS = Settings(kafka=KafkaSettings(bootstrap_servers="memory:1"))
@@ -94,7 +94,7 @@ def _polling(case: Case) -> None:
         now = 1_700_000_000_000 + 1_000 * number
         if number % 3 == 2:  # ListGroups has already returned the state
             shows_change(polled, description.state)
-            polled = in_flux(polled, description.state, now)
+            polled = polled.with_rebalance(description.state, now)
         before = polled.number
         polled, event = poll(polled, description, now, _SOURCE)
         if event is None:
@@ -139,7 +139,7 @@ def _polling_seeds() -> Iterator[Case]:
     ]
 
 
-_PLACES = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": SETTINGS.topics.assignments}
+_TOPIC_BY_SOURCE = {None: SETTINGS.topics.membership, b"d": SETTINGS.topics.diffs, b"a": SETTINGS.topics.assignments}
 
 
 @contextmanager
@@ -151,11 +151,11 @@ def _cluster(case: Case) -> Iterator[MemoryKafka]:
             kafka.create(name)
         for key, value, kind, id_, source, place in zip(*[iter(case)] * 6, strict=False):
             headers = [("ce_type", kind), ("ce_id", id_), ("ce_source", source)]
-            kafka.append(_PLACES.get(place, _PLACES[None]), value, key=key, headers=headers)
+            kafka.append(_TOPIC_BY_SOURCE.get(place, _TOPIC_BY_SOURCE[None]), value, key=key, headers=headers)
         yield kafka
 
 
-def _replay(case: Case) -> None:
+def _check_resume(case: Case) -> None:
     """Assert that a collector resumes from arbitrary records in its topics, and that two replays are equal."""
     with _cluster(case) as kafka:
         published, groups = read_published_state(SETTINGS, "/s", lambda name: name != "unwanted")
@@ -187,7 +187,7 @@ def _can_continue(group_id: str, polled: PolledGroup) -> None:
 
 
 def _topic_seeds() -> Iterator[Case]:
-    for sort in SORTS:
+    for sort in GROUP_SORTS:
         for start in (0, 100, 200):
             bucket = Bucket()
             case: Case = []
@@ -205,5 +205,5 @@ TARGETS = (
     FuzzTarget(
         "polling", _polling, _polling_seeds, shape=st.lists(of(_GroupDescription).map(msgspec.json.encode), max_size=8)
     ),
-    FuzzTarget("replay", _replay, _topic_seeds, 6, membership_shape),
+    FuzzTarget("replay", _check_resume, _topic_seeds, 6, membership_shape),
 )

@@ -27,8 +27,8 @@ from streaming.serve import records
 from streaming.serve.records import TopicRecord, UnusableRecord
 from tests.fuzz.case import Case, FuzzTarget
 from tests.fuzz.shapes import of
-from tests.support.histories import check_algebra
-from tests.support.recorded import SORTS
+from tests.support.histories import check_diff_algebra
+from tests.support.recorded import GROUP_SORTS
 from tests.support.recorded import records as recorded
 
 SINKS = Sinks("m", "d", "a", "dlt", {"m": 4, "d": 4, "a": 4, "dlt": 4})
@@ -76,7 +76,7 @@ def check_written(write: OutputRecord) -> None:
     elif ce["type"] == DIFF_TYPE:
         diff = msgspec.json.decode(write.value or b"", type=diffs.Diff)
         if not diff.violations:  # a partition with two owners is reported
-            check_algebra(diff)
+            check_diff_algebra(diff)
         records.parse_round(TopicRecord("d", 0, 0, write.key, write.value, ce["id"]))
         list(diff_lines(diff))
     elif ce["type"] == ASSIGNMENT_TYPE:
@@ -118,7 +118,7 @@ def _membership(case: Case) -> None:
 
 
 def _membership_seeds() -> Iterator[Case]:
-    for sort in SORTS:
+    for sort in GROUP_SORTS:
         log = list(recorded(sort, 300))
         groups = itertools.groupby(sorted(log, key=lambda record: record.key or b""), lambda record: record.key)
         for _, group in groups:
@@ -157,7 +157,7 @@ def _with_member_names(value: bytes) -> bytes:
 
 def _output_seeds(kind: str) -> Iterator[Case]:
     """Return real diffs, or latest assignments, of all kinds of groups."""
-    for sort in SORTS:
+    for sort in GROUP_SORTS:
         bucket, case = Bucket(), []
         for record in recorded(sort, 250):
             for write in process(bucket, [record], 0, SINKS):

@@ -17,7 +17,7 @@ SEEDS = [11, 12, 13]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_partitions_of_keys_equal_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
+def test_partition_of_a_key_equals_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
     keys = [
         rng.randbytes(rng.choice([rng.randrange(20), rng.randrange(70), rng.randrange(600)]))
@@ -37,13 +37,13 @@ def test_partitions_of_keys_equal_javas(oracle: Callable[[str], Oracle], oracle_
 @pytest.mark.parametrize("seed", SEEDS)
 def test_built_in_partitioner_equals_javas(oracle: Callable[[str], Oracle], oracle_cases: int, seed: int) -> None:
     rng = random.Random(seed)
-    cases = [_keyless_records(rng) for _ in range(oracle_cases)]
+    cases = [_random_keyless_case(rng) for _ in range(oracle_cases)]
     for case, answer in zip(cases, oracle("current").ask(cases), strict=True):
         sticky = BuiltInPartitioner(case["partitions"], case["batchSize"], iter(case["draws"]).__next__)
         assert {"partitions": [sticky.append(step["size"]) for step in case["steps"]]} == answer, case
 
 
-def _keyless_records(rng: random.Random) -> dict[str, Any]:
+def _random_keyless_case(rng: random.Random) -> dict[str, Any]:
     """Return a random case of records without a key."""
     steps = [{"size": rng.choice([1, 40, 60, 100, 250]), "switch": True} for _ in range(rng.randint(1, 12))]
     return {

@@ -9,7 +9,7 @@ from assignors.model import TopicPartitions
 SHARES = st.dictionaries(st.sampled_from("tuvw"), st.sets(st.integers(0, 9)).map(sorted), max_size=4)
 
 
-def with_ranges(share: TopicPartitions) -> TopicPartitions:
+def convert_to_ranges(share: TopicPartitions) -> TopicPartitions:
     """Return the assignment with a range in place of each list of consecutive partitions, as assignors return it."""
     return {
         topic: range(topic_share[0], topic_share[-1] + 1)
@@ -25,7 +25,7 @@ def with_ranges(share: TopicPartitions) -> TopicPartitions:
 def test_diff_splits_a_share_into_kept_revoked_and_assigned(
     owned: dict[str, list[int]], after: dict[str, list[int]], a: bool, b: bool
 ) -> None:
-    change = diff(with_ranges(owned) if a else owned, with_ranges(after) if b else after)
+    change = diff(convert_to_ranges(owned) if a else owned, convert_to_ranges(after) if b else after)
     before, now = _topic_partitions(owned), _topic_partitions(after)
     revoked, assigned, kept = map(_topic_partitions, change)
     assert kept == before - revoked
@@ -39,7 +39,7 @@ def test_diff_splits_a_share_into_kept_revoked_and_assigned(
 @settings(max_examples=40)
 @given(SHARES)
 def test_equal_assignments_have_no_diff(share: dict[str, list[int]]) -> None:
-    assert diff(share, with_ranges(share)) == ({}, {}, as_lists(share))
+    assert diff(share, convert_to_ranges(share)) == ({}, {}, as_lists(share))
 
 
 @settings(max_examples=40)

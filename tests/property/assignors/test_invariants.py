@@ -91,11 +91,11 @@ def test_violations_do_not_depend_on_the_order_of_topics(protocol: str, name: st
         for question, assignment in rebalance_sequence(protocol, name, seed):
             group = (protocol, name, question.topics, question.members)
             invalid_assignment = make_invalid(chance, assignment)
-            shuffled = {
+            shuffled_topics = {
                 member: {topic: chance.sample(share[topic], len(share[topic])) for topic in reversed(share)}
                 for member, share in invalid_assignment.items()
             }
             violations = check(*group, invalid_assignment, rules=list(RULES))
-            assert sorted(map(str, check(*group, shuffled, rules=list(RULES)))) == sorted(map(str, violations))
+            assert sorted(map(str, check(*group, shuffled_topics, rules=list(RULES)))) == sorted(map(str, violations))
             for violation in violations:
                 assert violation.partitions == tuple(sorted(set(violation.partitions)))

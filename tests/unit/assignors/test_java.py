@@ -33,7 +33,7 @@ def test_long_text_has_javas_string_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("inserted", "order"),
+    ("inserted_keys", "order"),
     [
         (("c1", "c2", "c3", "new"), ["c3", "new", "c1", "c2"]),
         (("consumer-a", "consumer-b", "consumer-c", "new"), ["new", "consumer-c", "consumer-b", "consumer-a"]),
@@ -41,8 +41,8 @@ def test_long_text_has_javas_string_hash() -> None:
         (("x-9d1", "x-17f", "x-c02", "new"), ["x-c02", "x-9d1", "new", "x-17f"]),
     ],
 )
-def test_hash_map_iterates_in_javas_order(inserted: tuple[str, ...], order: list[str]) -> None:
-    assert iteration_order(*inserted) == order
+def test_hash_map_iterates_in_javas_order(inserted_keys: tuple[str, ...], order: list[str]) -> None:
+    assert iteration_order(*inserted_keys) == order
 
 
 def test_a_resize_keeps_the_order_inside_a_bin() -> None:

@@ -20,8 +20,8 @@ def black_height(node: Any) -> int:
         return 1
     for child in node.children:
         assert child is None or (child.parent is node and not (node.is_red and child.is_red))
-    left, right_height = map(black_height, node.children)
-    assert left == right_height
+    left, right_black_height = map(black_height, node.children)
+    assert left == right_black_height
     return int(left + (not node.is_red))
 
 

@@ -50,7 +50,7 @@ def test_violated_language_rule_is_found(source: str, finding: tuple[int, str, s
         "def test_" + "x" * 55 + "(): ...",
     ],
 )
-def test_plain_code_breaks_no_rule(source: str) -> None:
+def test_accepted_code_gives_no_language_finding(source: str) -> None:
     assert rules(source) == []
 
 

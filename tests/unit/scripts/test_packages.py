@@ -14,7 +14,7 @@ import pytest
 SCRIPT = Path(__file__).parents[3] / "scripts" / "packages.sh"
 
 #: Installs the native code, unless a file makes the build fail.
-UV = r"""#!/bin/sh
+FAKE_UV_SCRIPT = r"""#!/bin/sh
 echo "$*" >>said
 case "$*" in
 --version) ;;
@@ -66,7 +66,7 @@ def scripts_folder(tmp_path: Path) -> ScriptFolder:
     shutil.copy(SCRIPT, tmp_path / "scripts")
     (tmp_path / "kernel/src/lib.rs").write_text("// one\n")
     scripts_folder = ScriptFolder(tmp_path)
-    scripts_folder.program("uv", UV)
+    scripts_folder.program("uv", FAKE_UV_SCRIPT)
     scripts_folder.program("cargo", "#!/bin/sh\necho cargo 1.90\n")
     return scripts_folder
 

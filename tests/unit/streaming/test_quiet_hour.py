@@ -56,13 +56,13 @@ class Clock:
     """A fake of the module ``time``, whose clock the test advances."""
 
     def __init__(self) -> None:
-        self.passed_seconds = 0
+        self.elapsed_seconds = 0
 
     def monotonic(self) -> float:
-        return 50_000.0 + self.passed_seconds
+        return 50_000.0 + self.elapsed_seconds
 
     def time(self) -> float:
-        return 1_700_000_000.0 + self.passed_seconds
+        return 1_700_000_000.0 + self.elapsed_seconds
 
     def time_ns(self) -> int:
         return int(self.time()) * 10**9
@@ -82,7 +82,7 @@ class QuietStream:
         )
 
     def write(self) -> None:
-        if self._clock.passed_seconds % SPARK_CHECK_INTERVAL_SECONDS == 0:
+        if self._clock.elapsed_seconds % SPARK_CHECK_INTERVAL_SECONDS == 0:
             source = {
                 "description": "KafkaV2[Assign[m]]",
                 "numInputRows": 0,
@@ -128,14 +128,14 @@ class MonitorUnderTest:
         self._tracker_position = 0
 
     def second(self) -> None:
-        self.clock.passed_seconds += 1
+        self.clock.elapsed_seconds += 1
         for part in self.parts.values():
             part.write()
         left = self.kafka.records(TOPIC) if TOPIC in self.kafka.topics else []
         self.tracker._add_heartbeats(left[self._tracker_position :], behind=False)
         self._tracker_position = len(left)
         self.tracker._update_contact(
-            cast("Any", SimpleNamespace(missing=(), leaderless=(), silent_since=None, at_end=True))
+            cast("Any", SimpleNamespace(missing=(), leaderless_partitions=(), silent_since=None, at_end=True))
         )
         self.follower._last_pass_at = self.clock.monotonic()
         self.follower._store_records([])
@@ -198,7 +198,7 @@ def test_quiet_hour_is_not_reported_as_outdated(monitor: MonitorUnderTest) -> No
     for _ in range(HOUR_SECONDS):
         monitor.second()
         if (
-            monitor.clock.passed_seconds % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
+            monitor.clock.elapsed_seconds % SPARK_CHECK_INTERVAL_SECONDS == SPARK_CHECK_INTERVAL_SECONDS - 1
         ):  # the longest time since Spark's last check
             shown.append(monitor.shown())
     assert shown == [HEALTHY_STATUS] * (HOUR_SECONDS // SPARK_CHECK_INTERVAL_SECONDS)

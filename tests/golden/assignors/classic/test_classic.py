@@ -26,11 +26,11 @@ def test_assignments_equal_those_recorded_from_the_jars(line: dict[str, Any]) ->
     assert assignment_lists(find("classic", line["assignor"]).assign(*group_of(line["case"]))) == line["assignment"]
 
 
-Owned = Mapping[str, Mapping[str, Sequence[int]]]
+OwnedPartitions = Mapping[str, Mapping[str, Sequence[int]]]
 
 
 def assigned(
-    name: str, counts: dict[str, int], subscriptions: Mapping[str, Sequence[str]], owned: Owned | None = None
+    name: str, counts: dict[str, int], subscriptions: Mapping[str, Sequence[str]], owned: OwnedPartitions | None = None
 ) -> dict[str, dict[str, list[int]]]:
     topics = {topic: Topic(topic, count) for topic, count in counts.items()}
     members = [

@@ -176,7 +176,7 @@ def elected_uncleanly(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     cluster.nodes[3].start()
     cluster.wait_for_leaders(topic, excluded_broker=2)
     cluster.nodes[2].start()
-    cluster.wait_for(3)
+    cluster.wait_for_brokers(3)
     cluster.wait_for_isr(topic, 2)
 
 

@@ -127,7 +127,7 @@ def pause_ms(attempts: Sequence[CommitAttempt], begin: int) -> int:
     return longest
 
 
-def confluent_committer(servers: str, topic: str, **config: Any) -> Callable[[str], Committer]:
+def start_confluent(servers: str, topic: str, **config: Any) -> Callable[[str], Committer]:
     """Return a function that starts a consumer of confluent-kafka in a group."""
 
     def run(committer: PythonCommitter) -> None:
@@ -180,7 +180,7 @@ def coordinator_of(cluster: KafkaCluster, group: str) -> int:
     return cluster.leader(OFFSETS_TOPIC, coordinator_partition(group, _OFFSETS_PARTITIONS))
 
 
-def groups_of(cluster: KafkaCluster, broker: int, prefix: str) -> Iterator[str]:
+def groups_led_by(cluster: KafkaCluster, broker: int, prefix: str) -> Iterator[str]:
     """Yield ids of groups that a broker coordinates."""
     return (name for number in count() if coordinator_of(cluster, name := f"{prefix}-{number}") == broker)
 
@@ -199,7 +199,7 @@ def collector_and_coordinator(cluster: KafkaCluster, folder: Path) -> tuple[Coll
 def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -> Iterator[dict[str, Committer]]:
     """Run groups of all client libraries: the broker ``down`` coordinates most of them, another broker the rest."""
     servers = cluster.bootstrap_servers
-    neighbour = next(number for number in (1, 2, 3) if number != down)
+    next_broker = next(number for number in (1, 2, 3) if number != down)
     committers: dict[str, Committer] = {}
     with ExitStack() as stack:
         members = stack.enter_context(JavaMembers())
@@ -209,18 +209,21 @@ def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -
             return JavaCommitter(group, members, folder / group, topic, {"bootstrap.servers": servers} | named)
 
         starts: dict[str, tuple[int, Callable[[str], Committer]]] = {
-            "librdkafka": (5, confluent_committer(servers, topic)),
-            "consumer": (3, confluent_committer(servers, topic, **{"group.protocol": "consumer"})),
+            "librdkafka": (5, start_confluent(servers, topic)),
+            "consumer": (3, start_confluent(servers, topic, **{"group.protocol": "consumer"})),
             "rejoining": (
                 3,
-                confluent_committer(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}),
+                start_confluent(servers, topic, **{"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}),
             ),
             "python": (6, kafka_python(servers, topic)),
             "java": (5, java),
             "java-consumer": (3, partial(java, group_protocol="consumer")),
         }
         for kind, (size, start) in starts.items():
-            names, others = groups_of(cluster, down, f"pauses-{kind}"), groups_of(cluster, neighbour, f"pauses-{kind}")
+            names, others = (
+                groups_led_by(cluster, down, f"pauses-{kind}"),
+                groups_led_by(cluster, next_broker, f"pauses-{kind}"),
+            )
             for name in [*(next(names) for _ in range(size)), next(others)]:
                 committers[name] = start(name)
                 stack.callback(committers[name].close)
@@ -228,8 +231,8 @@ def run_committers(cluster: KafkaCluster, topic: str, down: int, folder: Path) -
         yield committers
 
 
-def contains_pause(true_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
-    return least - tolerance_ms <= true_ms <= most + tolerance_ms
+def contains_pause(measured_pause_ms: int, least: int, most: int, tolerance_ms: int) -> bool:
+    return least - tolerance_ms <= measured_pause_ms <= most + tolerance_ms
 
 
 def incident_with_pauses(view: LiveStream, kind: str, subject: str) -> Incident | None:
@@ -271,7 +274,7 @@ def test_a_broker_away_is_one_incident_with_pauses(
             getattr(cluster.nodes[down], fault)()
             time.sleep(_OUTAGE_SECONDS)
             cluster.nodes[down].start()
-            cluster.wait_for(3)
+            cluster.wait_for_brokers(3)
             away = (time.time_ns() // 1_000_000 - begin) / 1000
             incident = eventually(lambda: incident_with_pauses(view, "broker-restart", f"Broker {down} away"))
             eventually(lambda: all(c.attempts[-1].is_stored for c in committers.values()))

@@ -24,7 +24,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.events import ClusterObserved, GroupObserved
 from streaming.settings.connection import KafkaSettings
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.integration.streaming.serve.test_outages import readiness
+from tests.integration.streaming.serve.test_outages import readiness_document
 from tests.integration.streaming.serve.test_serve import ids, made
 from tests.support.callbacks import missing_callbacks
 from tests.support.kafka import eventually, read, unique_name
@@ -32,7 +32,7 @@ from tests.support.kafka_cluster import KafkaCluster, kafka_cluster
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, Member, share_all_partitions
 from tests.support.monitor import running_monitor
-from tests.support.offsets_topic import assignment, group_key, group_value, subscription
+from tests.support.offsets_topic import assignment, group_bytes, group_key, subscription
 from tests.support.serving import Publisher, Serve
 
 _EVERY_SECONDS = 0.2
@@ -85,7 +85,7 @@ class GroupRecords:
                 self._producer.produce(
                     OFFSETS_TOPIC,
                     key=group_key(group),
-                    value=group_value(generation, share),
+                    value=group_bytes(generation, share),
                     partition=partition,
                     on_delivery=self._acknowledged(group, generation),
                 )
@@ -141,7 +141,7 @@ def start_all_brokers(cluster: KafkaCluster, *topics: str) -> None:
     """Start the brokers that are down; wait until all three brokers are back and in sync."""
     for node in cluster.nodes.values():
         node.start()
-    cluster.wait_for(3)
+    cluster.wait_for_brokers(3)
     for topic in (OFFSETS_TOPIC, *topics):
         cluster.wait_for_isr(topic)
 
@@ -175,7 +175,7 @@ def cluster_events(servers: str, membership: str) -> list[ClusterObserved]:
     ]
 
 
-def away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
+def groups_of_away_brokers(servers: str, membership: str) -> dict[str, set[str]]:
     """Return the groups that were coordinated by each broker that crashed or hung, by broker id."""
     return {
         change.subject: set(change.groups)
@@ -209,14 +209,14 @@ def test_collector_keeps_every_round_when_a_leader_dies(
             made = (Member(servers, group, name, ["orders"], **options) for name in names)
             groups[group] += map(stack.enter_context, made)
 
-        def agrees(group: str) -> bool:
+        def has_equal_rounds(group: str) -> bool:
             return view.shares(group) == {member.name: member.owned for member in groups[group]}
 
         for group in groups:
             join(group, "a", "b")
         for group, members in groups.items():
             eventually(lambda m=members: share_all_partitions(m, _PARTITIONS))
-            eventually(partial(agrees, group), every=0.1)
+            eventually(partial(has_equal_rounds, group), every=0.1)
         start_all_brokers(cluster, membership, _TRANSACTIONS)
         for group in groups:
             join(group, "c")
@@ -224,13 +224,13 @@ def test_collector_keeps_every_round_when_a_leader_dies(
         cluster.nodes[down].kill()
         for topic in (OFFSETS_TOPIC, membership, _TRANSACTIONS):
             cluster.wait_for_leaders(topic, excluded_broker=down)
-        leaders_found_at = time.monotonic()
+        leaders_found_seconds = time.monotonic()
         for members in groups.values():
             eventually(lambda m=members: share_all_partitions(m, _PARTITIONS))
         settled = time.monotonic()
         for group in groups:
-            eventually(partial(agrees, group), every=0.1)
-        record_property("seconds from new leaders to settled groups", round(settled - leaders_found_at, 1))
+            eventually(partial(has_equal_rounds, group), every=0.1)
+        record_property("seconds from new leaders to settled groups", round(settled - leaders_found_seconds, 1))
         record_property("seconds from settled groups to their last event", round(time.monotonic() - settled, 1))
         for group, members in groups.items():
             callbacks = {
@@ -238,7 +238,7 @@ def test_collector_keeps_every_round_when_a_leader_dies(
                 for member in members
             }
             assert missing_callbacks(view.rounds(group), view.names, callbacks) == []
-        eventually(lambda: away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
+        eventually(lambda: groups_of_away_brokers(servers, membership).get(f"broker {down}") == {classic, consumer})
         start_all_brokers(cluster, membership)
         eventually(lambda: cluster_events(servers, membership)[-1].brokers == [*sorted(cluster.nodes)])
 
@@ -272,8 +272,8 @@ def test_serve_is_not_ready_while_two_of_three_brokers_are_down(
         start_all_brokers(controller_cluster, diffs)
         for number in (1, 2):  # without a quorum, no leader is elected
             controller_cluster.nodes[number].kill()
-        eventually(lambda: readiness(serve).get("stale"), every=0.1)
-        assert readiness(serve)["stale"]["kind"] == "kafka-unreachable"
+        eventually(lambda: readiness_document(serve).get("stale"), every=0.1)
+        assert readiness_document(serve)["stale"]["kind"] == "kafka-unreachable"
         start_all_brokers(controller_cluster, diffs)
         Publisher(serve).put(replayed_rounds[20:])
         eventually(lambda: sorted(serve.ids()) == ids(replayed_rounds), every=0.1)
@@ -298,7 +298,7 @@ def test_monitor_serves_every_round_when_a_broker_dies(
             with Member(servers, group, "b", ["orders"], **COOPERATIVE) as second:
                 eventually(lambda: second.owned)
                 began = time.monotonic()
-                monitor.complete(more_than=first)
+                monitor.complete(min_count=first)
                 record_property("seconds from the new member to its diff", round(time.monotonic() - began, 1))
                 monitor.await_status(None)
                 start_all_brokers(cluster, monitor.membership)
@@ -333,14 +333,14 @@ def test_events_flow_again_soon_after_new_leaders(
         getattr(node, fault)()
         for topic_name in (OFFSETS_TOPIC, topic, _TRANSACTIONS):
             cluster.wait_for_leaders(topic_name, excluded_broker=down)
-        leaders_found_at, before = time.monotonic(), records.newest()
+        leaders_found_seconds, before = time.monotonic(), records.newest()
         eventually(
             lambda: all(published(group)[-1] > before[group] for group in groups),
             timeout=_MAX_RECOVERY_SECONDS,
             every=0.1,
         )
         record_property(
-            f"seconds from new leaders to new events after {fault}", round(time.monotonic() - leaders_found_at, 1)
+            f"seconds from new leaders to new events after {fault}", round(time.monotonic() - leaders_found_seconds, 1)
         )
         if fault == "pause":
             node.resume()

@@ -34,12 +34,12 @@ def job(broker: Kafka, tmp_path: Path) -> Job:
 
 
 def test_written_diffs_equal_the_replay(job: Job) -> None:
-    diffs_of_replay = list(replayed_diffs(job.settings))
-    assert len({record.id for record in diffs_of_replay}) == len(diffs_of_replay) > 100
-    write(job, [*diffs_of_replay, *diffs_of_replay[:50]])
+    replayed = list(replayed_diffs(job.settings))
+    assert len({record.id for record in replayed}) == len(replayed) > 100
+    write(job, [*replayed, *replayed[:50]])
     assert list(differences(job.settings)) == []
     written_diffs = list(read_diffs(job.settings, from_beginning=True, exit_at_end=True))
-    assert sorted(record.id for record in written_diffs) == sorted(record.id for record in diffs_of_replay)
+    assert sorted(record.id for record in written_diffs) == sorted(record.id for record in replayed)
 
 
 def test_missing_changed_and_surplus_diffs_are_named(job: Job) -> None:
@@ -84,7 +84,7 @@ def test_a_recording_of_a_real_topic_replays_without_a_cluster(job: Job, tmp_pat
     live = run("replay", *at, "--group", "group-3", "--json")
     made = run("record", "group-3", *at, "-o", str(file))
     assert (live.returncode, made.returncode, made.stdout.count("events")) == (0, 0, 1)
-    diffs_of_replay = run("replay", str(file), "--json")
-    assert (diffs_of_replay.returncode, diffs_of_replay.stdout) == (0, live.stdout)
+    replayed = run("replay", str(file), "--json")
+    assert (replayed.returncode, replayed.stdout) == (0, live.stdout)
     assert len(live.stdout.splitlines()) > 10
     assert run("replay", str(file), "--check").stderr == "no differences\n"

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streaming.records.events import GroupProgress
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.integration.streaming.collect.test_rebalances_in_progress import MemberWithoutPolls, member_without_polls
+from tests.integration.streaming.collect.test_rebalances_in_progress import MemberWithoutPolls, start_idle_poller
 from tests.support.kafka import Kafka, eventually, unique_name
 
 pytestmark = [pytest.mark.broker]
@@ -44,7 +44,7 @@ def test_a_group_is_sampled_until_it_has_caught_up(broker: Kafka) -> None:
         return sample.partitions.get(topic, {}).get("0")
 
     with CollectorProcess(servers, group) as collecting:
-        with member_without_polls(servers, group, topic, enable_auto_commit=False) as member:
+        with start_idle_poller(servers, group, topic, enable_auto_commit=False) as member:
             consume(member, 10)
             eventually(lambda: [offsets(sample) for sample in samples(collecting, group)][-1:] == [(None, 10)])
             member.consumer.commit(asynchronous=False)

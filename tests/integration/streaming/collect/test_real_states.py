@@ -15,7 +15,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.episodes import Incident
 from streaming.records.events import CLUSTER
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.integration.streaming.collect.test_rebalances_in_progress import member_without_polls
+from tests.integration.streaming.collect.test_rebalances_in_progress import start_idle_poller
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, share_all_partitions
@@ -32,7 +32,7 @@ _HOSTS = ("127.0.0.2", "127.0.0.3")
 
 
 #: Changes of each protocol whose time to stable is measured.
-_CHANGES = 6
+_CHANGE_COUNT = 6
 
 
 def newest(view: LiveStream, group: str) -> Incident | None:
@@ -49,11 +49,11 @@ def test_rebalance_past_the_threshold_opens_and_closes(
     with (
         LiveStream(collecting.settings) as view,
         collecting,
-        member_without_polls(servers, group, topic, group_protocol=protocol) as slow,
+        start_idle_poller(servers, group, topic, group_protocol=protocol) as slow,
     ):
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
-        with member_without_polls(servers, group, topic, group_protocol=protocol) as new:
+        with start_idle_poller(servers, group, topic, group_protocol=protocol) as new:
             new.consumer.poll(0)
             began = time.time()
             eventually(lambda: newest(view, group))
@@ -128,7 +128,7 @@ def test_healthy_change_is_stable_after_its_last_round(
 
     with LiveStream(collecting.settings) as view, collecting, Member(servers, group, "a", [topic], **options) as stay:
         eventually(lambda: share_all_partitions([stay], 6) and view.episodes(group))
-        for number in range(_CHANGES // 2):
+        for number in range(_CHANGE_COUNT // 2):
             with Member(servers, group, f"b{number}", [topic], **options) as new:
                 delays.append(
                     seconds_to_stable(view, group, lambda new=new: share_all_partitions([stay, new], 6), is_stable)

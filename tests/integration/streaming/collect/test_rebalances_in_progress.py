@@ -37,7 +37,7 @@ class MemberWithoutPolls:
 
 
 @contextmanager
-def member_without_polls(servers: str, group: str, topic: str, **properties: Any) -> Iterator[MemberWithoutPolls]:
+def start_idle_poller(servers: str, group: str, topic: str, **properties: Any) -> Iterator[MemberWithoutPolls]:
     member = MemberWithoutPolls(servers, group, topic, **properties)
     try:
         yield member
@@ -65,11 +65,11 @@ def test_a_member_that_hangs_is_awaited(broker: Kafka, topic: str, by: str) -> N
         if not isinstance(broker, EmbeddedKafka):
             pytest.skip("the container's log is no file here")
         options = ["--coordinator-log", str(broker.broker.log_path)]
-    with CollectorProcess(servers, group, *options) as collecting, member_without_polls(servers, group, topic) as slow:
+    with CollectorProcess(servers, group, *options) as collecting, start_idle_poller(servers, group, topic) as slow:
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
         began = time.time()
-        with member_without_polls(servers, group, topic) as new:
+        with start_idle_poller(servers, group, topic) as new:
             new.consumer.poll(0)
             eventually(lambda: any(rebalance.awaited for rebalance in rebalances(collecting, group)))
             first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.awaited)
@@ -165,11 +165,11 @@ def test_a_consumer_group_awaits_the_member_that_does_not_revoke(broker: Kafka, 
     group, servers = unique_name("group"), broker.bootstrap_servers
     with (
         CollectorProcess(servers, group) as collecting,
-        member_without_polls(servers, group, topic, group_protocol="consumer") as slow,
+        start_idle_poller(servers, group, topic, group_protocol="consumer") as slow,
     ):
         slow.poll_until_assigned()
         eventually(lambda: collecting.views(group))
-        with member_without_polls(servers, group, topic, group_protocol="consumer") as new:
+        with start_idle_poller(servers, group, topic, group_protocol="consumer") as new:
             new.consumer.poll(0)
             eventually(lambda: any(rebalance.until for rebalance in rebalances(collecting, group)))
             first = next(rebalance for rebalance in rebalances(collecting, group) if rebalance.until)
@@ -189,10 +189,10 @@ def test_rebalance_that_empties_the_group_is_reported_as_ended(broker: Kafka, to
     """If the only member that had joined leaves during the rebalance, the group is empty and an event reports it."""
     group, servers = unique_name("group"), broker.bootstrap_servers
     with CollectorProcess(servers, group) as collecting:
-        with member_without_polls(servers, group, topic) as slow:
+        with start_idle_poller(servers, group, topic) as slow:
             slow.poll_until_assigned()
             eventually(lambda: collecting.views(group))
-            with member_without_polls(servers, group, topic) as new:
+            with start_idle_poller(servers, group, topic) as new:
                 new.consumer.poll(0)
                 eventually(lambda: rebalances(collecting, group))
         eventually(lambda: not collecting.views(group)[-1].members)

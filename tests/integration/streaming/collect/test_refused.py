@@ -69,7 +69,7 @@ def test_bad_leader_assignment_dead_letters_only_its_record(broker: Kafka, topic
     with (
         RawLeader(servers, bad_group, SESSION_MS) as leader,
         CollectorProcess(servers, f"{bad_group}|{good_group}") as collecting,
-        CollectorProcess(servers, ".*", "--exclude-group", f"{bad_group}|(?!{good_group}).*") as excluding,
+        CollectorProcess(servers, ".*", "--exclude-group", f"{bad_group}|(?!{good_group}).*") as excluding_collector,
     ):
         dead_letter_topic = collecting.settings.topics.dead_letters
         with Member(servers, good_group, "a", [topic], **EAGER) as a:
@@ -78,7 +78,7 @@ def test_bad_leader_assignment_dead_letters_only_its_record(broker: Kafka, topic
             eventually(lambda: share_all_partitions([a], 6) and collecting.members(good_group))
             assert leader.generation(subscription([topic]), assignment({topic: [0, 1]})) == 2
             eventually(lambda: snapshot_generations(collecting.views(bad_group)) == [2])
-            for collector in (collecting, excluding):
+            for collector in (collecting, excluding_collector):
                 eventually(lambda: collector.members(good_group) == {"a": a.owned})  # noqa: B023 - called at once
                 assert collector.stop() == 0
                 collector.start()
@@ -86,7 +86,7 @@ def test_bad_leader_assignment_dead_letters_only_its_record(broker: Kafka, topic
             assert leader.generation(subscription([topic]), assignment({topic: [2]})) == 4
             eventually(lambda: snapshot_generations(collecting.views(bad_group)) == [2, 4])
             leader.end()
-        for collector in (collecting, excluding):
+        for collector in (collecting, excluding_collector):
             eventually(lambda: collector.members(good_group) == {})  # noqa: B023 - called at once
             assert collector.stop() == 0
 
@@ -97,8 +97,8 @@ def test_bad_leader_assignment_dead_letters_only_its_record(broker: Kafka, topic
     ]
     assert letter.key() == group_key(bad_group)
     assert NULL_PARTITIONS in letter.value()
-    assert excluding.read(excluding.settings.topics.dead_letters) == []
-    assert {event.data.group_id for event in excluding.events()} == {good_group}
+    assert excluding_collector.read(excluding_collector.settings.topics.dead_letters) == []
+    assert {event.data.group_id for event in excluding_collector.events()} == {good_group}
 
 
 #: A topic name that is not UTF-8, an invalid partition, a truncated assignment.

@@ -56,41 +56,41 @@ def test_offsets_and_polling_collectors_publish_the_same_rounds(
     broker: Kafka, topic: str, config: dict[str, Any], tmp_path: Path
 ) -> None:
     group, servers = unique_name("group"), broker.bootstrap_servers
-    offsets, polling_alone = CollectorProcess(servers, group), CollectorProcess(servers, group, "--by", "polling")
+    offsets, first_polling = CollectorProcess(servers, group), CollectorProcess(servers, group, "--by", "polling")
     prefix = offsets.settings.topics.prefix
-    polling_beside = CollectorProcess(
+    second_polling = CollectorProcess(
         servers, group, "--by", "polling", "--topic-prefix", prefix, log=tmp_path / "beside"
     )
-    polling_beside.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
+    second_polling.environment = {"REBALANCE_MONITOR_COLLECT__GROUP_ID": "beside"}
 
     def await_agreement(*members: Member) -> None:
         eventually(lambda: share_all_partitions([*members], 6))
         owned = {member.name: member.owned for member in members}
-        for collector in (offsets, polling_alone):
+        for collector in (offsets, first_polling):
             eventually(lambda: collector.members(group) == owned)  # noqa: B023 - called at once
 
     with ExitStack() as stack:
-        for collector in (offsets, polling_alone):
+        for collector in (offsets, first_polling):
             stack.enter_context(collector)
         with Member(servers, group, "a", [topic], **config) as a:
             await_agreement(a)
             # Both collectors may publish a new group; the polling collector stops once it has read the other
             # collector's event.
-            stack.enter_context(polling_beside)
-            eventually(lambda: "polling groups" in polling_beside.output())
+            stack.enter_context(second_polling)
+            eventually(lambda: "polling groups" in second_polling.output())
             with Member(servers, group, "b", [topic], **config) as b:
                 await_agreement(a, b)
             await_agreement(a)
             with Member(servers, group, "c", [topic], **config) as c:
                 await_agreement(a, c)
-        for collector in (offsets, polling_alone):
+        for collector in (offsets, first_polling):
             eventually(lambda: collector.members(group) == {})  # noqa: B023 - called at once
         last = offsets.views(group)[-1].timestamp
         eventually(lambda: last_polled_ms(offsets) > last)
-        assert [collector.stop() for collector in (offsets, polling_beside, polling_alone)] == [0, 0, 0]
+        assert [collector.stop() for collector in (offsets, second_polling, first_polling)] == [0, 0, 0]
 
-    events, polled_events = offsets.events(group), polling_alone.events(group)
-    assert [event for event in events if is_polled(event)] == [], polling_beside.output()
+    events, polled_events = offsets.events(group), first_polling.events(group)
+    assert [event for event in events if is_polled(event)] == [], second_polling.output()
     # Polling alone publishes only real states, in order, and reports what polling can't observe.
     states = iter(at_rest(events))
     assert all(state in states for state in at_rest(polled_events))

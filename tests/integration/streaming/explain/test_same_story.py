@@ -24,17 +24,17 @@ from tests.support.command import run
 from tests.support.kafka import LONG_BROKER_SESSION, PROPERTIES, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
-from tests.support.wait import await_unchanged
+from tests.support.wait import await_unchanged_value
 
 pytestmark = [pytest.mark.broker, pytest.mark.full, pytest.mark.timeout(600)]
 
 PARTITIONS: Final = 6
 #: Names that no word of Kafka contains, so that they can be searched in an anonymised file.
-ANN, BOB, CID = "ledger-ann", "ledger-bob", "ledger-cid"
-_DEBUG: Final = ("log_level=7", "debug=cgrp")
+MEMBER_ANN, MEMBER_BOB, MEMBER_CID = "ledger-ann", "ledger-bob", "ledger-cid"
+_DEBUG_PROPERTIES: Final = ("log_level=7", "debug=cgrp")
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "eager": EAGER | {"properties": (*EAGER["properties"], *_DEBUG)},
-    "cooperative": COOPERATIVE | {"properties": (*COOPERATIVE["properties"], *_DEBUG)},
+    "eager": EAGER | {"properties": (*EAGER["properties"], *_DEBUG_PROPERTIES)},
+    "cooperative": COOPERATIVE | {"properties": (*COOPERATIVE["properties"], *_DEBUG_PROPERTIES)},
     "consumer": CONSUMER,
 }
 #: Client libraries with their protocols.
@@ -174,7 +174,7 @@ def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, lis
                 eventually(group.is_whole)
                 eventually(lambda: len(view.current_partitions(group.id)) == len(group.owned()))  # noqa: B023 - called at once
             # kafka-python's leader may request one more generation within a heartbeat.
-            await_unchanged(lambda: [len(view.rounds(group.id)) for group in groups], 5)
+            await_unchanged_value(lambda: [len(view.rounds(group.id)) for group in groups], 5)
             for group in groups:
                 eventually(lambda: view.rest(group.id))  # noqa: B023 - called at once
                 eventually(lambda: len(view.episodes(group.id)) == len(incidents) + 1)  # noqa: B023 - called at once
@@ -183,13 +183,13 @@ def played(folder: Path) -> Iterator[tuple[EmbeddedBroker, CollectorProcess, lis
             incidents.append(incident)
 
         def begin(group: LoggedGroup) -> None:
-            group.start(ANN)
-            group.start(BOB)
+            group.start(MEMBER_ANN)
+            group.start(MEMBER_BOB)
 
         change("first-start", begin)
-        change("scale-out", lambda group: group.start(CID))
-        change("scale-in", lambda group: group.leave(BOB))
-        change("crash", lambda group: group.crash(CID))
+        change("scale-out", lambda group: group.start(MEMBER_CID))
+        change("scale-in", lambda group: group.leave(MEMBER_BOB))
+        change("crash", lambda group: group.crash(MEMBER_CID))
         try:
             yield broker, collecting, groups, incidents
         finally:
@@ -209,7 +209,7 @@ def test_logs_and_the_live_monitor_give_the_same_story(
         recorded = groups[0]
         done = run("record", recorded.id, *at, "--anonymise", "-o", str(recording))
         assert done.returncode == 0, done.stderr
-        originals = [recorded.id, recorded.topic, ANN, BOB, CID, "ledger", "127.0.0.1"]
+        original_names = [recorded.id, recorded.topic, MEMBER_ANN, MEMBER_BOB, MEMBER_CID, "ledger", "127.0.0.1"]
     clients = sorted({*tmp_path.glob("ledgergroup-*.log"), tmp_path / "java.log"})
     agreed: dict[str, Counter[str]] = {"broker": Counter(), "clients": Counter(), "all logs": Counter()}
     for incident in incidents:
@@ -230,6 +230,6 @@ def test_logs_and_the_live_monitor_give_the_same_story(
     record_property("agreed", agreed)
     assert agreed["all logs"]["same"] > agreed["all logs"]["unknown"]
     text = gzip.decompress(recording.read_bytes()).decode()
-    assert [original for original in originals if original in text] == []
+    assert [original for original in original_names if original in text] == []
     replayed = run("replay", str(recording), "--check")  # the broker has ended
     assert (replayed.returncode, replayed.stderr) == (0, "no differences\n")

@@ -88,7 +88,7 @@ def test_an_episode_is_one_span_with_its_rounds() -> None:
     }
 
 
-def test_failures_have_the_status_error() -> None:
+def test_span_of_a_failure_has_the_status_error() -> None:
     episode, _ = restart()
     receiver = FailingSpanExporter()
     EpisodeTraces(receiver, MeterProvider()).export(msgspec.structs.replace(episode, kind="crash"), [])

@@ -18,9 +18,9 @@ from streaming.freshness import ComponentState
 from streaming.kafka import dead_letters
 from streaming.kafka.access import (
     COMPONENTS,
-    NotAllowed,
+    NoPermission,
     Permission,
-    denied,
+    denial,
     missing,
     optional_permissions,
     required_permissions,
@@ -37,7 +37,7 @@ from streaming.settings.config import Settings, load
 from streaming.spark import start
 from streaming.spark.start import StreamOptions
 from tests.support.kafka import eventually, read, unique_name
-from tests.support.secure import SecuredBroker, allow, forbid, new_topic, secure_broker
+from tests.support.secure import SecuredBroker, allow, disallow, new_topic, secure_broker
 
 pytestmark = pytest.mark.broker
 
@@ -72,7 +72,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
     """Run a collector until it has published one more event or has ended."""
-    chosen = settings.model_copy(update={"collect": settings.collect.narrowed(include_groups=[cluster.group])})
+    chosen = settings.model_copy(
+        update={"collect": settings.collect.narrowed_to_groups(include_groups=[cluster.group])}
+    )
     stop, published = (
         threading.Event(),
         len(read(cluster.secured_broker.plaintext_address, settings.topics.membership)),
@@ -83,13 +85,13 @@ def collect(cluster: Cluster, settings: Settings, folder: Path) -> None:
             if len(read(cluster.secured_broker.plaintext_address, settings.topics.membership)) > published:
                 stop.set()
 
-    watching = threading.Thread(target=watch)
-    watching.start()
+    watch_thread = threading.Thread(target=watch)
+    watch_thread.start()
     try:
         Collector(chosen, stop).run()
     finally:
         stop.set()
-        watching.join()
+        watch_thread.join()
 
 
 def stream(cluster: Cluster, settings: Settings, folder: Path) -> None:
@@ -153,9 +155,9 @@ def test_documented_permissions_are_sufficient_and_minimal(cluster: Cluster, tmp
     COMPONENT_COMMANDS[component](cluster, settings, tmp_path)
     assert list(missing(settings, component)) == []
     for permission in wanted:
-        forbid(cluster.secured_broker, principal, permission)
+        disallow(cluster.secured_broker, principal, permission)
         assert refused(lambda: COMPONENT_COMMANDS[component](cluster, settings, tmp_path)).startswith(
-            denied(settings.kafka, permission, "")[: -len("; ")].partition(", ;")[0]
+            denial(settings.kafka, permission, "")[: -len("; ")].partition(", ;")[0]
         ), permission
         allow(cluster.secured_broker, principal, permission)
 
@@ -176,7 +178,7 @@ def test_missing_heartbeat_topic_permissions_are_named(cluster: Cluster, caplog:
             return tracker.freshness(time.monotonic()).parts
 
         def is_reported(permission: Permission) -> bool:
-            line = denied(settings.kafka, permission, "").partition(", ;")[0]
+            line = denial(settings.kafka, permission, "").partition(", ;")[0]
             return parts() == () and any(line in message for message in caplog.messages)
 
         eventually(lambda: is_reported(write) and is_reported(read_))
@@ -200,7 +202,7 @@ def consumers(cluster: Cluster) -> Iterator[str]:
 
 def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consumers: str) -> None:
     settings, principal = cluster.settings("monitor"), cluster.secured_broker.principal("monitor")
-    settings.collect = settings.collect.narrowed(by="polling", include_groups=[cluster.group, consumers])
+    settings.collect = settings.collect.narrowed_to_groups(by="polling", include_groups=[cluster.group, consumers])
     describe_permissions = [Permission("Describe", group, "group") for group in (cluster.group, consumers)]
     topic_permission = Permission("Describe", cluster.topic)
     wanted = [*required_permissions("collect", settings), *describe_permissions, topic_permission]
@@ -219,10 +221,10 @@ def test_polling_permissions_are_sufficient_and_minimal(cluster: Cluster, consum
         collecting.join()
     assert list(missing(settings, "collect")) == []
     for permission in wanted:
-        forbid(cluster.secured_broker, principal, permission)
+        disallow(cluster.secured_broker, principal, permission)
         shown = permission._replace(name="*") if permission == topic_permission else permission
         line = refused(PollingCollector(settings, threading.Event()).run)
-        assert line.startswith(denied(settings.kafka, shown, "").partition(", ;")[0]), permission
+        assert line.startswith(denial(settings.kafka, shown, "").partition(", ;")[0]), permission
         allow(cluster.secured_broker, principal, permission)
 
 
@@ -233,7 +235,7 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
     settings.topics = settings.topics.model_copy(update={"prefix": f"{unique_name('made')}."})
     principal, wanted = cluster.secured_broker.principal("monitor"), required_permissions("topics", settings)
     allow(cluster.secured_broker, principal, *(permission for permission in wanted if permission != wanted[number]))
-    assert denied(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
+    assert denial(settings.kafka, wanted[number], "").partition(",")[0] in refused(lambda: ensure_topics(settings))
     allow(cluster.secured_broker, principal, wanted[number])
     eventually(lambda: made(settings))
 
@@ -241,17 +243,17 @@ def test_creating_topics_needs_exactly_three_permissions(cluster: Cluster, numbe
 def made(settings: Settings) -> bool:
     try:
         return all(state.exists for state in ensure_topics(settings))
-    except NotAllowed:  # a new permission is not effective yet
+    except NoPermission:  # a new permission is not effective yet
         return False
 
 
 def refused(run: Callable[[], None]) -> str:
 
-    def result_or_refusal() -> str:
+    def request_or_refusal() -> str:
         try:
             run()
-        except NotAllowed as error:
+        except NoPermission as error:
             return str(error)
         return ""
 
-    return str(eventually(result_or_refusal))
+    return str(eventually(request_or_refusal))

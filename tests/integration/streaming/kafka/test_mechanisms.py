@@ -18,7 +18,7 @@ from streaming.settings.config import Settings, load
 from tests.support.command import RunningCommand
 from tests.support.kafka import eventually, unique_name
 from tests.support.members import Member
-from tests.support.secure import PASSWORDS, SecuredBroker, allow, forbid, new_topic, secure_broker, set_passwords
+from tests.support.secure import PASSWORDS, SecuredBroker, allow, disallow, new_topic, secure_broker, set_passwords
 from tests.support.serving import Serve
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -124,7 +124,7 @@ class Pipeline:
         """Revoke all permissions of the users with which the components started."""
         for name in self.running:
             for permission in self.permissions(name):
-                forbid(self.secured_broker, self.principal(name), permission)
+                disallow(self.secured_broker, self.principal(name), permission)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_groups_reach_the_page_until_permissions_are_revoked(mechanism: str, tmp
                 with pipeline.member():
                     pass
             written = Permission("Write", pipeline.settings.topics.diffs)
-            forbid(secured_broker, pipeline.principal(holder), written)
+            disallow(secured_broker, pipeline.principal(holder), written)
             late = Member(secured_broker.plaintext_address, pipeline.group, unique_name("late"), [pipeline.topic])
             try:
                 assert stream.ended(240) == 3

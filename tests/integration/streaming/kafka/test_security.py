@@ -178,8 +178,8 @@ def test_config_show_masks_secrets_and_config_check_connects(secured_broker: Sec
     assert shown.returncode == 0
     assert 'sasl_password = "**********"' in shown.stdout
     assert PASSWORDS["monitor"] not in shown.stdout
-    checked = run("config", secured_broker.values(), "", tmp_path, "check")
-    assert (checked.returncode, checked.stdout.startswith("ok: cluster ")) == (0, True)
+    check_result = run("config", secured_broker.values(), "", tmp_path, "check")
+    assert (check_result.returncode, check_result.stdout.startswith("ok: cluster ")) == (0, True)
     assert run("config", secured_broker.values() | {"sasl_password": "x" * 9}, "", tmp_path, "check").returncode == 3
 
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from streaming.kafka.broker import EmbeddedBroker
 from streaming.kafka.clients import confluent_config
 from streaming.kafka.diff_reader import DiffReader
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.kafka.producer import EventProducer, NotDelivered
 from streaming.kafka.topic_reader import TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.config import Settings
@@ -35,7 +35,7 @@ class Topic:
 
     @property
     def partitions(self) -> int | None:
-        identity = identify(self.settings, [self.name])[self.name]
+        identity = request_identities(self.settings, [self.name])[self.name]
         return None if identity is None else identity.partitions
 
     def make(self, partitions: int) -> None:
@@ -165,7 +165,7 @@ def test_recreated_topic_is_read_after_broker_restart() -> None:
 
 
 @contextmanager
-def created(broker: EmbeddedBroker) -> Iterator[set[str]]:
+def topics_created_in_block(broker: EmbeddedBroker) -> Iterator[set[str]]:
     """Yield a set of topic names, to which the end of the block adds the topics that were created in the block."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     before, names = admin.list_topics(timeout=10).topics.keys(), set[str]()
@@ -178,7 +178,7 @@ def test_our_clients_never_auto_create_topics(caplog: pytest.LogCaptureFixture) 
     with EmbeddedBroker(properties={**PROPERTIES, "auto.create.topics.enable": "true"}) as broker:
         settings = Settings(kafka=KafkaSettings(bootstrap_servers=broker.bootstrap_servers))
         names = settings.topics
-        with created(broker) as topics:
+        with topics_created_in_block(broker) as topics:
             for make in readers(settings):
                 with pytest.raises(TopicUnreadable):
                     make()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.kafka.topics import describe_topics, ensure_ticks, ensure_topics
 from streaming.settings.config import Settings, load
 from tests.support.kafka import Kafka, eventually, unique_name
@@ -37,11 +37,11 @@ def test_topics_are_created_once_with_their_cleanup_policies(settings: Settings)
 def test_ticks_topic_is_created_once_and_not_changed(settings: Settings) -> None:
     name = settings.topics.ticks
     ensure_ticks(settings)
-    eventually(lambda: identify(settings.kafka, [name])[name] is not None)
-    made = identify(settings.kafka, [name])
+    eventually(lambda: request_identities(settings.kafka, [name])[name] is not None)
+    made = request_identities(settings.kafka, [name])
     assert made[name].partitions == 1
     ensure_ticks(settings)
-    assert identify(settings.kafka, [name]) == made
+    assert request_identities(settings.kafka, [name]) == made
 
 
 def test_topics_command_creates_topics_with_their_policies(settings: Settings) -> None:

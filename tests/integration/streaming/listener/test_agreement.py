@@ -10,7 +10,7 @@ from streaming.kafka.topics import ensure_topics
 from streaming.records.diffs import Diff, MemberDiff
 from streaming.settings.config import Settings, load
 from tests.integration.streaming.collect.collector_process import CollectorProcess
-from tests.support.histories import check_algebra, partitions_after
+from tests.support.histories import check_diff_algebra, partitions_after
 from tests.support.kafka import Kafka, eventually, unique_name
 from tests.support.live_stream import LiveStream
 from tests.support.members import CONSUMER, COOPERATIVE, EAGER, Member, Share
@@ -142,7 +142,7 @@ def test_listener_and_offsets_topic_agree_under_kip_848(broker: Kafka, written: 
                 at_rest(first)
             eventually(lambda: listener.current_partitions(group) == {})
             for diff in listener.rounds(group):
-                check_algebra(diff)
+                check_diff_algebra(diff)
 
 
 def ready(collecting: CollectorProcess) -> bool:

@@ -58,7 +58,7 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
                 outbox.put(reporting.membership.renewed(read_clocks()))
             second.close()
             eventually(lambda: holding(first))
-            assert len(outbox._waiting) <= MAX_WAITING_EVENTS
+            assert len(outbox._waiting_events) <= MAX_WAITING_EVENTS
             monitor.start()
             eventually(lambda: polled(first) == live_stream.current_partitions(group))
             first.close()

@@ -40,7 +40,7 @@ def write(settings: Settings, *updates: Incident) -> None:
 
 
 @contextmanager
-def notifying(settings: Settings) -> Iterator[None]:
+def run_notifier(settings: Settings) -> Iterator[None]:
     """Run the sender of notifications until the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=notify, args=(settings, stop, NotifyMetrics()))
@@ -59,7 +59,7 @@ def accepted(received: Receiver, *ids: str) -> None:
 def check_first_start(settings: Settings, received: Receiver) -> None:
     """Start the sender of notifications without committed offsets; assert that it sends only later incidents."""
     write(settings, incident("old"))
-    with notifying(settings):
+    with run_notifier(settings):
         number = 0
 
         def has_received_next() -> bool:
@@ -81,17 +81,17 @@ def test_no_notification_is_lost_while_the_receiver_is_down(broker: Kafka) -> No
         received.down.set()
         opened = [incident("g"), incident("h")]
         closed = [incident("g", closed_at=200), msgspec.structs.replace(incident("h"), updated_at=150)]
-        with notifying(settings):
+        with run_notifier(settings):
             write(settings, *opened)
             eventually(lambda: len(received.requests) > 3)
         write(settings, *closed)
         assert received.accepted == []
         received.down.clear()
-        with notifying(settings):
+        with run_notifier(settings):
             wanted = ["g/incident/1/1/open", "g/incident/1/1/close", "h/incident/1/1/open"]
             accepted(received, *wanted)
         assert received.ids().index(wanted[0]) < received.ids().index(wanted[1])
-        with notifying(settings):
+        with run_notifier(settings):
             write(settings, incident("h", closed_at=300))
             accepted(received, *wanted, "h/incident/1/1/close")
 
@@ -104,7 +104,7 @@ def test_a_receiver_down_for_five_minutes_misses_nothing(broker: Kafka) -> None:
         check_first_start(settings, received)
         received.down.set()
         begin = time.monotonic()
-        with notifying(settings):
+        with run_notifier(settings):
             write(settings, incident("g"), incident("h"))
             eventually(lambda: time.monotonic() - begin > 150, timeout=200, every=1)
             write(settings, incident("g", closed_at=200))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streaming.simulation.live_group import LiveGroup, MembershipLog
 from streaming.simulation.scenario import ScenarioEvent
-from streaming.simulation.what_if import GroupChange, apply_change, outlook
+from streaming.simulation.what_if import GroupChange, apply_change, preview
 from tests.integration.streaming.collect.collector_process import CollectorProcess
 from tests.integration.streaming.protocols.real_groups import BrokerScenario
 from tests.support.members import Share
@@ -38,7 +38,7 @@ class Predictions:
         assert own is not None
         new_members = [member for member in change.after.members if member.member_id in change.new]
         has_same_topics = all(sorted(member.topics) == sorted(event.topics or ()) for member in new_members)
-        result = outlook(change, own)
+        result = preview(change, own)
         if result.inexact or group.unknown or not has_same_topics:
             self.open += 1
             return

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from assignors.model import Topic
-from streaming.protocols.vocabulary import Setup, Timing
+from streaming.protocols.vocabulary import Setup, TimingModel
 from streaming.simulation.event_loop import run_scenario
 from streaming.simulation.parse import parse_scenario as parse
 from streaming.simulation.scenario import Scenario, ScenarioEvent
@@ -119,14 +119,14 @@ class BrokerScenario:
 
     # Methods that apply an event.
 
-    def run(self, *watchers: ScenarioObserver) -> None:
+    def run(self, *observers: ScenarioObserver) -> None:
         """Apply every event of the scenario, each after the group has settled."""
         for scenario_event in self.scenario.events:
-            for watcher in watchers:
+            for watcher in observers:
                 watcher.before(scenario_event)
             getattr(self, f"_{scenario_event.kind}")(scenario_event)
             self.settle(str(scenario_event))
-            for watcher in watchers:
+            for watcher in observers:
                 watcher.after(scenario_event)
 
     def _join(self, event: ScenarioEvent) -> None:
@@ -189,7 +189,7 @@ class BrokerScenario:
         self._end(event.member, "REMAIN_IN_GROUP", crash=True)
         del self.live[event.member]
 
-    def _bounce(self, event: ScenarioEvent) -> None:
+    def _bounce_member(self, event: ScenarioEvent) -> None:
         topics = self.live.pop(event.member)
         static = event.member in self.instances
         self._end(event.member, "DEFAULT", crash=False)
@@ -271,7 +271,7 @@ class BrokerScenario:
         def member_id(name: str, incarnation: int) -> str:
             return self.log.ids[name][incarnation - 1]
 
-        timing = Timing(session_timeout_ms=SESSION_MS, heartbeat_ms=200, initial_rebalance_delay_ms=0)
+        timing = TimingModel(session_timeout_ms=SESSION_MS, heartbeat_ms=200, initial_rebalance_delay_ms=0)
         setup = Setup(timing, self.group.assignor, member_id)
         result = run_scenario(self.scenario, self.group.protocol, self.group.assignor, setup=setup)
         rounds: dict[int, dict[str, Share]] = {}

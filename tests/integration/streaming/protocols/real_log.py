@@ -13,7 +13,7 @@ from streaming.collect.coordinator.classic import ClassicGroup
 from streaming.collect.coordinator.modern import GroupRecordPart
 from streaming.collect.coordinator.records import decode
 from streaming.collect.followed_group import CoordinatedGroup
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from streaming.records.events import GroupObserved, Partitions
 from streaming.settings.connection import KafkaSettings
 from tests.support.kafka import Kafka
@@ -25,11 +25,11 @@ def topic_ids(kafka: Kafka, names: Collection[str]) -> dict[str, str]:
     """Return topic ids by name in the offsets topic's format (base64url without padding); wait for new topics."""
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
 
-    def ids_of_all() -> dict[str, str]:
-        ids = {name: topic.topic_id for name, topic in identify(settings, names).items() if topic}
+    def read_topic_ids() -> dict[str, str]:
+        ids = {name: topic.topic_id for name, topic in request_identities(settings, names).items() if topic}
         return ids if len(ids) == len(names) else {}  # some broker may not have the topic's metadata yet
 
-    ids: Any = eventually(ids_of_all)
+    ids: Any = eventually(read_topic_ids)
     return {name: topic_id.rstrip("=").replace("+", "-").replace("/", "_") for name, topic_id in ids.items()}
 
 

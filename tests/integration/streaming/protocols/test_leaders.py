@@ -84,7 +84,7 @@ def last(broker: Kafka, assignor: type[RangePartitionAssignor]) -> Diff:
         return diff
 
 
-def test_even_shares_by_another_rule_have_the_verdict_tie(broker: Kafka) -> None:
+def test_equally_even_assignment_has_the_verdict_tie(broker: Kafka) -> None:
     why = "distributed evenly by another client's rule for range, not Java's"
     assert last(broker, ReversedRange).expected == Expected(verdict="tie", why=why)
 

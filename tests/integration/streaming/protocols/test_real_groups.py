@@ -50,7 +50,7 @@ def collector(broker: Kafka) -> Iterator[CollectorProcess]:
 
 
 @pytest.mark.parametrize("seed", _seeds())
-def test_machine_computes_the_rounds_of_a_real_group(
+def test_state_machine_computes_rounds_of_a_real_group(
     broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: int
 ) -> None:
     """Run a random scenario again if its cooperative rebalance needed an additional round because of timing.
@@ -76,12 +76,12 @@ def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: 
         if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and is_superseded:
             return False
         assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
-        judged = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
+        compared_rounds = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
     finally:
         play.close()
-    verdicts = Counter("none" if judgement is UNSET else judgement.verdict for judgement in judged)
+    verdicts = Counter("none" if judgement is UNSET else judgement.verdict for judgement in compared_rounds)
     _log.info("%s; predictions: %d kept, %d open", dict(verdicts), predictions.kept, predictions.open)
-    for judgement in judged[1:]:
+    for judgement in compared_rounds[1:]:
         if judgement is not UNSET:
             assert judgement.verdict in possible_verdicts(group), f"{judgement} {group} {document}"
     return True

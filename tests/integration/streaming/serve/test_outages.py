@@ -32,14 +32,14 @@ def serve(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Serve]:
         yield serve
 
 
-def readiness(serve: Serve) -> dict[str, Any]:
+def readiness_document(serve: Serve) -> dict[str, Any]:
     status, answer = serve.ask("/ready")
     assert (status == 200) is answer["ready"]
     return answer
 
 
 def stale(serve: Serve, kind: str) -> bool:
-    return readiness(serve).get("stale", {}).get("kind") == kind
+    return readiness_document(serve).get("stale", {}).get("kind") == kind
 
 
 def delete(serve: Serve, *topics: str) -> None:
@@ -74,7 +74,7 @@ def test_broker_outage_is_reported_and_missed_diffs_follow(serve: Serve, own_bro
     own_broker.kill()
     away = time.time()
     eventually(lambda: stale(serve, "kafka-unreachable"), timeout=15)
-    assert abs(readiness(serve)["stale"]["since"] / 1000 - away) < 10
+    assert abs(readiness_document(serve)["stale"]["since"] / 1000 - away) < 10
     own_broker.restart()
     delete(serve, *both(serve))
     later = made(2, 30)[20:]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.histories import log_by_partition
-from tests.support.installed import build, environment, install
+from tests.support.installed import build, environment, install_wheel
 from tests.support.kafka import Kafka, eventually
 from tests.support.recorded import membership_log
 from tests.support.spark_cluster import Cluster, kill, standalone
@@ -35,7 +35,7 @@ KILL_COUNT = 5
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder with the commands that pip installed."""
     folder = tmp_path_factory.mktemp("installed")
-    return install(build(folder / "dist", "wheel"), folder / "environment")
+    return install_wheel(build(folder / "dist", "wheel"), folder / "environment")
 
 
 @pytest.fixture
@@ -84,12 +84,12 @@ def test_executors_with_a_bare_python_run_from_the_archive(
 ) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     bare_python, archive = tmp_path / "bare/bin/python", tmp_path / "monitor.tar.gz"
-    for missing_part, interpreter in (
+    for missing_part, python_path in (
         ("streaming", bare_python),
         ("pandas", bare_python),
         ("rebalance_kernel", commands / "python"),
     ):
-        ask = [interpreter, "-c", f"import {missing_part}"]
+        ask = [python_path, "-c", f"import {missing_part}"]
         done = subprocess.run(ask, cwd=tmp_path, capture_output=True, check=False)
         assert done.returncode == 1, missing_part
     job = start_cluster_job(broker, commands, cluster, tmp_path / "job", PYSPARK_PYTHON=str(bare_python))

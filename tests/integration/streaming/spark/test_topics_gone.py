@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streaming.kafka.broker import EmbeddedBroker
-from streaming.kafka.metadata import identify
+from streaming.kafka.metadata import request_identities
 from tests.support.histories import Topic, log_by_partition
 from tests.support.kafka import PROPERTIES, EmbeddedKafka, Kafka, eventually
 from tests.support.recorded import membership_log
@@ -58,10 +58,10 @@ def test_deleted_diff_topic_stops_the_job(foreign: Kafka, tmp_path: Path) -> Non
     assert line.startswith(f"error: topic {diffs} was deleted while the job ran"), job_log
     assert elapsed_seconds < REPORT_SECONDS
     job.feed(after)
-    assert identify(job.settings.kafka, [diffs]) == {diffs: None}
+    assert request_identities(job.settings.kafka, [diffs]) == {diffs: None}
 
     job.drain()  # creates the topic
-    assert identify(job.settings.kafka, [diffs])[diffs].partitions == 4
+    assert request_identities(job.settings.kafka, [diffs])[diffs].partitions == 4
     written = job.rows(diffs)
     # The last batch may have been written but not committed: then it is written again, with the same ids.
     both = {key: [*gone.get(key, []), *written.get(key, [])] for key in gone.keys() | written.keys()}
@@ -85,6 +85,6 @@ def test_output_topic_deleted_during_writes_stops_the_job(foreign: Kafka, tmp_pa
     log = errors.read_text()
     assert (child.returncode, len(problems(log))) == (3, 1), log
     assert elapsed_seconds < REPORT_SECONDS
-    topic_identity = identify(job.settings.kafka, [name])[name]
+    topic_identity = request_identities(job.settings.kafka, [name])[name]
     reason = "was deleted while" if topic_identity is None else "It has 1 in place of 4 partitions"
     assert reason in log

@@ -65,7 +65,7 @@ def test_zookeeper_assignments_equal_those_of_kafka(
     assert compared > len(cases) * 0.8
 
 
-def test_default_version_is_0_11() -> None:
+def test_zookeeper_assignors_default_to_kafka_0_11() -> None:
     case = ZookeeperGroups(64).fresh()
     assert find("zookeeper", "roundrobin").assign(*group_of(case)) == assign_round_robin(
         *group_of(case), kafka_version="0.11"

@@ -59,10 +59,10 @@ class RecordedAssignor:
         self.leader_terms: list[list[dict[str, Any]]] = []
         self.results: list[Answer] = []
         self.running: list[dict[str, Work]] = []
-        self._ask = incremental.assign
+        self._assign = incremental.assign
 
     def __call__(self, memory: Any, running: Any, configured: Any, at: int, **more: Any) -> Answer:
-        answer = self._ask(memory, running, configured, at, **more)
+        answer = self._assign(memory, running, configured, at, **more)
         if memory.generation < 0:
             self.leader_terms.append([])
         self.leader_terms[-1].append(

@@ -19,7 +19,7 @@ from tests.support.groups import assignment_lists, group_of, groups
 native_module = pytest.importorskip("rebalance_kernel", reason="built where there is cargo; Python answers then")
 
 ASSIGNORS = names("classic")
-STICKY = ["sticky", "cooperative-sticky"]
+STICKY_ASSIGNORS = ["sticky", "cooperative-sticky"]
 
 
 def same(assignor: str, topics: dict[str, Topic], members: Sequence[Member]) -> Assignment | None:
@@ -130,7 +130,7 @@ def test_native_code_equals_python_for_large_changing_groups(assignor: str, seed
                 members[at] = replace(members[at], owned={"nowhere": [1], **members[at].owned})
 
 
-@pytest.mark.parametrize("assignor", STICKY)
+@pytest.mark.parametrize("assignor", STICKY_ASSIGNORS)
 def test_member_that_keeps_everything_gets_the_same_object(assignor: str) -> None:
     topics = {name: Topic(name, 60) for name in "tuv"}
     members = [Member(f"m{number}", ("t", "u")) for number in range(6)]

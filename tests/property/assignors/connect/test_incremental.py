@@ -63,13 +63,13 @@ def test_order_of_workers_and_connectors_changes_nothing(seed: int) -> None:
     state, running = LeaderMemory(), {name: Work() for name in names}
     for now in range(3):
         answer = incremental.assign(state, running, configured, now)
-        reversed_assignment = incremental.assign(
+        assignment_of_reversed = incremental.assign(
             state,
             dict(rng.sample(list(running.items()), len(running))),
             dict(rng.sample(list(configured.items()), len(configured))),
             now,
         )
-        assert (reversed_assignment.state, reversed_assignment.changes, reversed_assignment.delay_ms) == (
+        assert (assignment_of_reversed.state, assignment_of_reversed.changes, assignment_of_reversed.delay_ms) == (
             answer.state,
             answer.changes,
             answer.delay_ms,

@@ -18,7 +18,7 @@ CAPTURED_RECORDS = [row for rows in offsets_topic.captured_records().values() fo
 CAPTURED_RECORDS += [row for kind in offsets_topic.KINDS for row in offsets_topic.captured_kind(kind)]
 #: Edge values of lengths, counts, versions and partitions.
 EDGE_NUMBERS = [-1, -2, 0, 1, 3, 4, 127, 128, 255, 32_767, -32_768, 2**31 - 1, -(2**31)]
-TYPES = st.integers(-1, 26)
+RECORD_TYPES = st.integers(-1, 26)
 
 embedded = st.one_of(
     st.binary(max_size=60),
@@ -55,14 +55,14 @@ def rows(draw: st.DrawFn) -> RawRecord:
             members = draw(st.dictionaries(st.text(max_size=4), st.tuples(embedded, embedded), max_size=3))
             key = offsets_topic.group_key(draw(st.sampled_from(["g-classic", "g", "\n"])))
             protocol = draw(st.sampled_from(["range", "sticky", None]))
-            value = offsets_topic.group_value(
+            value = offsets_topic.group_bytes(
                 draw(st.integers(-1, 9)), members, version=draw(st.integers(0, 4)), protocol=protocol
             )
         case "commit":
             key = offsets_topic.commit_key("g-classic", "t", draw(st.sampled_from(EDGE_NUMBERS)))
             value = offsets_topic.commit_value(draw(st.integers(-(2**63), 2**63 - 2)), draw(st.integers(0, 4)))
         case "noise":
-            key = pack(">h", draw(TYPES)) + draw(st.binary(max_size=30))
+            key = pack(">h", draw(RECORD_TYPES)) + draw(st.binary(max_size=30))
             value = draw(st.none() | st.binary(max_size=60))
     at = draw(st.sampled_from([real.timestamp, real.timestamp + 1, -1, 2**62]))
     return RawRecord(real.partition, real.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value)

@@ -24,22 +24,22 @@ class Partition:
     def __init__(self, random: Random) -> None:
         self.stop, self.resume = sorted(random.sample(range(20_000, 40_000), 2))
         spacing = random.choice((5, 50, 400, 5000))
-        self.produced = sorted(random.randrange(60_000) for _ in range(60_000 // spacing))
+        self.produced_ms = sorted(random.randrange(60_000) for _ in range(60_000 // spacing))
         if random.random() < 0.3:  # a burst of messages
-            self.produced = sorted([*self.produced, *[random.randrange(20_000, 40_000)] * 200])
-        at_stop = self.end(self.stop) - random.choice((0, 0, 3))
-        self.position_at_stop = max(0, at_stop)
+            self.produced_ms = sorted([*self.produced_ms, *[random.randrange(20_000, 40_000)] * 200])
+        offset_at_stop = self.end(self.stop) - random.choice((0, 0, 3))
+        self.position_at_stop = max(0, offset_at_stop)
         every = random.choice((100, 500, 5000))
         pauses = range(random.randrange(every), self.stop, every)
         self.commits = [(at, min(self.end(at), self.position_at_stop)) for at in pauses]
         if random.random() < 0.5:
             self.commits.append((self.stop, self.position_at_stop))
         committed = self.commits[-1][1] if self.commits else 0
-        self.consumption_times = [max(at, min(at, self.stop)) for at in self.produced[: self.position_at_stop]]
-        now, record_ms = float(self.resume), random.choice((0.01, 0.5, 5))
+        self.consumption_times = [max(at, min(at, self.stop)) for at in self.produced_ms[: self.position_at_stop]]
+        now, record_interval_ms = float(self.resume), random.choice((0.01, 0.5, 5))
         done = []
-        for offset in range(committed, len(self.produced)):
-            now = max(now + record_ms, self.produced[offset])
+        for offset in range(committed, len(self.produced_ms)):
+            now = max(now + record_interval_ms, self.produced_ms[offset])
             done.append(now)
             if offset >= self.position_at_stop:
                 self.consumption_times.append(now)
@@ -48,7 +48,7 @@ class Partition:
         self.delayed = range(self.position_at_stop, max(self.position_at_stop, self.end(self.resume)))
 
     def end(self, at: float) -> int:
-        return bisect_right(self.produced, at)
+        return bisect_right(self.produced_ms, at)
 
     def committed(self, at: float) -> int:
         place = bisect_right(self.commits, at, key=lambda commit: commit[0])
@@ -66,14 +66,14 @@ class Partition:
 
     def outage(self, random: Random) -> Outage:
         """Return an outage whose four moments are random evidence of the true stop: exact, imprecise or unknown."""
-        middle = random.randint(self.stop, self.resume)
+        middle_ms = random.randint(self.stop, self.resume)
         return Outage(
             1,
             1,
             is_owned=True,
             stopped_after=random.choice((None, random.randint(0, self.stop))),
-            stopped_before=random.choice((None, random.randint(self.stop, middle))),
-            resumed_after=random.choice((None, random.randint(middle, self.resume))),
+            stopped_before=random.choice((None, random.randint(self.stop, middle_ms))),
+            resumed_after=random.choice((None, random.randint(middle_ms, self.resume))),
             resumed_before=random.choice((None, random.randint(self.resume, 60_000), self.resume)),
             committed=self.committed(self.stop) if self.stop % 2 else None,
         )
@@ -96,7 +96,7 @@ def test_bounds_contain_the_true_cost(seed: int) -> None:
     assert progress is not None
     for kept in (samples, progress.samples["t"][0]):
         bounds = outage_cost_bounds(kept, outage, partition.stop)
-        delays = [partition.consumption_times[offset] - partition.produced[offset] for offset in partition.delayed]
+        delays = [partition.consumption_times[offset] - partition.produced_ms[offset] for offset in partition.delayed]
         assert is_within(len(partition.delayed), bounds.delayed)
         assert is_within(max(delays, default=0), bounds.worst)
         if bounds.caught_up_at is not None and outage.resumed_before is not None and not has_lag_before(kept, outage):

@@ -155,8 +155,8 @@ def test_condition_has_at_most_one_open_incident(seed: int) -> None:
     for at, event in enumerate(groups.log):
         writes = process(bucket, [Record.of(0, at, *encode_event(event))], 0, SINKS)
         for incident in (decode_incident(write.value or b"") for write in writes if write.topic == "i"):
-            earlier = newest.get((incident.group_id, incident.incident))
-            assert earlier is None or (earlier.kind, earlier.opened_at) == (incident.kind, incident.opened_at)
+            previous = newest.get((incident.group_id, incident.incident))
+            assert previous is None or (previous.kind, previous.opened_at) == (incident.kind, incident.opened_at)
             assert (incident.status == "open") == (incident.closed_at is None)
             newest[incident.group_id, incident.incident] = incident
         incidents = [incident for incident in newest.values() if incident.group_id == event.data.group_id]

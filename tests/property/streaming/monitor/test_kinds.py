@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from streaming.records.events import Event, GroupObserved, Holding, ObservedMember
-from tests.support.histories import Log, check_algebra, diffs, log_by_partition, play
+from tests.support.histories import Log, check_diff_algebra, diffs, log_by_partition, play
 from tests.support.pure_stream import by_key, run
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def test_random_diffs_satisfy_the_algebra(name: str, seed: int) -> None:
     for diff in rounds:
         assert diff.kind == KINDS[name]["kind"]
         if name != "share":
-            check_algebra(diff)
+            check_diff_algebra(diff)
         owned = {
             (topic, number)
             for member in diff.members.values()

@@ -13,7 +13,7 @@ from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput, Output
 from streaming.monitor.state import GroupState
 from streaming.records.events import Event, EventData, GroupObserved, MemberJoined, ObservedMember, Partitions
-from tests.support.histories import check_algebra, log_by_partition, partitions_after
+from tests.support.histories import check_diff_algebra, log_by_partition, partitions_after
 from tests.support.pure_stream import by_key, run
 from tests.support.recorded import membership_log
 
@@ -67,7 +67,7 @@ def _check(log: Iterable[Event]) -> int:
     """Check every diff of one group against the previous diff; return the number of diffs."""
     state: GroupState | None = None
     owned_shares: Shares = {}
-    replaced_shares: Shares = {}
+    shares_before: Shares = {}
     ids: list[str] = []
     for event in log:
         try:
@@ -77,17 +77,17 @@ def _check(log: Iterable[Event]) -> int:
         if after is not state:
             has_diff = any(isinstance(output, DiffOutput) for output in outputs)
             owned_shares = owned_shares | {
-                name: replaced_shares.get(name, {}) for name in _members_without_generation(outputs)
+                name: shares_before.get(name, {}) for name in _members_without_generation(outputs)
             }
             owned_shares = _shares_at_begin(state, event.data, owned_shares, round_follows=has_diff)
         state = after
         for output in outputs:
             if isinstance(output, DiffOutput):
                 ids.append(output.id)
-                check_algebra(output.diff)
+                check_diff_algebra(output.diff)
                 owned = {name: member.owned for name, member in output.diff.members.items() if member.owned}
                 assert owned == {name: share for name, share in owned_shares.items() if share}
-                owned_shares, replaced_shares = partitions_after(output.diff), owned
+                owned_shares, shares_before = partitions_after(output.diff), owned
     assert len(set(ids)) == len(ids)
     return len(ids)
 

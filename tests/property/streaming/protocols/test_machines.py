@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from streaming.protocols import vocabulary
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import LIVE, Stage
-from tests.support.machines import MachineDriver, at_rest, topics
+from tests.support.machines import StateMachineDriver, is_at_rest, topics
 
 NAMES = ("a", "b", "c", "d", "e")
 TOPICS = ("t0", "t1", "t2")
@@ -63,7 +63,7 @@ class Lifecycles(RuleBasedStateMachine):
     @initialize(timing=st.sampled_from(TIMINGS), lag=st.integers(0, 3))
     def begin(self, timing: dict[str, int], lag: int) -> None:
         more: dict[str, Any] = {"assignor": self.assignor} if self.assignor else {}
-        self.driver = MachineDriver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
+        self.driver = StateMachineDriver(self.protocol, topics(t0=3, t1=4, t2=1), **timing, **more)
         setup = replace(self.driver.machine.setup, view_lag=lambda name, change: lag * (ord(name[0]) + change) % 9)
         self.driver.machine.setup = setup
         self.counts = {"t0": 3, "t1": 4, "t2": 1}
@@ -79,7 +79,7 @@ class Lifecycles(RuleBasedStateMachine):
         member = self.member(name)
         return None if member is None else member.stage
 
-    def apply(self, event: vocabulary.MachineEvent) -> None:
+    def apply(self, event: vocabulary.GroupEvent) -> None:
         """Apply an event; assert that an invalid event raises an error and changes nothing."""
         before = self.driver.state
         try:
@@ -165,7 +165,7 @@ class Lifecycles(RuleBasedStateMachine):
         )
         assert not {partition: count for partition, count in owned.items() if count > 1}
         for output in self.driver.outputs:
-            if isinstance(output, vocabulary.Announced):
+            if isinstance(output, vocabulary.NewRound):
                 assert output.number >= self.number
                 # An empty group of the other protocol is deleted, and a new one begins.
                 self.number = 0 if self.mixed and not output.after else output.number
@@ -191,7 +191,7 @@ class Lifecycles(RuleBasedStateMachine):
             assert most, f"never at rest: {self.driver.queue[0][2]}"
             self.step()
         state = self.driver.state
-        assert at_rest(self.driver.machine, state)
+        assert is_at_rest(self.driver.machine, state)
         live = {name for name in NAMES if self.stage(name) in LIVE}
         wanted = (
             {topic for name in live for topic in self.member(name).client.topics}

@@ -39,10 +39,10 @@ def test_partition_without_near_replica_moves_to_a_near_member() -> None:
 
 def test_endless_reassignment_of_kafka_is_cut_off() -> None:
     topics = {name: Topic(name, count) for name, count in {"t7": 40, "t0": 6, "t3": 3, "t4": 2}.items()}
-    few_topics, repeated_topics = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
+    three_topics, repeated_topics = ("t4", "t3", "t0"), ("t0", "t7", "t4", "t7")
     members = [
-        Member("c2", few_topics, owned={"t0": [0, 2, 4], "t3": [1], "t4": [0]}, generation=1),
-        Member("c0", few_topics, owned={"t0": [1, 3, 5], "t3": [0, 2], "t4": [1]}, generation=1),
+        Member("c2", three_topics, owned={"t0": [0, 2, 4], "t3": [1], "t4": [0]}, generation=1),
+        Member("c0", three_topics, owned={"t0": [1, 3, 5], "t3": [0, 2], "t4": [1]}, generation=1),
         Member("c4", repeated_topics, owned={"t7": range(40)}, generation=1),
         Member("c5", repeated_topics),
     ]
@@ -53,7 +53,7 @@ def test_endless_reassignment_of_kafka_is_cut_off() -> None:
     assert sizes["c4"] - sizes["c5"] <= 1
 
 
-def test_sticky_without_owned_partitions_deals_in_turn() -> None:
+def test_sticky_without_owned_partitions_is_round_robin() -> None:
     """Each topic starts at the member after the previous topic's last one, so no member is always first."""
     topics = {name: Topic(name, 3) for name in ("t0", "t1", "t2")}
     members = [Member(name, tuple(topics)) for name in ("d", "a", "c", "b")]

@@ -108,9 +108,9 @@ def test_deleted_and_duplicated_work_is_revoked() -> None:
 def test_other_completed_generation_clears_previous_assignment() -> None:
     workers = {"c1": Work(("p",), (TASK_0, TASK_1))}
     state = settled({"c1": Work(), "c2": Work()})
-    round_of_same_leader = incremental.assign(state, workers, TASK_COUNTS, 0)
+    round_with_memory = incremental.assign(state, workers, TASK_COUNTS, 0)
     round_after_another_leader = incremental.assign(state, workers, TASK_COUNTS, 0, last_completed_generation=6)
-    assert round_of_same_leader.delay_ms == MAX_DELAY_MS
+    assert round_with_memory.delay_ms == MAX_DELAY_MS
     assert round_after_another_leader.changes == {"c1": WorkChange(assigned=Work((), (TASK_2, TASK_3, TASK_4, TASK_5)))}
     assert round_after_another_leader.delay_ms == 0
 

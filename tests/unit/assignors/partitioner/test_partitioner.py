@@ -35,7 +35,7 @@ def test_built_in_switches_after_the_batch_size() -> None:
     assert [sticky.append(60) for _ in range(5)] == [0, 0, 1, 1, (2**31 - 1) % 3]
 
 
-def test_built_in_refuses_an_empty_batch() -> None:
+def test_built_in_partitioner_refuses_batch_size_0() -> None:
     with pytest.raises(BadInput, match="batch_size: 0"):
         BuiltInPartitioner(1, 0, int)
 

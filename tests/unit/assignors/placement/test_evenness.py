@@ -11,7 +11,7 @@ from assignors.placement.replicas import Broker, InvalidPlacement, assign_replic
 THREE_BROKERS = [Broker(0), Broker(1), Broker(2)]
 
 
-def replica_spread(evenness: Evenness) -> int:
+def max_replica_difference(evenness: Evenness) -> int:
     return max(evenness.replicas.values()) - min(evenness.replicas.values())
 
 
@@ -61,9 +61,9 @@ def test_improved_placement_has_no_violations_left(seed: int) -> None:
     again = check_placement(brokers, evenness.after)
     assert again.is_even
     assert again.rack_gaps == []
-    assert replica_spread(again) <= replica_spread(evenness) or evenness.rack_gaps
+    assert max_replica_difference(again) <= max_replica_difference(evenness) or evenness.rack_gaps
     if racks == [None]:
-        assert replica_spread(again) <= 1
+        assert max_replica_difference(again) <= 1
     assert {p: len(r) for p, r in evenness.after.items()} == {p: len(r) for p, r in placement.items()}
     moved = sum(len(set(placement[p]) - set(evenness.after[p])) for p in placement)
     assert len(evenness.moves) == moved

@@ -63,11 +63,11 @@ def test_round_robin_follows_hash_order() -> None:
 def test_zookeeper_round_robin_order_changed_with_kafka_1_0() -> None:
     streams = {"t": 1, "topic-1": 1}
     group = {"t": Topic("t", 1), "topic-1": Topic("topic-1", 2)}, consumers(c1=streams, c2=streams)
-    brackets, dash = (assign_round_robin(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
+    brackets, dash_order = (assign_round_robin(*group, kafka_version=v) for v in ("0.11.0.3", "1.1"))
     assert brackets == {"c1-0": {"topic-1": [0], "t": [0]}, "c2-0": {"topic-1": [1]}}
     assert brackets == find("zookeeper", "roundrobin").assign(*group)
-    assert dash == {"c1-0": {"t": [0], "topic-1": [1]}, "c2-0": {"topic-1": [0]}}
-    assert dash == assign_round_robin(*group, kafka_version="1.0.2")
+    assert dash_order == {"c1-0": {"t": [0], "topic-1": [1]}, "c2-0": {"topic-1": [0]}}
+    assert dash_order == assign_round_robin(*group, kafka_version="1.0.2")
 
 
 def test_round_robin_skips_consumers_without_the_topic() -> None:

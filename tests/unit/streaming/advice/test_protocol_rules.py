@@ -188,10 +188,10 @@ def test_one_by_one_restarts_get_rolling_batches_advice() -> None:
     assert advice.saving is not None
     assert advice.saving.rounds == (20, 10)
 
-    batched_group = group_of_ten()
-    both = list(batched_group.members)[:5]
-    batched_group.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
-    assert "rolling-batches" not in rules(history(batched_group))
+    restarted_group = group_of_ten()
+    both = list(restarted_group.members)[:5]
+    restarted_group.leave(*both, after=3600).join(*[member_id.replace("#1", "#2") for member_id in both], after=10)
+    assert "rolling-batches" not in rules(history(restarted_group))
 
 
 def listing(builder: DiffBuilder, *lists: tuple[str, ...]) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from streaming.advice.replay import Budget
-from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episodes_to_read, fails
+from streaming.advice.rules import FILE_RULES, RULES, advise, advise_all, episodes_to_read, reaches_severity
 from streaming.records.diffs import MemberNames
 from streaming.records.episodes import Downtime, EpisodeMembers
 from tests.support.advice import deploy, evidence, history, rules
@@ -42,7 +42,7 @@ def test_healthy_groups_get_no_advice_above_info(client: str, protocol: str, ass
     builder.protocol, builder.assignor = protocol, assignor
     builder.join(*[f"{client}@h{{0}}#1{instance}".format(number) for number in range(10)])
     advice = advise(history(deploy(deploy(builder)), session_ms=45_000, poll_ms=300_000, downtime_ms=3000))
-    assert not fails(advice, "warning")
+    assert not reaches_severity(advice, "warning")
 
 
 def test_advice_looks_back_thirty_days() -> None:
@@ -63,8 +63,8 @@ def test_the_worst_group_comes_first() -> None:
     advice = advise_all(histories)
     assert [(item.group_id, item.severity) for item in advice][:2] == [("large", "warning"), ("large", "info")]
     assert advice[-1].group_id == "small"
-    assert fails(advice, "warning")
-    assert not fails(advice, "critical")
+    assert reaches_severity(advice, "warning")
+    assert not reaches_severity(advice, "critical")
 
 
 def test_advice_beyond_the_work_budget_has_no_saving() -> None:
@@ -81,11 +81,11 @@ def test_cooperative_deploys_show_the_measured_saving() -> None:
     builder.assignor = "cooperative-sticky"
     deploy(builder)
     first, before, after = history(builder).episodes
-    was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
+    downtime_before = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     now = Downtime(lower_ms=6000, upper_ms=7000, total_ms=(6000, 7000))
     episodes = [
         first,
-        structs.replace(before, downtime=was),
+        structs.replace(before, downtime=downtime_before),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
     advice = rules(history(builder, episodes=episodes))["cooperative-assignor/applied"]
@@ -106,11 +106,11 @@ def test_overlapping_downtime_bounds_give_unproven_advice() -> None:
     builder = deploy(group_of_ten())
     builder.protocol, builder.assignor = "consumer", "uniform"
     first, before, after = history(deploy(builder)).episodes
-    was = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
+    downtime_before = Downtime(lower_ms=48_000, upper_ms=60_000, total_ms=(48_000, 60_000))
     now = Downtime(lower_ms=6000, upper_ms=None, total_ms=(6000, None))
     episodes = [
         first,
-        structs.replace(before, downtime=was),
+        structs.replace(before, downtime=downtime_before),
         structs.replace(after, downtime=now, kind="rolling-restart"),
     ]
     advice = rules(history(builder, episodes=episodes))["consumer-protocol/applied"]

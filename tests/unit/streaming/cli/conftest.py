@@ -30,8 +30,8 @@ class Command:
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         with pytest.raises(SystemExit) as end:
             main()
-        captured = self._capsys.readouterr()
-        return int(end.value.code or 0), captured.out, captured.err
+        captured_output = self._capsys.readouterr()
+        return int(end.value.code or 0), captured_output.out, captured_output.err
 
 
 @pytest.fixture

@@ -102,12 +102,12 @@ def test_comparison_shows_the_error_of_an_assignor() -> None:
 
 
 def without_last_partitions(
-    assignor: str, owned: dict[str, dict[str, list[int]]], *, has_unequal_topics: bool = False
+    assignor: str, owned: dict[str, dict[str, list[int]]], *, has_unequal_subscriptions: bool = False
 ) -> bytes:
     members = [
         {
             "memberId": name,
-            "topics": ["t", "u"] if has_unequal_topics and name == "c1" else ["t"],
+            "topics": ["t", "u"] if has_unequal_subscriptions and name == "c1" else ["t"],
             "owned": share,
             "generation": 1,
         }
@@ -142,7 +142,7 @@ def test_removed_partitions_are_dropped(assignor: str, answered: dict[str, dict[
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_keeps_owners_with_different_subscriptions(assignor: str) -> None:
     line = without_last_partitions(
-        assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, has_unequal_topics=True
+        assignor, {"c1": {"t": [0, 7], "u": [1]}, "c2": {"t": [1, 8]}}, has_unequal_subscriptions=True
     )
     response = assignment_answer(line, explained=True)
     assert response["assignment"] == {"c1": {"t": [0, 7], "u": [0, 1]}, "c2": {"t": [1, 2, 8]}}

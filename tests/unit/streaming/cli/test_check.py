@@ -40,12 +40,12 @@ def test_valid_assignment_exits_with_0(run: RunCommand) -> None:
 
 
 def test_violation_exits_with_1(run: RunCommand) -> None:
-    early_violation = "cooperative-safe: p-2,3 given to b while a still owns it"
+    safety_violation = "cooperative-safe: p-2,3 given to b while a still owns it"
     assert check(run, VALID_ASSIGNMENT, EARLY_ASSIGNMENT) == (
         1,
         [
             {"ok": True, "rules": RULES, "violations": []},
-            {"ok": False, "rules": RULES, "violations": [early_violation]},
+            {"ok": False, "rules": RULES, "violations": [safety_violation]},
         ],
     )
 

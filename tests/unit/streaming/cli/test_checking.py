@@ -21,7 +21,7 @@ def group(assignment: Any, **fields: Any) -> bytes:
     return json.dumps({**GROUP, "assignment": assignment, **fields}).encode()
 
 
-def test_valid_assignment_passes() -> None:
+def test_valid_assignment_has_no_violations() -> None:
     valid_assignment = {"a": {"t": [0, 1]}, "b": {"t": [2]}}
     assert check_answer(group(valid_assignment)) == {"ok": True, "rules": ["valid", "balanced"], "violations": []}
     assert check_answer(group(valid_assignment), exact=True) == {

@@ -28,7 +28,7 @@ def episode(number: int, group: str, days: float, **changes: object) -> Episode:
 
 
 @pytest.fixture
-def week(kafka: MemoryKafka) -> MemoryKafka:
+def week_of_episodes(kafka: MemoryKafka) -> MemoryKafka:
     kafka.create(EPISODES)
     for record in (
         episode(1, "pay", 8, cost=MESSAGES),
@@ -41,23 +41,23 @@ def week(kafka: MemoryKafka) -> MemoryKafka:
 
 
 def test_unknown_values_widen_the_bounds() -> None:
-    with_cost, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
-    both, partly_unknown, none = (
-        total_cost([with_cost, second]),
-        total_cost([with_cost, episode(3, "g", 1)]),
+    measured_episode, second = episode(1, "g", 1, cost=MESSAGES), episode(2, "g", 1, cost=MESSAGES)
+    both, partly_measured_line, unmeasured_line = (
+        total_cost([measured_episode, second]),
+        total_cost([measured_episode, episode(3, "g", 1)]),
         total_cost([]),
     )
     assert (both.delayed_messages, both.worst_delay_ms, both.peak_lag) == ((20, 40), (3000, 4000), (7, 7))
     assert (both.catch_up_ms, both.measured) == ((2000, None), 2)
-    assert (partly_unknown.delayed_messages, partly_unknown.peak_lag, partly_unknown.measured) == (
+    assert (partly_measured_line.delayed_messages, partly_measured_line.peak_lag, partly_measured_line.measured) == (
         (10, None),
         (7, None),
         1,
     )
-    assert (none.delayed_messages, none.downtime) == (None, None)
+    assert (unmeasured_line.delayed_messages, unmeasured_line.downtime) == (None, None)
 
 
-@pytest.mark.usefixtures("week")
+@pytest.mark.usefixtures("week_of_episodes")
 def test_json_has_one_line_per_group(command: Command) -> None:
     status, out, errors = command("cost", "--json")
     pay_cost, ship_cost = (json.loads(line) for line in out.splitlines())
@@ -66,7 +66,7 @@ def test_json_has_one_line_per_group(command: Command) -> None:
     assert (ship_cost["cost"]["delayedMessages"], ship_cost["cost"]["downtime"]) == ([10, 20], None)
 
 
-@pytest.mark.usefixtures("week")
+@pytest.mark.usefixtures("week_of_episodes")
 def test_table_has_one_row_per_group(command: Command) -> None:
     out = command("cost", "--since", "7d")[1]
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
@@ -74,7 +74,7 @@ def test_table_has_one_row_per_group(command: Command) -> None:
     assert rows[1][4:] == ["unknown", "10 to 20", "3.0 s to 4.0 s", "7", "0 ms"]
 
 
-@pytest.mark.usefixtures("week")
+@pytest.mark.usefixtures("week_of_episodes")
 def test_csv_has_one_row_per_episode(command: Command) -> None:
     status, out, _ = command("cost", "pay", "--since", "30d", "--csv")
     rows = list(csv.DictReader(out.splitlines()))
@@ -83,6 +83,6 @@ def test_csv_has_one_row_per_episode(command: Command) -> None:
     assert [row["downtime min"] for row in rows] == ["", "5000", ""]
 
 
-@pytest.mark.usefixtures("week")
+@pytest.mark.usefixtures("week_of_episodes")
 def test_json_and_csv_exclude_each_other(command: Command) -> None:
     assert command("cost", "--json", "--csv") == (2, "", "error: --json and --csv: give one of them\n")

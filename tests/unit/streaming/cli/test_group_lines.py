@@ -8,7 +8,7 @@ import pytest
 from assignors.errors import BadInput, InvalidGroup
 from assignors.model import Member, Topic
 from streaming.cli import assignment
-from streaming.cli.assignment import GroupQuery, TooLarge, parse_group
+from streaming.cli.assignment import GroupQuery, GroupTooLarge, parse_group
 from streaming.cli.json_lines import MalformedJson
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -154,9 +154,9 @@ def test_too_large_groups_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "MAX_THREADS", 3)
     monkeypatch.setattr(assignment, "MAX_PARTITIONS", 5)
     two_members = [{"memberId": "a", "topics": []}, {"memberId": "b", "topics": []}]
-    with pytest.raises(TooLarge, match="members: 2 members, the limit is 1"):
+    with pytest.raises(GroupTooLarge, match="members: 2 members, the limit is 1"):
         parse_group(line(members=two_members))
-    with pytest.raises(TooLarge, match="members: 4 streams in all, the limit is 3"):
+    with pytest.raises(GroupTooLarge, match="members: 4 streams in all, the limit is 3"):
         parse_group(line(protocol="zookeeper", members=[{"memberId": "a", "streams": {"t0": 4}}]))
-    with pytest.raises(TooLarge, match="topics: 6 partitions in all, the limit is 5"):
+    with pytest.raises(GroupTooLarge, match="topics: 6 partitions in all, the limit is 5"):
         parse_group(line(topics={"a": {"partitions": 3}, "b": {"partitions": 3}}))

@@ -40,7 +40,7 @@ def view(*, as_json: bool) -> DemoView:
     return DemoView(as_json=as_json, clock=count(0.0, 2.5).__next__)
 
 
-def show_batches(shown: DemoView) -> None:
+def show_three_batches(shown: DemoView) -> None:
     with shown:
         shown.stage("start")
         shown.stage("the page: http://127.0.0.1:1/")
@@ -50,14 +50,14 @@ def show_batches(shown: DemoView) -> None:
 
 
 def test_json_output_contains_only_diffs(capsys: pytest.CaptureFixture[str]) -> None:
-    show_batches(view(as_json=True))
+    show_three_batches(view(as_json=True))
     out, errors = capsys.readouterr()
     assert (out, errors) == (msgspec.json.encode(DIFF).decode() + "\n", "")
 
 
 @pytest.mark.usefixtures("terminal")
 def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    show_batches(view(as_json=True))
+    show_three_batches(view(as_json=True))
     out, errors = capsys.readouterr()
     assert out.count("\n") == 1
     lines = [line.strip() for line in re.sub(r"\x1b\[\w+", "", errors).splitlines()]
@@ -65,7 +65,7 @@ def test_piped_diffs_keep_the_status_on_the_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_text_output_has_steps_diffs_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
-    show_batches(view(as_json=False))
+    show_three_batches(view(as_json=False))
     out, errors = capsys.readouterr()
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[:3] == ["  2.5 s  start", "  5.0 s  the page: http://127.0.0.1:1/", "› c1 joins"]
@@ -113,7 +113,7 @@ def test_batches_are_logged_without_a_terminal_if_verbose(monkeypatch: pytest.Mo
     logged: list[BatchReport] = []
     monkeypatch.setattr(progress, "log_batch", logged.append)
     for every_batch in (False, True):
-        with report_batches(every_batch=every_batch) as report:
+        with report_batches(prints_every_batch=every_batch) as report:
             report(BATCH_REPORT)
         assert logged == [BATCH_REPORT] * every_batch
 
@@ -125,7 +125,7 @@ def test_terminal_status_has_totals_of_all_batches(monkeypatch: pytest.MonkeyPat
     status = screen.status("")
     monkeypatch.setattr(status, "update", lambda text: shown.append(text.plain))
     monkeypatch.setattr(Console, "status", lambda *_: status)
-    with report_batches(every_batch=False) as report:
+    with report_batches(prints_every_batch=False) as report:
         for done in (BATCH_REPORT, BatchReport(events=800, diffs=2, lag=0), BatchReport()):
             report(done)
     assert shown == ["1,200 events, 3 diffs, 4,500 behind", "2,000 events, 5 diffs", "2,000 events, 5 diffs"]

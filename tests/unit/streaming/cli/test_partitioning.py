@@ -16,8 +16,8 @@ from tests.unit.streaming.cli.conftest import RunCommand
 
 def answered(data: bytes, partitions: int = 10, *, keys: KeyFormat = "utf8") -> Any:
     lines: list[Any] = []
-    choose = partition_chooser("murmur2", partitions)
-    status = answer_lines(io.BytesIO(data), lambda line: choose(parse_key(line, keys)), lines.append, skip_blank=False)
+    chooser = partition_chooser("murmur2", partitions)
+    status = answer_lines(io.BytesIO(data), lambda line: chooser(parse_key(line, keys)), lines.append, skip_blank=False)
     return status, [msgspec.json.encode(answer).decode() for answer in lines]
 
 

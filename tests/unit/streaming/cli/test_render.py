@@ -107,7 +107,7 @@ def test_members_are_listed_in_order() -> None:
 
 
 def test_members_have_display_names_and_ids() -> None:
-    first, second_id, third = (
+    first, second_label, third = (
         "O4ZHelk8SVWGgq4QmbZ7bg",
         "zzZHelk8SVWGgq4QmbZ7bg",
         "c1-0b9fa3c2-94b1-4c1c-8d5c-0a4f5e0d2b11",
@@ -116,18 +116,18 @@ def test_members_have_display_names_and_ids() -> None:
     diff = sample(
         cause=Cause(kind="member.left", member_ids=[first], evidence=[left]),
         members={
-            second_id: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
+            second_label: change(assigned={"t": [1]}, client_id="orders", client_host="/10.0.0.2"),
             first: change(present=False, client_id="orders", client_host="/10.0.0.1"),
             third: change(kept={"t": [0]}, owned={"t": [0]}),
         },
-        violations=[f"{second_id} and {third} have t-1"],
+        violations=[f"{second_label} and {third} have t-1"],
     )
     assert [line.plain.partition("generation 1")[2] or line.plain for line in diff_lines(diff)] == [
         "  orders (10.0.0.1) left",
         "  why: member orders (10.0.0.1) left the group (log)",
         f"  c1-0b9f…           {'':22}  = t 0",
         f"  orders (10.0.0.1)  {first}  gone",
-        f"  orders (10.0.0.2)  {second_id}  + t 1",
+        f"  orders (10.0.0.2)  {second_label}  + t 1",
         "  violation: orders (10.0.0.2) and c1-0b9f… have t-1",
     ]
 

@@ -117,9 +117,9 @@ def test_list_names_every_built_in_scenario(simulate: Simulate) -> None:
 
 def test_zookeeper_view_lag_depends_on_the_seed(simulate: Simulate) -> None:
     lagging = ("crash", "--protocol", "zookeeper", "--view-lag-ms", "900", "--json", "--seed")
-    first, again, different = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
+    first, again, other_seed_result = (simulate(*lagging, seed)[1] for seed in ("1", "1", "2"))
     assert first == again
-    assert first != different
+    assert first != other_seed_result
 
 
 @pytest.mark.parametrize(("members", "rest"), [(20, ""), (21, " and 1 more"), (40, " and 20 more")])

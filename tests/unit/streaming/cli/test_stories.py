@@ -149,7 +149,7 @@ SINCE_SECONDS = 1_700_000_000
 SILENT_COLLECTOR = Freshness(
     late=Lateness("collector-silent", "No heartbeat from collector \x1bc", SINCE_SECONDS * 1000)
 )
-NO_CONTACT = Freshness(
+FRESHNESS_WITHOUT_KAFKA = Freshness(
     is_known=False, late=Lateness("kafka-unreachable", "No contact with Kafka", SINCE_SECONDS * 1000)
 )
 UNKNOWN_FRESHNESS = Freshness(is_known=False)
@@ -166,7 +166,7 @@ def test_each_freshness_change_prints_one_line(capsys: pytest.CaptureFixture[str
         SILENT_COLLECTOR,
         UNKNOWN_FRESHNESS,
         SILENT_COLLECTOR,
-        NO_CONTACT,
+        FRESHNESS_WITHOUT_KAFKA,
         UNKNOWN_FRESHNESS,
         Freshness(),
         Freshness(),

@@ -46,17 +46,17 @@ def snapshot_of(event: Event) -> GroupObserved:
     return event.data
 
 
-def evidence_of(event: Event) -> list[Evidence]:
+def find_evidence(event: Event) -> list[Evidence]:
     return snapshot_of(event).evidence
 
 
 def test_all_snapshots_of_an_epoch_have_the_same_evidence(log: GroupReasons) -> None:
-    assert [evidence_of(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED_LEAVE]] * 3
+    assert [find_evidence(add_reasons(epoch(5), log)) for _ in range(3)] == [[LOGGED_LEAVE]] * 3
     assert add_reasons(epoch(6), log) == epoch(6)
 
 
 def test_broker_log_reason_replaces_a_guessed_reason(log: GroupReasons) -> None:
-    assert evidence_of(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED_LEAVE, guess("other")]
+    assert find_evidence(add_reasons(epoch(5, guess("m"), guess("other")), log)) == [LOGGED_LEAVE, guess("other")]
 
 
 def test_events_without_a_generation_get_no_reasons(log: GroupReasons) -> None:
@@ -69,10 +69,10 @@ def test_lines_appended_to_a_log_are_read(tmp_path: Path) -> None:
     first.write_text("")
     second.write_text("")
     reasons = BrokerReasons((first, second))
-    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == []
+    assert find_evidence(add_reasons(epoch(5), reasons.reasons)) == []
     second.write_text(LEAVE_LINES)
     reasons.read()
-    assert evidence_of(add_reasons(epoch(5), reasons.reasons)) == [LOGGED_LEAVE]
+    assert find_evidence(add_reasons(epoch(5), reasons.reasons)) == [LOGGED_LEAVE]
     reasons.close()
 
 
@@ -84,8 +84,8 @@ def test_reasons_of_broken_generations_belong_to_the_next() -> None:
             *LEAVE_LINES.replace("Member m", "Member n").replace("epoch to 5", "epoch to 6").splitlines(),
         ]
     )
-    evidence = {last: evidence_of(add_reasons(epoch(6), log, snapshot_of(epoch(last)))) for last in (6, 5, 4, 3)}
-    assert evidence_of(add_reasons(epoch(6), log)) == [other_item]
+    evidence = {last: find_evidence(add_reasons(epoch(6), log, snapshot_of(epoch(last)))) for last in (6, 5, 4, 3)}
+    assert find_evidence(add_reasons(epoch(6), log)) == [other_item]
     assert evidence == {6: [other_item], 5: [other_item], 4: [LOGGED_LEAVE, other_item], 3: [LOGGED_LEAVE, other_item]}
 
 

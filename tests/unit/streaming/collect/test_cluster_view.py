@@ -36,12 +36,12 @@ def changes(event: Event | None) -> list[ClusterChange]:
     return event.data.changes
 
 
-FULL_SNAPSHOT = snapshot({1, 2}, (1, 2))
+BOTH_MEMBERS = snapshot({1, 2}, (1, 2))
 
 
 def started() -> ClusterView:
     view = ClusterView("test")
-    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 1000) is None
+    assert view.add_snapshot(BOTH_MEMBERS, groups(), 1000) is None
     return view
 
 
@@ -55,23 +55,23 @@ def test_partition_of_a_group_is_computed_as_in_kafka(group: str, partition: int
 
 
 def test_unchanged_cluster_has_no_event() -> None:
-    assert started().add_snapshot(FULL_SNAPSHOT, groups(), 2000) is None
+    assert started().add_snapshot(BOTH_MEMBERS, groups(), 2000) is None
 
 
 def test_broker_stop_and_return_give_an_event_each() -> None:
     view = started()
     away = view.add_snapshot(snapshot({2}, (None, 2)), groups(), 2000)
     assert changes(away) == [ClusterChange("broker-restart", "broker 1", 2000, groups_coordinated_by(1))]
-    back = view.add_snapshot(FULL_SNAPSHOT, groups(), 9000)
+    back = view.add_snapshot(BOTH_MEMBERS, groups(), 9000)
     assert back is not None
     assert isinstance(back.data, ClusterObserved)
     assert (back.data.brokers, back.data.changes) == ([1, 2], [])
-    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 10_000) is None
+    assert view.add_snapshot(BOTH_MEMBERS, groups(), 10_000) is None
 
 
 @pytest.mark.parametrize(("last", "shows_change"), [(None, False), ([1, 2], False), ([2], True)])
 def test_broker_that_returned_between_two_runs_gives_an_event(last: list[int] | None, shows_change: bool) -> None:
-    event = ClusterView("test", last).add_snapshot(FULL_SNAPSHOT, groups(), 1000)
+    event = ClusterView("test", last).add_snapshot(BOTH_MEMBERS, groups(), 1000)
     assert (event is not None) == shows_change
     assert not shows_change or changes(event) == []
 
@@ -107,7 +107,7 @@ def test_unresponsive_cluster_means_all_brokers_away(back_ms: int, shows_change:
     view = started()
     view.add_outage(2000)
     view.add_outage(3000)
-    back = view.add_snapshot(FULL_SNAPSHOT, groups(), back_ms)
+    back = view.add_snapshot(BOTH_MEMBERS, groups(), back_ms)
     wanted = [ClusterChange("broker-restart", "all brokers", 2000, GROUPS)]
     assert (back is not None) == shows_change
     assert not shows_change or changes(back) == wanted
@@ -125,22 +125,22 @@ def test_grown_and_deleted_topics_are_cluster_changes() -> None:
 
 def test_host_whose_members_all_left_is_reported() -> None:
     view, both = ClusterView("test"), ("/10.0.0.1", "/10.0.0.2")
-    view.add_snapshot(FULL_SNAPSHOT, groups(hosts=both), 1000)
+    view.add_snapshot(BOTH_MEMBERS, groups(hosts=both), 1000)
     half = groups("a", "b") | groups("c", hosts=both)
-    assert view.add_snapshot(FULL_SNAPSHOT, half, 6000) is None
-    gone = view.add_snapshot(FULL_SNAPSHOT, groups(), 11_000)
+    assert view.add_snapshot(BOTH_MEMBERS, half, 6000) is None
+    gone = view.add_snapshot(BOTH_MEMBERS, groups(), 11_000)
     assert changes(gone) == [ClusterChange("mass-restart", "10.0.0.1", 1000, GROUPS)]
-    assert view.add_snapshot(FULL_SNAPSHOT, groups(), 16_000) is None
+    assert view.add_snapshot(BOTH_MEMBERS, groups(), 16_000) is None
 
 
 def test_two_groups_are_not_a_host_loss() -> None:
     view = ClusterView("test")
-    view.add_snapshot(FULL_SNAPSHOT, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
-    assert view.add_snapshot(FULL_SNAPSHOT, groups("a", "b", hosts=()), 6000) is None
+    view.add_snapshot(BOTH_MEMBERS, groups("a", "b", hosts=("/10.0.0.1",)), 1000)
+    assert view.add_snapshot(BOTH_MEMBERS, groups("a", "b", hosts=()), 6000) is None
 
 
 def test_groups_that_end_in_turn_are_not_a_host_loss() -> None:
     view = started()
-    ends = [view.add_snapshot(FULL_SNAPSHOT, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
+    ends = [view.add_snapshot(BOTH_MEMBERS, groups(*left), 100_000 * (3 - len(left))) for left in (["b", "c"], ["c"])]
     assert ends == [None, None]
-    assert view.add_snapshot(FULL_SNAPSHOT, {}, 300_000) is None
+    assert view.add_snapshot(BOTH_MEMBERS, {}, 300_000) is None

@@ -19,7 +19,7 @@ from streaming.collect.coordinator.records import OFFSETS_TOPIC
 from streaming.collect.metrics import CollectMetrics
 from streaming.collect.progress import ProgressSampler
 from streaming.collect.publisher import ReplacedByOtherCollector
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.config import CollectSettings, Settings
 from streaming.settings.connection import KafkaSettings
@@ -31,7 +31,7 @@ TOPIC_IDS = {"t": "5a0scAsoRdS8Ki4XL0hedw", "u": "OKMdhzJ5TU2q1sqNLVf-kQ"}
 SESSION_LIMITS = {"group.consumer.min.session.timeout.ms": "45000", "group.consumer.max.heartbeat.interval.ms": "15000"}
 TOPIC = "rebalance.membership"
 #: Events that depend on the clock.
-STATE_TYPES = ("group.progress", "group.rebalancing")
+STATE_EVENT_TYPES = ("group.progress", "group.rebalancing")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def published_events(kafka: MemoryKafka) -> list[tuple[str, dict[str, Any]]]:
     events = []
     for message in kafka.records(TOPIC) if TOPIC in kafka.topics else []:
         headers = dict(message.headers() or [])
-        if (headers["ce_type"] or b"").decode() in STATE_TYPES:
+        if (headers["ce_type"] or b"").decode() in STATE_EVENT_TYPES:
             continue
         events.append(((headers["ce_type"] or b"").decode(), json.loads(message.value() or b"null")))
     return sorted(events, key=lambda event: event[1]["groupId"])
@@ -104,7 +104,7 @@ def published(kafka: MemoryKafka, *without: str) -> list[tuple[bytes, bytes, dic
     records = []
     for message in kafka.records(TOPIC):
         headers = {name: (data or b"").decode() for name, data in message.headers() or []}
-        if headers["ce_type"] not in (*STATE_TYPES, *without):
+        if headers["ce_type"] not in (*STATE_EVENT_TYPES, *without):
             records.append((message.key() or b"", message.value() or b"", headers))
     return sorted(records, key=lambda record: record[0])
 
@@ -254,7 +254,7 @@ def test_records_of_a_newer_kafka_are_counted_and_skipped(kafka: MemoryKafka, ca
 
 def test_missing_permission_is_named(kafka: MemoryKafka) -> None:
     kafka.deny(OFFSETS_TOPIC, "READ")
-    with pytest.raises(NotAllowed, match="may not read topic __consumer_offsets, which collect must"):
+    with pytest.raises(NoPermission, match="may not read topic __consumer_offsets, which collect must"):
         Collector(settings(), threading.Event()).run()
     assert TOPIC not in kafka.topics
 

@@ -36,7 +36,7 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
     return kafka
 
 
-def new_publisher(interval_s: float = 60.0, **published: dict[str, TopicMetadata]) -> CountsPublisher:
+def make_publisher(interval_s: float = 60.0, **published: dict[str, TopicMetadata]) -> CountsPublisher:
     topics = ClusterTopics(KafkaSettings(bootstrap_servers="memory:1"), threading.Event())
     return CountsPublisher(topics, "counts", published, ClusterView("cluster"), interval_s)
 
@@ -92,7 +92,7 @@ def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[t
 
 
 def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> None:
-    publisher, event, unusable = new_publisher(), view(), RejectedRecord(RAW_RECORD, MalformedRecord("x"))
+    publisher, event, unusable = make_publisher(), view(), RejectedRecord(RAW_RECORD, MalformedRecord("x"))
     assert published_counts(publisher, unusable, event, event) == [unusable, {"t": 2}, event, event]
     assert published_counts(publisher, CollectedEvent(RAW_RECORD, event)) == [CollectedEvent(RAW_RECORD, event)]
     assert kafka.requests.count("list_topics") == 1
@@ -100,23 +100,23 @@ def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> 
 
 def test_only_missing_partition_counts_are_requested(kafka: MemoryKafka) -> None:
     deleted = Event("s", "d", GroupDeleted(group_id="g", timestamp=2))
-    publisher = new_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
+    publisher = make_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
     assert published_counts(publisher, view(), deleted) == [view(), deleted]
     assert kafka.requests == []
     assert published_counts(publisher, deleted, view(), view()) == [deleted, {"t": 2}, view(), view()]
-    again = new_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
+    again = make_publisher(g={"t": TopicMetadata(partitions=2, topic_id="an earlier topic")})
     assert published_counts(again, subscriptions=lambda: {"g": {"t"}}) == [{"t": 2}]
 
 
 def test_partition_counts_cover_topics_of_the_assignment(kafka: MemoryKafka) -> None:
     event = view(subscribed=False)
-    assert published_counts(new_publisher(), event) == [{"t": 2}, event]
+    assert published_counts(make_publisher(), event) == [{"t": 2}, event]
     connector = view(subscribed=False, kind="connect")  # the connector has the name of a topic
-    assert published_counts(new_publisher(), connector) == [connector]
+    assert published_counts(make_publisher(), connector) == [connector]
 
 
 def test_all_groups_get_partition_counts_when_due(kafka: MemoryKafka) -> None:
-    publisher, groups = new_publisher(interval_s=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
+    publisher, groups = make_publisher(interval_s=0.0), {"g": frozenset({"t"}), "empty": frozenset[str]()}
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     assert published_counts(publisher, subscriptions=lambda: groups) == []
     kafka.topics["t"].logs.append(Log())
@@ -127,13 +127,13 @@ def test_all_groups_get_partition_counts_when_due(kafka: MemoryKafka) -> None:
 
 
 def test_counts_are_not_published_before_they_are_due(kafka: MemoryKafka) -> None:
-    publisher = new_publisher()
+    publisher = make_publisher()
     assert published_counts(publisher, subscriptions=lambda: {"g": frozenset({"t"})}) == [{"t": 2}]
     assert published_counts(publisher, subscriptions=lambda: {"h": frozenset({"t"})}) == []
 
 
 def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
-    publisher, event = new_publisher(), view()
+    publisher, event = make_publisher(), view()
     assert published_counts(publisher, event, away=True) == [event]
     assert kafka.requests == []
     kafka.fail("list_topics", KafkaError(KafkaError._TRANSPORT, "broker is away"))
@@ -145,13 +145,13 @@ def test_unresponsive_cluster_delays_no_event(kafka: MemoryKafka, caplog: pytest
 def test_partition_counts_have_the_time_of_publishing(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.5)
     groups = snapshots({"g": {"t"}, "h": {"t"}})
-    events = new_publisher().add_counts((), lambda: groups, away=False)
+    events = make_publisher().add_counts((), lambda: groups, away=False)
     assert [event.data.timestamp for event in events if isinstance(event, Event)] == [1_700_000_000_500] * 2
 
 
 def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka) -> None:
     """A KIP-848 member that subscribes by a pattern still lists a deleted topic for a while."""
-    publisher, event = new_publisher(), view()
+    publisher, event = make_publisher(), view()
     assert published_counts(publisher, event) == [{"t": 2}, event]
     kafka.delete("t")
     member = ObservedMember(member_id="m", topics=["t"], assigned={}, target={})
@@ -163,7 +163,7 @@ def test_deleted_topic_has_no_partitions_before_its_snapshot(kafka: MemoryKafka)
 
 
 def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
-    publisher, groups = new_publisher(interval_s=0.0), {"g": frozenset({"t", "never-there"})}
+    publisher, groups = make_publisher(interval_s=0.0), {"g": frozenset({"t", "never-there"})}
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 2}]
     kafka.delete("t")
     assert published_counts(publisher, subscriptions=lambda: groups) == [{"t": 0}]
@@ -175,7 +175,7 @@ def test_a_deleted_topic_is_noticed_without_a_view(kafka: MemoryKafka) -> None:
 def test_changes_of_the_cluster_are_published_once(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
-    publisher = new_publisher(interval_s=0.0)
+    publisher = make_publisher(interval_s=0.0)
     kafka.brokers[2] = {}
     assert cluster_changes(publisher) == []
     del kafka.brokers[2]

@@ -189,13 +189,13 @@ def test_commits_give_no_evidence_about_streams_tasks() -> None:
     assert holdings.last_commit(member) is None
 
 
-def scheduled(at: int, next_rebalance_ms: int | UnsetType = UNSET) -> GroupObserved:
+def scheduled_snapshot(at: int, next_rebalance_ms: int | UnsetType = UNSET) -> GroupObserved:
     member = ObservedMember(member_id="m", topics=["t"], assigned={}, next_rebalance_ms=next_rebalance_ms)
     return GroupObserved(group_id="g", timestamp=at, members=[member], generation=1, kind="streams")
 
 
 def test_a_scheduled_generation_is_a_probing_rebalance() -> None:
-    assert probing_rebalance(scheduled(1000, 5000), scheduled(5000)) == [
+    assert probing_rebalance(scheduled_snapshot(1000, 5000), scheduled_snapshot(5000)) == [
         Evidence(
             source="assignment-info",
             reason="probing rebalance: scheduled for 5000 ms, when warm-up tasks may have caught up",
@@ -207,4 +207,4 @@ def test_a_scheduled_generation_is_a_probing_rebalance() -> None:
 
 @pytest.mark.parametrize("next_rebalance_ms", [UNSET, 0, 5001])
 def test_unscheduled_generation_is_not_a_probing_rebalance(next_rebalance_ms: int | UnsetType) -> None:
-    assert probing_rebalance(scheduled(1000, next_rebalance_ms), scheduled(5000)) == []
+    assert probing_rebalance(scheduled_snapshot(1000, next_rebalance_ms), scheduled_snapshot(5000)) == []

@@ -21,19 +21,19 @@ NAMES = {"5a0scAsoRdS8Ki4XL0hedw": "t", "OKMdhzJ5TU2q1sqNLVf-kQ": "u"}
 
 
 def fold(rows: list[RawRecord], partition: int = 4) -> list[Outcome]:
-    folded = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__)
-    return [item for row in rows for item in folded.add(row)] + folded.settle()
+    fold_under_test = Fold("kafka://c/__consumer_offsets", partition, NAMES.__getitem__)
+    return [item for row in rows for item in fold_under_test.add(row)] + fold_under_test.settle()
 
 
 def stopped(rows: list[RawRecord], stop: int) -> tuple[Fold, list[Outcome]]:
     """Return a :class:`Fold` that was stopped after the first ``stop`` records, and their outcomes."""
-    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
-    return folded, [item for row in rows[:stop] for item in folded.add(row)]
+    fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    return fold_under_test, [item for row in rows[:stop] for item in fold_under_test.add(row)]
 
 
 def generation(offset: int, number: int, assigned: dict[str, dict[str, list[int]]], at: int | None = None) -> RawRecord:
     members = {member: (log.subscription(["t"]), log.assignment(share)) for member, share in assigned.items()}
-    return RawRecord(4, offset, at or offset * 1000, log.group_key("g"), log.group_value(number, members))
+    return RawRecord(4, offset, at or offset * 1000, log.group_key("g"), log.group_bytes(number, members))
 
 
 def events(items: list[Outcome]) -> list[Event]:
@@ -47,12 +47,12 @@ def observed(item: Outcome) -> GroupObserved:
     return item.event.data
 
 
-def test_events_do_not_depend_on_where_reading_stops() -> None:
+def test_events_are_equal_wherever_reading_stops() -> None:
     rows = log.captured_records()[4]
     whole = fold(rows)
     for stop in range(0, len(rows), 7):
-        folded, before = stopped(rows, stop)
-        after = [item for row in rows[stop:] for item in folded.add(row)] + folded.settle()
+        fold_under_test, before = stopped(rows, stop)
+        after = [item for row in rows[stop:] for item in fold_under_test.add(row)] + fold_under_test.settle()
         assert before + after == whole
         assert before == whole[: len(before)]
 
@@ -68,7 +68,7 @@ def test_resumed_fold_repeats_and_loses_no_event() -> None:
 
 
 def test_group_with_offsets_only_gives_no_event() -> None:
-    created = RawRecord(4, 0, 1, log.group_key("g"), log.group_value(0, {}))
+    created = RawRecord(4, 0, 1, log.group_key("g"), log.group_bytes(0, {}))
     commit = RawRecord(4, 1, 2, log.commit_key("simple", "t", 0), log.commit_value(2))
 
     assert fold([created, commit]) == []
@@ -113,7 +113,7 @@ def record_with_null_partitions(offset: int, number: int) -> RawRecord:
         offset,
         offset * 1000,
         log.group_key("g"),
-        log.group_value(number, {"m": (log.subscription(["t"]), null_partitions)}),
+        log.group_bytes(number, {"m": (log.subscription(["t"]), null_partitions)}),
     )
 
 
@@ -156,12 +156,12 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
         RawRecord(4, 2, 2000, log.commit_key("g", "t", 1), b"\x00"),
         generation(3, 1, {"m": {"t": [0]}})._replace(key=log.group_key("other")),
     ]
-    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
+    fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__, lambda group_id: group_id != "g")
 
-    out = [item for row in rows for item in folded.add(row)] + folded.settle()
+    out = [item for row in rows for item in fold_under_test.add(row)] + fold_under_test.settle()
 
     assert [event.id for event in events(out)] == ["4:3"]
-    assert {group: subscribed(snapshot) for group, snapshot in folded.snapshots().items()} == {"other": {"t"}}
+    assert {group: subscribed(snapshot) for group, snapshot in fold_under_test.snapshots().items()} == {"other": {"t"}}
 
 
 @pytest.mark.parametrize("timestamp", [-1, MAX_TIMESTAMP + 1, 2**62])
@@ -221,8 +221,8 @@ def test_commits_show_resumed_consumption_in_log_order() -> None:
         ),
     ]
     for stop in range(len(rows)):  # a fold that starts again at the open offset gives the same outcomes
-        folded, before = stopped(rows, stop)
-        place = folded.open_offset
+        fold_under_test, before = stopped(rows, stop)
+        place = fold_under_test.open_offset
         again = [item for item in fold(rows) if place is None or item.record.offset >= place]
         if place is not None:
             assert events([*before, *again]) == events(fold(rows))
@@ -292,11 +292,11 @@ def test_superseded_first_generation_is_of_a_new_group() -> None:
     ],
 )
 def test_new_partition_leader_is_reported(epochs: tuple[int, ...], at: int, *, moved: bool) -> None:
-    folded = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
+    fold_under_test = Fold("kafka://c/__consumer_offsets", 4, NAMES.__getitem__)
     first, third, second = epochs
-    outcomes = folded.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
-    outcomes += folded.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third))
-    outcomes += folded.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
-    outcomes += folded.settle()
+    outcomes = fold_under_test.add(led(generation(1, 1, {"m1": {"t": [0]}}, at=1000), first))
+    outcomes += fold_under_test.add(led(generation(2, 1, {}, at=2000)._replace(key=log.group_key("h")), third))
+    outcomes += fold_under_test.add(led(generation(3, 2, {"m2": {"t": [0]}}, at=2000 + at), second))
+    outcomes += fold_under_test.settle()
     kinds = [item.kind for item in observed(outcomes[-1]).evidence]
     assert (COORDINATOR_MOVED in kinds) is moved

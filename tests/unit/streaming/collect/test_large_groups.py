@@ -73,11 +73,11 @@ def test_every_step_of_a_small_or_slow_group_is_published(members: int, every_ms
 
 
 @pytest.mark.parametrize("every_ms", [1, 40, 400])
-def test_a_large_group_in_flux_is_published_once_a_second(every_ms: int) -> None:
+def test_large_rebalancing_group_is_published_once_a_second(every_ms: int) -> None:
     restart = Restart(300, every_ms)
     shown = list(views(restart.published(restart.fold())))
-    in_flux = [snapshot for snapshot in shown if snapshot.state != "Stable"]
-    assert len(in_flux) <= 2 + (restart.rows[-1].timestamp - START_MS) // COALESCE_MS
+    rebalancing = [snapshot for snapshot in shown if snapshot.state != "Stable"]
+    assert len(rebalancing) <= 2 + (restart.rows[-1].timestamp - START_MS) // COALESCE_MS
     assert shown[-1].timestamp == restart.rows[-1].timestamp
     (*_, last) = restart.diffs()
     there = [member for member in last.members if last.members[member].present]

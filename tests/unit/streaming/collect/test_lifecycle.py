@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from streaming.collect.lifecycle import BaseCollector, MembershipTopicWatch, group_filter
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -46,7 +46,7 @@ class FakeCollector(BaseCollector):
         super().__init__(SETTINGS, stop)
         self._call, self._has_begun = collect, begun
 
-    def _begin(self) -> None:
+    def _collect_until_stopped(self) -> None:
         self._collect()
 
     def _collect(self) -> None:
@@ -70,7 +70,7 @@ def test_a_collector_reconnects_until_it_is_stopped(times: int) -> None:
     ("code", "error", "message"),
     [
         (KafkaError._TIMED_OUT, ClusterUnavailable, "memory:1: x; started again, the collector goes on where it"),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NotAllowed, "cluster memory:1: x"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, NoPermission, "cluster memory:1: x"),
     ],
 )
 def test_a_client_error_is_one_line(

@@ -25,7 +25,7 @@ def test_polling_metrics_are_exported() -> None:
     metrics.descriptions.inc()
     metrics.groups.set(7)
     metrics.overdue.set(1.5)
-    metrics.unanswered.set(3)
+    metrics.unanswered_groups.set(3)
     metrics.published([EVENT])
     assert values(registry) == {
         "answers_total": 1,
@@ -43,7 +43,7 @@ def test_collector_metrics_are_exported() -> None:
     metrics.records.inc(7)
     metrics.lag.set(6)
     metrics.behind.set(2)
-    metrics.published([EVENT, EVENT, OutgoingRecord("dlt", b"k", b"v", [], dead=True)])
+    metrics.published([EVENT, EVENT, OutgoingRecord("dlt", b"k", b"v", [], is_letter=True)])
     metrics.logged(LogCounts(read=10, understood=4, undated=1))
     metrics.logged(LogCounts(read=12, understood=5, undated=1))
     assert values(registry) == {

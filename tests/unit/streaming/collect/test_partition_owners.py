@@ -36,7 +36,7 @@ def stop(partitions: list[int], before: int, committed: int | None = None, **aft
 def committed(owners: PartitionOwners, *commits: tuple[int, int, int]) -> list[bool]:
     """Commit each (partition, time, offset); return for each whether its partition is proven to be consumed again."""
     return [
-        owners.commit("t", partition, at, offset, sent_after=at if 0 <= at <= MAX_TIMESTAMP else None)
+        owners.commit("t", partition, at, offset, min_sent_at=at if 0 <= at <= MAX_TIMESTAMP else None)
         for partition, at, offset in commits
     ]
 
@@ -147,10 +147,10 @@ def test_first_commit_after_a_collector_restart_is_no_evidence() -> None:
     assert partition_owners.resumed() == {2: [stop([0], 925_000, 30, stopped_after=910_000)]}
 
 
-def test_a_delayed_commit_proves_what_was_before_it_was_sent() -> None:
+def test_late_commit_proves_consumption_until_it_was_sent() -> None:
     """A commit that was sent before a broker outage (3.2 s to 33 s) arrives after the outage."""
     owners = holding()
-    assert owners.commit("t", 0, 33_000, 25, sent_after=3100) is False
+    assert owners.commit("t", 0, 33_000, 25, min_sent_at=3100) is False
     owners.observe(view(33_500, 2, {"a": [0], "b": [1]}))
     assert committed(owners, (0, 34_000, 30)) == [True]
     assert owners.resumed() == {2: [stop([0], 34_000, 25, stopped_after=3100)]}
@@ -166,7 +166,7 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("writes", "sent_after"),
+    ("writes", "min_sent_at"),
     [
         ([*range(0, 5000, 200)], 4600),  # a busy coordinator
         ([0, 5000], 0),  # the commit may have waited during the pause
@@ -177,8 +177,8 @@ def test_offsets_set_for_an_empty_group_prove_nothing() -> None:
         ([0, 5000, 5000], 0),
     ],
 )
-def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], sent_after: int | None) -> None:
+def test_writes_bound_the_time_at_which_a_commit_was_sent(writes: list[int], min_sent_at: int | None) -> None:
     coordinator_activity = CoordinatorActivity()
     for at in writes:
         coordinator_activity.record_write(at)
-    assert coordinator_activity.sent_after(writes[-1]) == sent_after
+    assert coordinator_activity.min_sent_at(writes[-1]) == min_sent_at

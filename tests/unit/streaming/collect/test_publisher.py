@@ -17,7 +17,7 @@ from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.collect.fold import RejectedRecord
 from streaming.collect.publisher import Publisher, ReplacedByOtherCollector
 from streaming.collect.source import ResumePoint
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.producer import EventProducer
 from streaming.kafka.topics import ensure_topics
 from streaming.records.events import Event, MemberLeft
@@ -64,7 +64,7 @@ def kept(kafka: MemoryKafka) -> dict[int, int]:
 def test_batch_and_its_offsets_are_committed_atomically(kafka: MemoryKafka, publisher_under_test: Publisher) -> None:
     rejected_record = RejectedRecord(RawRecord(3, 76, 1, b"k", b"v"), MalformedRecord("why"))
     written = publisher_under_test.publish([event(1), rejected_record, event(2)], place(10))
-    assert [(record.topic, record.dead) for record in written] == [
+    assert [(record.topic, record.is_letter) for record in written] == [
         (TOPIC, False),
         (SETTINGS.topics.dead_letters, True),
         (TOPIC, False),
@@ -244,7 +244,7 @@ def test_offsets_waiting_for_a_dead_broker_use_new_producer(
         ),
         (
             KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed"),
-            NotAllowed,
+            NoPermission,
             "user 'ANONYMOUS' may not write transactional id rebalance-monitor-collector",
         ),
     ],
@@ -301,9 +301,9 @@ def test_stopping_does_not_wait_for_a_new_producer(kafka: MemoryKafka, monkeypat
     monkeypatch.setattr(publisher, "_CALL_TIMEOUT_SECONDS", 0.05)
     unset_event = threading.Event()
     monkeypatch.setattr(MemoryProducer, "init_transactions", lambda *_: unset_event.wait())
-    tries = iter([False, False])
+    results = iter([False, False])
     with pytest.raises(OutsideFailure, match=r"the cluster does not answer: no answer within 0\.2 s"):
-        Publisher(SETTINGS, "group", lambda: next(tries, True))
+        Publisher(SETTINGS, "group", lambda: next(results, True))
 
 
 def test_changed_topic_limit_is_noticed(

@@ -19,13 +19,13 @@ from streaming.kafka.clients import ClusterUnavailable
 from streaming.records.events import GroupObserved, PartitionsStopped
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryKafka
-from tests.support.offsets_topic import assignment, commit_key, commit_value, group_key, group_value, subscription
+from tests.support.offsets_topic import assignment, commit_key, commit_value, group_bytes, group_key, subscription
 from tests.support.wait import eventually
 
 
 def generation(offset: int) -> RawRecord:
     members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
-    return RawRecord(4, offset, offset * 1000, group_key("g"), group_value(offset + 1, members))
+    return RawRecord(4, offset, offset * 1000, group_key("g"), group_bytes(offset + 1, members))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def put(kafka: MemoryKafka, *offsets: int, partition: int = 0) -> None:
 
 
 @contextmanager
-def reading(stop: threading.Event | None = None) -> Iterator[OffsetsTopic]:
+def reading_offsets_topic(stop: threading.Event | None = None) -> Iterator[OffsetsTopic]:
     settings = KafkaSettings(bootstrap_servers="memory:1")
     topic = OffsetsTopic(settings, "group", stop or threading.Event(), lambda number: Fold("s", number, str))
     try:
@@ -54,7 +54,7 @@ def test_batch_reports_read_unread_and_next_offsets(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 3)
     put(kafka, 0, 1)
     put(kafka, 2, partition=2)
-    with reading() as source:
+    with reading_offsets_topic() as source:
         first = source.read(settle_seconds=60)
         assert (first.records, first.behind, first.lag) == (3, 0, 0)
         assert [item.record.offset for item in first.outcomes] == [0]
@@ -84,7 +84,7 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
         kafka.append(OFFSETS_TOPIC, commit_value(at, offset=offset), key=of, timestamp=at)
     for at in (4500,)[:more]:
         kafka.append(OFFSETS_TOPIC, commit_value(at), key=key_of_other_group, timestamp=at)
-    with reading() as source:
+    with reading_offsets_topic() as source:
         batches = [source.read(60), source.read(0)]
     events = [[(type(item.event.data), item.record.offset) for item in batch.outcomes] for batch in batches]
     first = [(GroupObserved, 0), (GroupObserved, 2)]
@@ -95,11 +95,11 @@ def test_commit_event_is_held_until_its_millisecond_is_over(kafka: MemoryKafka, 
 
 
 @pytest.mark.parametrize(
-    ("lag", "behind", "up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
+    ("lag", "behind", "is_up_to_date"), [(0, 0, True), (2000, 0, True), (2001, 0, False), (0, 1, False)]
 )
-def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind: int, up_to_date: bool) -> None:
+def test_records_of_the_last_millisecond_wait_for_the_next_read(lag: int, behind: int, is_up_to_date: bool) -> None:
     batch = source.OffsetsBatch([], ResumePoint({}, None), 0, lag, behind)
-    assert batch.up_to_date is up_to_date
+    assert batch.is_up_to_date is is_up_to_date
 
 
 def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_lag_counts_unread_records_without_markers(kafka: MemoryKafka, monkeypat
     put(kafka, 0, 1, 2)
     kafka.mark(OFFSETS_TOPIC)
     monkeypatch.setattr(source, "_MAX_BATCH_RECORDS", 2)
-    with reading() as reader:
+    with reading_offsets_topic() as reader:
         assert [(batch.lag, batch.behind) for batch in (reader.read(), reader.read())] == [(2, 1), (0, 0)]
 
 
@@ -116,7 +116,7 @@ def test_partition_that_ends_before_its_position_has_no_lag(
 ) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
-    with reading() as source:
+    with reading_offsets_topic() as source:
         assert source.read().lag == 0
         monkeypatch.setattr(
             kafka.topics[OFFSETS_TOPIC].logs[0], "entries", kafka.topics[OFFSETS_TOPIC].logs[0].entries[:1]
@@ -128,7 +128,7 @@ def test_stored_offset_is_resumed(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0, 1, 2)
     kafka.committed["group", OFFSETS_TOPIC, 0] = 2
-    with reading() as source:
+    with reading_offsets_topic() as source:
         batches = [source.read(60), source.read(0)]
         assert [item.record.offset for batch in batches for item in batch.outcomes] == [2]
         assert [batch.place.offsets for batch in batches] == [{0: 2}, {0: 3}]
@@ -137,12 +137,12 @@ def test_stored_offset_is_resumed(kafka: MemoryKafka) -> None:
 def test_cluster_without_any_group_is_awaited(kafka: MemoryKafka) -> None:
     stop = threading.Event()
     threading.Timer(0.3, lambda: kafka.create(OFFSETS_TOPIC, 2)).start()
-    with reading() as source:
+    with reading_offsets_topic() as source:
         assert source.read(0).behind == 0
     kafka.delete(OFFSETS_TOPIC)
     stop.set()
-    with reading(stop) as none:
-        batch = none.read(0)
+    with reading_offsets_topic(stop) as no_groups:
+        batch = no_groups.read(0)
     assert (batch.records, batch.behind, batch.place.offsets) == (0, 0, {})
     assert all(consumer.closed for consumer in kafka.consumers)
 
@@ -185,26 +185,26 @@ def test_awaited_metadata_is_requested_five_times_a_second(
 def test_loading_coordinator_is_awaited(kafka: MemoryKafka, code: int) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading() as source:
+    with reading_offsets_topic() as source:
         assert source.read(0).behind == 0
     stop = threading.Event()
     stop.set()
     kafka.fail("committed", KafkaError(code, "loading"))
-    with reading(stop) as second:  # without assigned partitions the source looks up no position
+    with reading_offsets_topic(stop) as second:  # without assigned partitions the source looks up no position
         assert second.read(0).records == 0
 
 
 def test_other_errors_end_the_source_at_once(kafka: MemoryKafka) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
     kafka.fail("committed", KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not allowed"))
-    with pytest.raises(KafkaException, match="not allowed"), reading():
+    with pytest.raises(KafkaException, match="not allowed"), reading_offsets_topic():
         pass
     assert kafka.consumers[0].closed
 
 
 def test_fatal_errors_are_raised_and_others_logged(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as source:
+    with reading_offsets_topic() as source:
         kafka.deliver_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
         source.read()
         assert caplog.messages == ["__consumer_offsets: away"]
@@ -219,7 +219,7 @@ def test_client_that_receives_no_records_is_replaced(
     monkeypatch.setattr(metadata, "STALL_SECONDS", 0.0)
     kafka.create(OFFSETS_TOPIC, 1)
     put(kafka, 0)
-    with reading() as source:
+    with reading_offsets_topic() as source:
         assert source.read(0).records == 1
         unresponsive_client = kafka.consumers[-1]
         monkeypatch.setattr(unresponsive_client, "_next_message", lambda: None)
@@ -235,7 +235,7 @@ def test_unresponsive_leader_makes_the_source_outdated(kafka: MemoryKafka, monke
     monkeypatch.setattr(metadata, "_OFFSETS_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(metadata, "_MAX_OFFSET_AGE_SECONDS", 0.05)
     kafka.create(OFFSETS_TOPIC, 1)
-    with reading() as source:
-        eventually(lambda: source.read(0).up_to_date)
+    with reading_offsets_topic() as source:
+        eventually(lambda: source.read(0).is_up_to_date)
         kafka.fail("list_offsets", *[KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader")] * 1000)
-        eventually(lambda: not source.read(0).up_to_date)
+        eventually(lambda: not source.read(0).is_up_to_date)

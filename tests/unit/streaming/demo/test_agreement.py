@@ -35,8 +35,8 @@ def test_cooperative_revocation_may_report_the_next_generation() -> None:
     late_reports = [line(1, "assigned", {"t": [0, 1]}), line(3, "revoked", {"t": [0]})]
     diffs = [diff(1, c1={"t": [0, 1]}), diff(2, c1={"t": [0]}), diff(3, c1={"t": [0]})]
     assert compare(diffs, late_reports, {"g": False}) == Agreement(3, ())
-    reports_in_time = [late_reports[0], line(2, "assigned", {"t": [0, 1]}), late_reports[1]]
-    assert len(compare(diffs, reports_in_time, {"g": False}).differences) == 1
+    timely_reports = [late_reports[0], line(2, "assigned", {"t": [0, 1]}), late_reports[1]]
+    assert len(compare(diffs, timely_reports, {"g": False}).differences) == 1
     assert len(compare([diff(2, c1={"t": [1]})], late_reports, {"g": False}).differences) == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.episodes.reasons import application_reasons, client_reason, proves_close
+from streaming.episodes.reasons import application_reasons, client_reason, proves_client_close
 from streaming.records.events import COORDINATOR_MOVED, Evidence
 from tests.support.built_diffs import CLOSED, REASON_NOT_PROVIDED, DiffBuilder
 from tests.support.diff_episodes import episodes
@@ -155,7 +155,7 @@ def test_reasons_of_a_library_are_not_the_applications() -> None:
 
 def test_an_unsubscribing_client_is_not_closing() -> None:
     reason = "explicit `LeaveGroup` request; client reason: the consumer unsubscribed from all topics"
-    assert not proves_close(Evidence(source="coordinator-log", reason=reason, kind="member.left"))
+    assert not proves_client_close(Evidence(source="coordinator-log", reason=reason, kind="member.left"))
 
 
 HISTORY_STEPS = st.lists(

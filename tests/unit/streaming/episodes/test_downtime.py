@@ -8,7 +8,7 @@ import pytest
 from msgspec import msgpack
 
 from streaming.episodes import downtime
-from streaming.episodes.downtime import MOST_PARTITIONS, AssignmentChange, Outages, apply_change
+from streaming.episodes.downtime import MAX_OUTAGE_PARTITIONS, AssignmentChange, Outages, apply_change
 from streaming.episodes.evidence import DowntimeEvidence, apply_evidence
 from streaming.records.episodes import Downtime, PartitionDowntime
 from streaming.records.events import (
@@ -25,7 +25,7 @@ NO_PARTITIONS: Holding = {}
 
 
 def change(number: int, at: int | None, *, starts: bool = False, **parts: Holding) -> AssignmentChange:
-    holdings: dict[str, Any] = dict.fromkeys(("taken", "orphaned", "assigned", "pending", "away"), NO_PARTITIONS)
+    holdings: dict[str, Any] = dict.fromkeys(("taken", "without_owner", "assigned", "pending", "away"), NO_PARTITIONS)
     return AssignmentChange(number=number, at=at, starts=starts, **(holdings | parts))
 
 
@@ -95,7 +95,7 @@ class TestOneRound:
         assert bounds(outages) == (10, 1100)
 
     def test_log_gives_no_stop_time_of_a_departed_member(self) -> None:
-        lost = change(2, 1000, orphaned=P, assigned=P)
+        lost = change(2, 1000, without_owner=P, assigned=P)
         outages = after(lost, logged(2, 600, 990), committed(2, 400, 1700))
         assert bounds(outages) == (10, 1300)
 
@@ -103,7 +103,7 @@ class TestOneRound:
         assert bounds(after(eager(2, 1000), committed(1, 400, 1700))) == (0, None)
 
     def test_a_partition_without_an_owner_was_not_consumed_again(self) -> None:
-        outages = after(change(2, 1000, orphaned=P), committed(2, 400, 1700))
+        outages = after(change(2, 1000, without_owner=P), committed(2, 400, 1700))
         assert bounds(outages) == (0, None)
 
     @pytest.mark.parametrize("early", [True, False])
@@ -135,7 +135,7 @@ class TestOneRound:
 
 
 class TestIncrementalRounds:
-    def test_revoked_then_assigned_in_next_round_is_one_span(self) -> None:
+    def test_revoked_then_assigned_in_next_round_is_one_downtime(self) -> None:
         outages = after(change(2, 1000, taken=P, pending=P), change(3, 1400, assigned=P), committed(3, 300, 1900))
         assert bounds(outages) == (0, 900)
 
@@ -150,13 +150,13 @@ class TestIncrementalRounds:
         assert bounds(outages) == (300, 900)
 
     def test_unowned_partition_is_down_until_the_last_such_round(self) -> None:
-        outages = after(change(2, 1000, orphaned=P), change(3, 5000), change(4, 9000))
+        outages = after(change(2, 1000, without_owner=P), change(3, 5000), change(4, 9000))
         assert bounds(outages) == (8000, None)
 
     def test_new_owner_may_report_before_the_round_of_its_epoch(self) -> None:
         outages = after(
             callback(60, -1, revoked=P),
-            change(2, 1000, orphaned=P),
+            change(2, 1000, without_owner=P),
             callback(95, 2, assigned=P),
             change(2, 1010, assigned={"t": [7]}),
             change(2, 1040, assigned=P),
@@ -174,13 +174,13 @@ class TestIncrementalRounds:
 
 
 class TestSeveralRounds:
-    def test_spans_that_are_proved_to_be_over_add_up(self) -> None:
+    def test_downtimes_with_proven_ends_add_up(self) -> None:
         outages = after(
             eager(2, 1000), committed(2, 900, 1500), eager(3, 9000), logged(3, 8000, 8900), committed(3, 7000, 9500)
         )
         assert bounds(outages) == (100, 600 + 1500)
 
-    def test_spans_without_proven_consumption_between_are_one(self) -> None:
+    def test_downtimes_without_consumption_between_are_one(self) -> None:
         outages = after(
             eager(2, 1000), logged(2, 700, 950), eager(3, 2000), logged(3, 1800, 1900), committed(3, 400, 2600)
         )
@@ -212,20 +212,20 @@ class TestNumberOfStops:
         assert total is not None
         assert (total.longest_ms, total.total_ms, total.stops) == ((50, 1900), (50, 1900), (1, 2))
 
-    def test_commit_between_two_rounds_starts_only_one_span(self) -> None:
+    def test_commit_between_two_rounds_starts_one_downtime(self) -> None:
         outages = after(eager(2, 1000), eager(3, 40_000), committed(3, 39_000, 41_000))
         assert bounds(outages) == (0, None)
 
 
 class TestEmptyGroup:
     def test_outage_lasts_until_members_are_back(self) -> None:
-        outages = after(change(2, 1000, orphaned=P), starts(4, 32_000), committed(4, 200, 32_900))
+        outages = after(change(2, 1000, without_owner=P), starts(4, 32_000), committed(4, 200, 32_900))
         assert bounds(outages) == (31_000, 32_700)
 
     def test_rounds_after_the_return_have_separate_downtime(self) -> None:
         outages = after(
-            *(change(2, 1000, orphaned=P), starts(4, 17_000), committed(4, 200, 17_500)),
-            *(change(5, 26_000, orphaned=P, assigned=P), committed(5, 25_500, 26_700)),
+            *(change(2, 1000, without_owner=P), starts(4, 17_000), committed(4, 200, 17_500)),
+            *(change(5, 26_000, without_owner=P, assigned=P), committed(5, 25_500, 26_700)),
         )
         total = downtime.downtime(outages)
         assert total is not None
@@ -253,12 +253,12 @@ class TestEpisodeWithoutQuietTime:
     """Downtime of an episode that begins without a quiet time after the previous episode."""
 
     def test_rounds_before_the_first_consumption_have_no_downtime(self) -> None:
-        outages = downtime.outages_for_next(after(starts(1, 1000), eager(2, 4000)))
+        outages = downtime.outages_for_next_episode(after(starts(1, 1000), eager(2, 4000)))
         assert outages is not None
         assert downtime.downtime(apply_change(outages, eager(3, 6000))) is None
 
     def test_group_that_has_consumed_is_down(self) -> None:
-        outages = downtime.outages_for_next(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
+        outages = downtime.outages_for_next_episode(after(starts(1, 1000), committed(1, 0, 2000), eager(2, 4000)))
         assert outages is not None
         assert downtime.downtime(outages) is None
         assert bounds(apply_change(outages, eager(3, 6000))) == (0, None)
@@ -267,7 +267,7 @@ class TestEpisodeWithoutQuietTime:
 class TestStaticMemberAway:
     def test_downtime_begins_when_the_static_member_leaves(self) -> None:
         away = snapshot_of_one_member(7, 1000, assigned=P, member_epoch=-2)
-        outages = after(away, change(7, 9000, orphaned=P, assigned=P), committed(7, 700, 9400))
+        outages = after(away, change(7, 9000, without_owner=P, assigned=P), committed(7, 700, 9400))
         assert bounds(outages) == (8000, 8700)
 
     def test_return_under_the_same_member_id_ends_downtime(self) -> None:
@@ -308,11 +308,11 @@ class TestDowntimeRecord:
         )
 
     def test_partitions_beyond_the_limit_are_counted(self) -> None:
-        many_partitions: Holding = {"t": list(range(MOST_PARTITIONS + 5))}
+        many_partitions: Holding = {"t": list(range(MAX_OUTAGE_PARTITIONS + 5))}
         total = downtime.downtime(after(eager(2, 1000, many_partitions), committed(2, 400, 1700, many_partitions)))
         assert total is not None
-        assert (total.partitions, total.unbounded, total.upper_ms) == (MOST_PARTITIONS + 5, 5, None)
-        assert total.bounded_ms == 1300 * MOST_PARTITIONS
+        assert (total.partitions, total.unbounded, total.upper_ms) == (MAX_OUTAGE_PARTITIONS + 5, 5, None)
+        assert total.bounded_ms == 1300 * MAX_OUTAGE_PARTITIONS
 
     def test_downtime_state_is_unchanged_after_serialization(self) -> None:
         outages = after(callback(100, -1, revoked=P), eager(2, 1000), committed(2, 400, 1700))

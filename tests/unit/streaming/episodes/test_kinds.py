@@ -48,7 +48,7 @@ def leave_by_member_events(builder: DiffBuilder) -> DiffBuilder:
     return builder.round("member.left", gone=THREE, evidence=(listener_evidence, *reported_leaves))
 
 
-def kip848() -> DiffBuilder:
+def kip_group() -> DiffBuilder:
     """Return a KIP-848 group of three members whose first episode has ended."""
     builder = DiffBuilder()
     builder.protocol = "consumer"
@@ -176,13 +176,17 @@ CASES: dict[str, tuple[Callable[[], DiffBuilder], str, bool]] = {
         False,
     ),
     "the same client leaves and comes back (KIP-848)": (
-        lambda: kip848().leave("a@h1#1").join("a@h1#1"),
+        lambda: kip_group().leave("a@h1#1").join("a@h1#1"),
         "poll-timeout",
         False,
     ),
-    "the same client is gone and back (KIP-848)": (lambda: kip848().vanish("a@h1#1").join("a@h1#1"), "unknown", False),
+    "the same client is gone and back (KIP-848)": (
+        lambda: kip_group().vanish("a@h1#1").join("a@h1#1"),
+        "unknown",
+        False,
+    ),
     "the session of a client ends, and it is back (KIP-848)": (
-        lambda: kip848().fence("a@h1#1").join("a@h1#1"),
+        lambda: kip_group().fence("a@h1#1").join("a@h1#1"),
         "crash",
         True,
     ),
@@ -319,7 +323,7 @@ def test_all_members_killed_in_turn_and_restarted() -> None:
 
 
 def test_members_killed_and_back_before_sessions_end_crashed() -> None:
-    builder = kip848().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
+    builder = kip_group().join("a@h1#2", "b@h2#2", "c@h3#2").fence("a@h1#1").fence("b@h2#1", "c@h3#1")
     assert (last(builder).kind, last(builder).sure) == ("crash", False)
 
 

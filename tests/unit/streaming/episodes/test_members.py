@@ -118,16 +118,16 @@ def test_new_pod_does_not_replace_a_returning_one() -> None:
         (("app", "app"), ("app", "app")),
     ],
 )
-@pytest.mark.parametrize("starts_before_stop", [False, True])
+@pytest.mark.parametrize("new_starts_before_stop", [False, True])
 def test_pods_of_one_owner_are_matched_as_a_set(
-    old: tuple[str, str], new: tuple[str, str], *, starts_before_stop: bool
+    old: tuple[str, str], new: tuple[str, str], *, new_starts_before_stop: bool
 ) -> None:
     before = [f"{name}@h{number}#1" for number, name in enumerate(old)]
     after = [f"{name}@n{number}#2" for number, name in enumerate(new)]
     unrelated_member = "stats@h9#1"
     builder = DiffBuilder().join(*before, unrelated_member)
     builder.now += 1_000_000
-    if starts_before_stop:
+    if new_starts_before_stop:
         builder.join(*after).leave(*before)
     else:
         builder.leave(*before).join(*after)

@@ -47,9 +47,9 @@ def test_component_without_heartbeats_is_silent_since_the_last() -> None:
 
 
 def test_slow_heartbeats_allow_longer_silence() -> None:
-    rare_heartbeat = heartbeat(every_ms=20_000)
-    assert compute_freshness([rare_heartbeat], AT + 59, 0.0, LIMITS).late is None
-    assert compute_freshness([rare_heartbeat], AT + 61, 0.0, LIMITS).late is not None
+    infrequent_heartbeat = heartbeat(every_ms=20_000)
+    assert compute_freshness([infrequent_heartbeat], AT + 59, 0.0, LIMITS).late is None
+    assert compute_freshness([infrequent_heartbeat], AT + 61, 0.0, LIMITS).late is not None
 
 
 def test_freshness_is_unknown_just_after_the_reader_started() -> None:
@@ -113,11 +113,11 @@ def test_component_furthest_behind_is_reported() -> None:
 
 @pytest.mark.parametrize("state", ["running", "stopped"])
 def test_replaced_component_is_forgotten_after_a_day(state: str) -> None:
-    day = 86_400
-    gone, second = heartbeat(state=state), heartbeat(AT + day, id="d")
-    assert compute_freshness([gone, second], AT + day, 0.0, LIMITS).late is not None
-    second = heartbeat(AT + day + 1, id="d")
-    freshness = compute_freshness([gone, second], AT + day + 1, 0.0, LIMITS)
+    day_s = 86_400
+    gone, second = heartbeat(state=state), heartbeat(AT + day_s, id="d")
+    assert compute_freshness([gone, second], AT + day_s, 0.0, LIMITS).late is not None
+    second = heartbeat(AT + day_s + 1, id="d")
+    freshness = compute_freshness([gone, second], AT + day_s + 1, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["d"], None)
 
 
@@ -126,12 +126,12 @@ def test_unconfirmed_component_does_not_make_data_outdated(state: str) -> None:
     forged_heartbeat = heartbeat(id="x", state=state)._replace(confirmations=2)
     freshness = compute_freshness([forged_heartbeat, heartbeat(AT + 60)], AT + 60, 0.0, LIMITS)
     assert ([item.id for item in freshness.parts], freshness.late) == (["c"], None)
-    freshness_of_forged = compute_freshness([forged_heartbeat], AT + 60, 0.0, LIMITS)
-    assert freshness_of_forged.late is not None
-    freshness_if_confirmed = compute_freshness(
+    forged_freshness = compute_freshness([forged_heartbeat], AT + 60, 0.0, LIMITS)
+    assert forged_freshness.late is not None
+    confirmed_freshness = compute_freshness(
         [forged_heartbeat._replace(confirmations=3), heartbeat(AT + 60)], AT + 60, 0.0, LIMITS
     )
-    assert freshness_if_confirmed.late is not None
+    assert confirmed_freshness.late is not None
 
 
 def test_the_last_collector_is_never_forgotten() -> None:
@@ -142,20 +142,22 @@ def test_the_last_collector_is_never_forgotten() -> None:
 
 
 def test_component_that_is_behind_still_runs() -> None:
-    day = 86_401.0
-    freshness = compute_freshness([heartbeat(), heartbeat(AT + day, id="d", timestamp=10**6)], AT + day, 0.0, LIMITS)
+    day_s = 86_401.0
+    freshness = compute_freshness(
+        [heartbeat(), heartbeat(AT + day_s, id="d", timestamp=10**6)], AT + day_s, 0.0, LIMITS
+    )
     assert [(item.id, item.state) for item in freshness.parts] == [("d", "behind")]
 
 
 def test_configured_limits_decide_silent_behind_and_forgotten() -> None:
     limits = Limits(silent=1.0, behind=2.0, forget=3.0)
-    quick_interval = {"every_ms": 100}
-    assert compute_freshness([heartbeat(**quick_interval)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
-    assert compute_freshness([heartbeat(timestamp=51_901, **quick_interval)], AT, 0.0, limits).parts == (
+    short_interval = {"every_ms": 100}
+    assert compute_freshness([heartbeat(**short_interval)], AT + 1.1, 0.0, limits).parts == (part("silent"),)
+    assert compute_freshness([heartbeat(timestamp=51_901, **short_interval)], AT, 0.0, limits).parts == (
         part("behind"),
     )
     freshness = compute_freshness(
-        [heartbeat(**quick_interval), heartbeat(AT + 3.1, id="d", **quick_interval)], AT + 3.1, 0.0, limits
+        [heartbeat(**short_interval), heartbeat(AT + 3.1, id="d", **short_interval)], AT + 3.1, 0.0, limits
     )
     assert [item.id for item in freshness.parts] == ["d"]
 

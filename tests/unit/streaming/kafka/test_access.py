@@ -9,11 +9,11 @@ from confluent_kafka import KafkaError
 
 from streaming.kafka.access import (
     COMPONENTS,
-    NotAllowed,
+    NoPermission,
     Permission,
-    denied,
+    denial,
     missing,
-    missing_optional,
+    optional_acl_hints,
     optional_permissions,
     refusal,
     require_permissions,
@@ -72,7 +72,7 @@ def test_missing_permission_is_reported_with_its_acl_command(
         f"--operation {operation} --{resource} '{name}'"
     )
     assert list(missing(SETTINGS, component)) == [line]
-    with pytest.raises(NotAllowed) as refused:
+    with pytest.raises(NoPermission) as refused:
         require_permissions(SETTINGS, component)
     assert str(refused.value) == line
 
@@ -89,7 +89,7 @@ def test_optional_permissions_are_never_reported_missing(kafka: MemoryKafka) -> 
         tuple(read[:2]),
     )
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
-    lines_of_components = [list(missing_optional(SETTINGS, component)) for component in COMPONENTS]
+    lines_of_components = [list(optional_acl_hints(SETTINGS, component)) for component in COMPONENTS]
     assert [[line.partition("; kafka-acls.sh")[0] for line in lines] for lines in lines_of_components] == [
         [
             (
@@ -135,7 +135,7 @@ def test_missing_topics_are_left_out(kafka: MemoryKafka) -> None:
     for name in list(kafka.topics):
         kafka.delete(name)
     assert [list(missing(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
-    assert [list(missing_optional(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
+    assert [list(optional_acl_hints(SETTINGS, component)) for component in COMPONENTS] == [[], [], []]
 
 
 def documented_permissions() -> dict[str, tuple[Permission, ...]]:
@@ -213,7 +213,7 @@ def test_refused_user_is_named_as_in_the_broker(
     certificate(tmp_path, "monitor")
     monkeypatch.chdir(tmp_path)
     settings = KafkaSettings.model_validate({"bootstrap_servers": "kafka:9093"} | fields)
-    line = denied(settings, Permission("Write", "id", "transactional-id"), "which collect must")
+    line = denial(settings, Permission("Write", "id", "transactional-id"), "which collect must")
     assert line == (
         f"cluster kafka:9093: {who} may not write transactional id id, which collect must; "
         f"kafka-acls.sh --bootstrap-server kafka:9093 --add --allow-principal 'User:{principal}' "
@@ -223,7 +223,7 @@ def test_refused_user_is_named_as_in_the_broker(
 
 def test_group_name_cannot_break_out_of_the_command() -> None:
     settings = KafkaSettings(bootstrap_servers="kafka:9093")
-    line = denied(settings, Permission("Describe", "g'; reboot; '", "group"), "why")
+    line = denial(settings, Permission("Describe", "g'; reboot; '", "group"), "why")
     assert shlex.split(line.partition("kafka-acls.sh ")[2])[-4:] == [
         *("--operation", "Describe"),
         *("--group", "g'; reboot; '"),

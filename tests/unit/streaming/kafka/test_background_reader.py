@@ -20,7 +20,7 @@ TOPIC = "rebalance.episodes"
 def kafka(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(background_reader, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(background_reader, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     return MemoryKafka(monkeypatch)
 
 

@@ -23,7 +23,7 @@ from streaming.kafka.clients import (
     spark_options,
     wait_reachable,
 )
-from streaming.kafka.metadata import bounds, identify
+from streaming.kafka.metadata import bounds, request_identities
 from streaming.kafka.topics import ensure_topics
 from streaming.settings.config import Settings
 from streaming.settings.connection import KafkaSettings
@@ -126,7 +126,7 @@ def functions_in_reference_cycles(ask: Callable[[], object]) -> list[str]:
 @pytest.mark.parametrize(
     ("request_", "ask"),
     [
-        ("", lambda: identify(SETTINGS, ["missing"])),
+        ("", lambda: request_identities(SETTINGS, ["missing"])),
         ("list_offsets", lambda: bounds(SETTINGS, [("t", 0)])),
         ("create_topics", lambda: ensure_topics(Settings(kafka=SETTINGS))),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assignors.errors import BadInput
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.compacted_topics import (
     FollowOptions,
     MalformedLatest,
@@ -101,7 +101,7 @@ def test_unparsable_entries_are_reported_and_left_out(kafka: MemoryKafka) -> Non
 
 def test_error_names_the_missing_or_unreadable_topic(kafka: MemoryKafka) -> None:
     kafka.deny(ASSIGNMENTS, "READ", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=f"may not read topic {ASSIGNMENTS}"):
+    with pytest.raises(NoPermission, match=f"may not read topic {ASSIGNMENTS}"):
         read_groups(SETTINGS)
     assert len(read_episode_records(SETTINGS)) == 3
     kafka.delete(EPISODES)
@@ -119,17 +119,17 @@ def test_record_under_another_key_is_refused(kafka: MemoryKafka) -> None:
         read_incident_records(SETTINGS)
 
 
-WHOLE_TOPIC: FollowOptions = {"from_beginning": True, "exit_at_end": True}
+READ_TO_END: FollowOptions = {"from_beginning": True, "exit_at_end": True}
 
 
 def test_readers_end_with_the_existing_records(kafka: MemoryKafka) -> None:
     checkout_incident = incident("team/checkout")
     kafka.append(INCIDENTS, encode(checkout_incident), key=key("team/checkout", checkout_incident.incident))
-    assert list(read_assignments(SETTINGS, **WHOLE_TOPIC)) == [latest(checkout_group()), latest(OTHER_GROUP)]
-    assert [record.group_id for record in read_episodes(SETTINGS, group="team/checkout/2", **WHOLE_TOPIC)] == [
+    assert list(read_assignments(SETTINGS, **READ_TO_END)) == [latest(checkout_group()), latest(OTHER_GROUP)]
+    assert [record.group_id for record in read_episodes(SETTINGS, group="team/checkout/2", **READ_TO_END)] == [
         "team/checkout/2"
     ]
-    assert list(read_incidents(SETTINGS, **WHOLE_TOPIC)) == [checkout_incident]
+    assert list(read_incidents(SETTINGS, **READ_TO_END)) == [checkout_incident]
     for read in (read_assignments, read_episodes, read_incidents):
         assert list(read(SETTINGS, exit_at_end=True)) == []
 

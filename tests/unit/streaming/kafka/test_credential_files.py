@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from streaming.kafka.security import LOOK_SECONDS, CredentialRenewal
+from streaming.kafka.security import CHECK_SECONDS, CredentialRenewal
 from streaming.settings.connection import KafkaSettings
 from tests.support.pem import certificate
 
 
 @pytest.fixture
 def later() -> Iterator[float]:
-    """Yield the times of successive checks of the credential files, ``LOOK_SECONDS`` apart."""
-    return (number * LOOK_SECONDS for number in count())
+    """Yield the times of successive checks of the credential files, ``CHECK_SECONDS`` apart."""
+    return (number * CHECK_SECONDS for number in count())
 
 
 def put(folder: Path, name: str, *kinds: str) -> None:
@@ -65,8 +65,8 @@ def test_files_are_checked_periodically(settings: KafkaSettings, tmp_path: Path)
     renewal = CredentialRenewal(settings)
     assert not renewal.renewed(0)
     (tmp_path / "secret").write_text("another")
-    assert not renewal.renewed(LOOK_SECONDS / 2)
-    assert renewal.renewed(LOOK_SECONDS)
+    assert not renewal.renewed(CHECK_SECONDS / 2)
+    assert renewal.renewed(CHECK_SECONDS)
 
 
 def test_settings_without_files_are_never_renewed() -> None:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from assignors.errors import BadInput
 from assignors.partitioner import partition_for_key
 from streaming.kafka import dead_letters as dlt
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.dead_letters import DeadLetter
 from streaming.kafka.producer import NotDelivered
@@ -55,10 +55,10 @@ def test_dead_letters_are_read_with_reason_and_original_record(kafka: MemoryKafk
     put(kafka, b"k", b"v")
     put(kafka, None, None, 1, ("dlt_truncated", b"5000"))
     kafka.append(DEAD_LETTER_TOPIC, b"by hand", headers=[("dlt_partition", b"x")])
-    letter_without_origin = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
+    letter_without_source = DeadLetter(0, 1, "", "", "", 0, 0, None, b"by hand", [])
     assert list(dlt.read(SETTINGS)) == [
         letter(),
-        letter_without_origin,
+        letter_without_source,
         letter(None, None, partition=1, truncated=True),
     ]
 
@@ -102,7 +102,7 @@ def test_missing_write_permission_is_reported(kafka: MemoryKafka) -> None:
     kafka.deny(MEMBERSHIP_TOPIC, "WRITE")
     kafka.fail("produce", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     message = f"may not write topic {MEMBERSHIP_TOPIC}, which dlt must; kafka-acls.sh"
-    with pytest.raises(NotAllowed, match=message):
+    with pytest.raises(NoPermission, match=message):
         dlt.resubmit(SETTINGS, [letter()])
 
 

@@ -20,7 +20,7 @@ TOPIC = SETTINGS.topics.diffs
 
 @pytest.fixture
 def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     kafka.create(TOPIC, 2)
     return kafka
 

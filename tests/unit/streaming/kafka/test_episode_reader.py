@@ -74,7 +74,7 @@ def test_invalid_episode_is_reported_with_its_offset(kafka: MemoryKafka) -> None
 
 
 def test_missing_topic_is_awaited_or_refused(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     kafka.delete(TOPIC)
     with pytest.raises(TopicUnreadable):
         EpisodeReader(SETTINGS, follow=False)

@@ -31,7 +31,7 @@ def now_ms() -> int:
 def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
     monkeypatch.setattr(listening, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(listening, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     kafka.create(TOPIC)
     return kafka
 

@@ -14,7 +14,7 @@ from streaming.kafka.jars import DownloadFailed, NoJava, fetch, java
 if TYPE_CHECKING:
     from pathlib import Path
 
-WANTED_JARS = ["org.apache.kafka:kafka_2.13:9.9.9"]
+JARS_TO_FETCH = ["org.apache.kafka:kafka_2.13:9.9.9"]
 
 
 @pytest.fixture(autouse=True)
@@ -36,14 +36,14 @@ def test_jars_are_read_from_folder_in_kafka_jars(tmp_path: Path, monkeypatch: py
     create_files(tmp_path / "jars/another-set", "kafka-clients-3.jar")
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path / "jars"))
 
-    assert [path.resolve() for path in fetch(WANTED_JARS)] == [path.resolve() for path in files]
+    assert [path.resolve() for path in fetch(JARS_TO_FETCH)] == [path.resolve() for path in files]
 
 
 def test_kafka_jars_folder_without_the_jar_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_JARS", str(tmp_path))
 
     with pytest.raises(OutsideFailure, match=rf"KAFKA_JARS={tmp_path}: neither the folder nor a subfolder"):
-        fetch(WANTED_JARS)
+        fetch(JARS_TO_FETCH)
 
 
 def test_complete_set_of_jars_is_reused_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,10 +51,10 @@ def test_complete_set_of_jars_is_reused_without_java(tmp_path: Path, monkeypatch
         create_files(done, "b.jar", "a.jar")
 
     monkeypatch.setattr(jars, "_download", download)
-    first = fetch(WANTED_JARS)
+    first = fetch(JARS_TO_FETCH)
     monkeypatch.setattr(jars, "_download", None)
 
-    assert fetch(WANTED_JARS) == first
+    assert fetch(JARS_TO_FETCH) == first
     assert [path.name for path in first] == ["a.jar", "b.jar"]
     assert first[0].is_relative_to(tmp_path / "cache")
 
@@ -85,7 +85,7 @@ def test_missing_java_error_names_the_version_to_install(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(NoJava, match="Java 17 or newer is missing: install it"):
-        fetch(WANTED_JARS)
+        fetch(JARS_TO_FETCH)
 
 
 @pytest.mark.usefixtures("_fresh_java")
@@ -124,9 +124,9 @@ class Ivy:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.progress = folder, list[str]()
-        self.set_script('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
+        self.write_script('for name in kafka_2.13-9.9.9 dependency-1; do : >"$lib/$name.jar"; done')
 
-    def set_script(self, script: str) -> None:
+    def write_script(self, script: str) -> None:
         java_file = fake_java(self._folder / "bin", "")
         java_file.write_text(
             "#!/bin/sh\n"
@@ -138,7 +138,7 @@ class Ivy:
         )
 
     def fetch(self, *coordinates: str, transitive: bool = True) -> list[str]:
-        paths = fetch(coordinates or WANTED_JARS, transitive=transitive)
+        paths = fetch(coordinates or JARS_TO_FETCH, transitive=transitive)
         return [path.name for path in paths]
 
     def read(self, name: str) -> str:
@@ -156,7 +156,7 @@ def ivy(_fresh_java: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_jars_are_fetched_with_dependencies_and_progress(ivy: Ivy, tmp_path: Path) -> None:
-    ivy.set_script(
+    ivy.write_script(
         "echo 'found org.apache.kafka#kafka;9 in r'; echo '  found b#c;1 in r'; echo 'something else'\n"
         "echo 'downloading https://r/kafka_2.13-9.9.9.jar ...'\n"
         ': >"$lib/kafka_2.13-9.9.9.jar"; : >"$lib/dependency-1.jar"'
@@ -180,7 +180,7 @@ def dependencies(ivy: Ivy) -> list[dict[str, str]]:
 
 
 def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch) -> None:
-    ivy.set_script(': >"$lib/b-1.jar"; : >"$lib/d-2.jar"')
+    ivy.write_script(': >"$lib/b-1.jar"; : >"$lib/d-2.jar"')
     ivy.fetch("a:b:1", "c:d:2")
     usual = {"conf": "default->default", "transitive": "true"}
     assert dependencies(ivy) == [
@@ -204,7 +204,7 @@ def test_configured_repository_is_used(ivy: Ivy, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reason: str) -> None:
-    ivy.set_script(script)
+    ivy.write_script(script)
     with pytest.raises(DownloadFailed) as failed:
         ivy.fetch()
     assert str(failed.value) == (
@@ -212,12 +212,12 @@ def test_failed_download_is_reported_and_tried_again(ivy: Ivy, script: str, reas
         "from there; or set DEFAULT_ARTIFACT_REPOSITORY to a mirror, KAFKA_JARS to a folder"
     )
     assert ivy.progress[-1] == ""
-    ivy.set_script(': >"$lib/kafka_2.13-9.9.9.jar"')
+    ivy.write_script(': >"$lib/kafka_2.13-9.9.9.jar"')
     assert ivy.fetch() == ["kafka_2.13-9.9.9.jar"]
 
 
 def test_wrong_file_of_a_repository_is_reported(ivy: Ivy) -> None:
-    ivy.set_script(': >"$lib/other-1.jar"')
+    ivy.write_script(': >"$lib/other-1.jar"')
     with pytest.raises(DownloadFailed, match=r"the repository has no kafka_2\.13-9\.9\.9\.jar"):
         ivy.fetch()
 

@@ -19,7 +19,7 @@ from streaming.kafka.metadata import (
     Place,
     StallCheck,
     bounds,
-    identify,
+    request_identities,
 )
 from streaming.settings.connection import KafkaSettings
 from tests.support.memory_kafka import MemoryAdmin, MemoryKafka
@@ -38,7 +38,7 @@ def kafka(kafka: MemoryKafka) -> MemoryKafka:
 
 def test_topics_are_present_missing_or_invisible(kafka: MemoryKafka) -> None:
     kafka.deny("b", "DESCRIBE")
-    assert identify(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
+    assert request_identities(SETTINGS, ["a", "b", "c"]) == {"a": Identity("id-1", 3), "c": None}
 
 
 def test_topic_identity_is_returned_by_the_next_call(kafka: MemoryKafka) -> None:
@@ -80,12 +80,12 @@ def test_a_client_that_never_answers_is_replaced(kafka: MemoryKafka, monkeypatch
 
 def test_cluster_error_is_reported_with_its_reason(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "_REQUEST_TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(metadata, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(metadata, "CHECK_SECONDS", 0.0)
     kafka.fail("describe_topics", *[KafkaError(KafkaError._TRANSPORT, "away")] * 100)
     with pytest.raises(
         ClusterUnavailable, match=r"bootstrap_servers memory:1: no broker describes its topics \(away\)"
     ):
-        identify(SETTINGS, ["a"])
+        request_identities(SETTINGS, ["a"])
 
 
 def test_each_change_of_contact_is_returned_once() -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 
 from assignors.partitioner import partition_for_key
 from streaming.kafka import producer
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.producer import EventProducer, NotDelivered, ReplaceableProducer
 from streaming.records import codec
@@ -96,7 +96,7 @@ def test_other_errors_are_not_hidden_by_unsent_records(kafka: MemoryKafka) -> No
         raise KeyError
 
 
-def test_full_queue_is_waited_out(kafka: MemoryKafka) -> None:
+def test_producer_waits_while_its_queue_is_full(kafka: MemoryKafka) -> None:
     kafka.fail("produce", *[KafkaError(KafkaError._QUEUE_FULL, "full")] * 3)
     with EventProducer(SETTINGS) as event_producer:
         event_producer.send(event("g"))
@@ -122,7 +122,7 @@ def test_missing_topic_and_unreachable_cluster_are_errors(kafka: MemoryKafka) ->
 def test_denied_topic_error_names_the_missing_permission(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     denied_topic = SimpleNamespace(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), partitions={})
     monkeypatch.setattr(MemoryProducer, "list_topics", lambda *_, **__: SimpleNamespace(topics={TOPIC: denied_topic}))
-    with pytest.raises(NotAllowed, match=f"may not write topic {TOPIC}, which a producer to it must"):
+    with pytest.raises(NoPermission, match=f"may not write topic {TOPIC}, which a producer to it must"):
         EventProducer(SETTINGS).prepare()
 
 

@@ -24,7 +24,7 @@ class FakeJava:
     def __init__(self, folder: Path) -> None:
         self._file, self._call_file = folder / "java", folder / "calls"
 
-    def set_script(self, script: str) -> None:
+    def write_script(self, script: str) -> None:
         self._file.write_text(f'#!/bin/sh\necho "$@" >> {self._call_file}\n{script}\n')
         self._file.chmod(0o755)
 
@@ -52,11 +52,11 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
 def test_failing_storage_tool_is_reported_and_tried_again(
     tool: FakeJava, tmp_path: Path, script: str, words: str
 ) -> None:
-    tool.set_script(script)
-    for tries in (1, 2):
+    tool.write_script(script)
+    for number in (1, 2):
         with pytest.raises(OutsideFailure, match=re.escape(f"Kafka's storage tool {words}") + "$"):
             prepare_runtime("9.9.9")
-        assert len(tool.calls) == tries
+        assert len(tool.calls) == number
     assert "kafka.tools.StorageTool format -t" in tool.calls[0]
     left = [path.name for path in (tmp_path / "cache" / "broker").iterdir()]
     assert [name for name in left if not name.endswith(".lock")] == []
@@ -77,7 +77,7 @@ esac
 def test_class_archive_is_made_once_for_all_brokers(
     tool: FakeJava, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tool.set_script(FORMATS)
+    tool.write_script(FORMATS)
     progress: list[str] = []
     monkeypatch.setattr(runtime, "print_progress", progress.append)
     prepared_runtime = prepare_runtime("9.9.9")
@@ -108,8 +108,8 @@ def test_command_uses_archived_classes_if_present(tool: FakeJava, tmp_path: Path
 
 
 def test_generated_id_is_valid_in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn_uuid = UUID(bytes=b"\xfb" + b"\0" * 15)  # "-wAA…" would be parsed as an option
-    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: drawn_uuid)
+    uuid_with_hyphen = UUID(bytes=b"\xfb" + b"\0" * 15)  # "-wAA…" would be parsed as an option
+    monkeypatch.setattr(runtime.uuid, "uuid4", lambda: uuid_with_hyphen)
     assert new_uuid() == "_w" + "A" * 20
 
 

@@ -18,7 +18,7 @@ from tests.support.pem import certificate
 @pytest.fixture
 def settings(tmp_path: Path) -> KafkaSettings:
     certificate(tmp_path, "ca")
-    certificate(tmp_path, "certificate", locked_with="key-password")
+    certificate(tmp_path, "certificate", lock_phrase="key-password")
     return KafkaSettings.model_validate(
         {
             "bootstrap_servers": "b:9093",
@@ -198,7 +198,7 @@ def test_missing_aws_credentials_are_reported_at_once(monkeypatch: pytest.Monkey
         security.librdkafka_security(AWS_SETTINGS)
 
 
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pip_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     with pytest.raises(OutsideFailure, match=r"pip install 'kafka-rebalance-monitor\[aws\]'"):
         security.librdkafka_security(AWS_SETTINGS)

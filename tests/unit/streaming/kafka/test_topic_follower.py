@@ -23,13 +23,13 @@ class RefusingConsumer:
     """A fake consumer of one record; each kind of request fails with its listed errors before it succeeds."""
 
     def __init__(self, kept: int = -1001, **errors: list[int]) -> None:
-        self.kept, self._errors = kept, errors
+        self.kept, self._error_codes = kept, errors
         self.commits: list[int] = []
         self.starts: list[int] = []
 
     def _refuse(self, request: str) -> None:
-        if codes := self._errors.get(request):
-            raise KafkaException(KafkaError(codes.pop(0)))
+        if error_codes := self._error_codes.get(request):
+            raise KafkaException(KafkaError(error_codes.pop(0)))
 
     def subscribe(self, topics: list[str], on_assign: Callable[..., None]) -> None:
         self._topics, self._on_assign = topics, on_assign

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 from streaming.kafka import metadata as ends_module
 from streaming.kafka import metadata as stall
 from streaming.kafka import topic_reader
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topic_reader import RecordOrder, TopicReader, TopicUnreadable, read_to_end
 from streaming.settings.connection import KafkaSettings
@@ -25,7 +25,7 @@ SETTINGS = KafkaSettings(bootstrap_servers="memory:1")
 
 @pytest.fixture
 def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     kafka.create("t", 2)
     for number in range(6):
         kafka.append("t", b"%d" % number, partition=number % 2)
@@ -40,7 +40,7 @@ def polled(reader: TopicReader, most: int = 1000) -> list[bytes | None]:
     return values(reader.poll(0.01, most))
 
 
-def values_to_end(*readers: TopicReader) -> list[bytes | None]:
+def read_values_to_end(*readers: TopicReader) -> list[bytes | None]:
     values: list[bytes | None] = []
     for reader in readers:
         eventually(lambda reader=reader: values.extend(polled(reader)) or reader.at_end)
@@ -60,12 +60,12 @@ def reader(*topics: str, **options: Any) -> TopicReader:
 def test_reader_reads_from_beginning_to_end_and_continues(kafka: MemoryKafka) -> None:
     with reader() as first:
         assert not first.at_end
-        assert sorted(values_to_end(first), key=repr) == [b"%d" % number for number in range(6)]
+        assert sorted(read_values_to_end(first), key=repr) == [b"%d" % number for number in range(6)]
         assert (first.positions, first.ids, first.lag) == ({("t", 0): 3, ("t", 1): 3}, {"t": "id-1"}, 0)
     kafka.append("t", b"later", partition=1)
     with reader(positions=first.positions, ids=first.ids) as second:
         assert second.lag == 1
-        assert values_to_end(second) == [b"later"]
+        assert read_values_to_end(second) == [b"later"]
     assert all(consumer.closed for consumer in kafka.consumers)
 
 
@@ -87,7 +87,7 @@ def test_the_lag_follows_the_ends_of_the_log(kafka: MemoryKafka, monkeypatch: py
     monkeypatch.setattr(ends_module, "_OFFSETS_INTERVAL_SECONDS", 0.0)
     with reader() as slow:
         assert slow.lag == 6
-        assert values_to_end(slow)
+        assert read_values_to_end(slow)
         assert slow.lag == 0
         kafka.append("t", b"more")
         assert slow.lag == 1
@@ -111,9 +111,9 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
     kafka: MemoryKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     with reader() as first:
-        assert len(values_to_end(first)) == 6
+        assert len(read_values_to_end(first)) == 6
         with monkeypatch.context() as patch:
 
             def describe_moving_partitions(_: MemoryAdmin, places: Iterable[Any], **__: Any) -> dict[Any, Any]:
@@ -132,9 +132,9 @@ def test_partition_leader_move_is_not_the_end_of_the_log(
 def test_given_positions_override_beginning_and_end(kafka: MemoryKafka, positions: dict[tuple[str, int], int]) -> None:
     with reader(positions=positions, from_beginning=True) as first:
         expected = [b"4"] if len(positions) == 2 else [b"4", b"1", b"3", b"5"]
-        assert sorted(values_to_end(first), key=repr) == sorted(expected, key=repr)
+        assert sorted(read_values_to_end(first), key=repr) == sorted(expected, key=repr)
     with reader(positions=positions, from_beginning=False) as second:
-        assert values_to_end(second) == [b"4"]
+        assert read_values_to_end(second) == [b"4"]
 
 
 def test_reader_passes_markers_and_removed_records_at_the_end(kafka: MemoryKafka) -> None:
@@ -142,7 +142,7 @@ def test_reader_passes_markers_and_removed_records_at_the_end(kafka: MemoryKafka
     kafka.mark("t", 1)
     kafka.topics["t"].logs[1].begins = 4  # all of partition 1 was removed
     with reader() as first:
-        assert sorted(values_to_end(first), key=repr) == [b"0", b"2", b"4"]
+        assert sorted(read_values_to_end(first), key=repr) == [b"0", b"2", b"4"]
         assert first.positions == {("t", 0): 4, ("t", 1): 4}
     kafka.topics["t"].logs[0].begins = 4
     with reader() as second:
@@ -178,7 +178,7 @@ def test_missing_topic_is_refused_or_awaited(kafka: MemoryKafka, caplog: pytest.
 
 def test_deleted_topic_is_an_error_or_awaited(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader() as ending_reader, reader(follow=True) as following_reader:
-        values_to_end(ending_reader, following_reader)
+        read_values_to_end(ending_reader, following_reader)
         kafka.delete("t")
         ends(ending_reader, "topic t: was deleted while it was read; start again")
         eventually(lambda: polled(following_reader) == [] and following_reader.missing == {"t"})
@@ -198,7 +198,7 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
 ) -> None:
     kafka.create("other")
     with reader() as ending_reader, reader("t", "other", follow=True) as following_reader:
-        values_to_end(ending_reader, following_reader)
+        read_values_to_end(ending_reader, following_reader)
         kafka.delete("t")
         kafka.create("t")
         kafka.append("t", b"again")
@@ -214,27 +214,27 @@ def test_recreated_topic_is_an_error_or_read_from_the_start(
 
 def test_positions_of_a_recreated_topic_are_not_used(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 3, ("t", 1): 2}, ids={"t": "older"}) as first:
-        assert len(values_to_end(first)) == 6
+        assert len(read_values_to_end(first)) == 6
     assert caplog.messages == ["topic t was deleted and created again: it is read from its beginning"]
 
 
 def test_position_beyond_the_end_means_a_recreated_topic(kafka: MemoryKafka, caplog: pytest.LogCaptureFixture) -> None:
     with reader(positions={("t", 0): 4, ("t", 1): 3}) as first:
-        assert values_to_end(first) == [b"0", b"2", b"4"]
+        assert read_values_to_end(first) == [b"0", b"2", b"4"]
     assert caplog.messages == ["topic t partition 0: ends at offset 3, before position 4: reading it again"]
 
 
 def test_missing_describe_or_read_right_is_named(kafka: MemoryKafka) -> None:
     kafka.deny("t", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=r"may not read topic t, which this program must; kafka-acls\.sh"):
+    with pytest.raises(NoPermission, match=r"may not read topic t, which this program must; kafka-acls\.sh"):
         reader()
     kafka.deny("t")
     with reader() as first:
         kafka.deliver_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no"), "t")
-        with pytest.raises(NotAllowed, match="may not read topic t"):
+        with pytest.raises(NoPermission, match="may not read topic t"):
             first.poll(0.01)
         kafka.deliver_error(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"))
-        with pytest.raises(NotAllowed, match="may not read topic"):
+        with pytest.raises(NoPermission, match="may not read topic"):
             first.poll(0.01)
 
 
@@ -250,7 +250,7 @@ def test_only_fatal_client_errors_are_raised(kafka: MemoryKafka) -> None:
 @pytest.mark.parametrize("code", [KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT])
 def test_reader_reports_silence_until_the_cluster_answers(kafka: MemoryKafka, code: int) -> None:
     with reader() as first:
-        values_to_end(first)
+        read_values_to_end(first)
         assert first.silent_since is None
         kafka.away = True
         kafka.deliver_error(KafkaError(code, "away"))
@@ -270,7 +270,7 @@ def test_client_that_receives_no_records_is_replaced(
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     with reader() as first:
-        values_to_end(first)
+        read_values_to_end(first)
         unresponsive_client = kafka.consumers[-1]
         monkeypatch.setattr(unresponsive_client, "_next_message", lambda: None)
         assert polled(first) == []
@@ -285,7 +285,7 @@ def test_partition_with_lost_records_is_reported_and_reread(
 ) -> None:
     monkeypatch.setattr(stall, "STALL_SECONDS", 0.0)
     with reader() as first:
-        values_to_end(first)
+        read_values_to_end(first)
         del kafka.topics["t"].logs[0].entries[1:]
         kafka.append("t", b"new")  # the record has an offset that was read before
         values: list[bytes | None] = []
@@ -298,7 +298,7 @@ def test_briefly_refused_end_offsets_are_requested_again(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with reader() as first:
-        values_to_end(first)
+        read_values_to_end(first)
         kafka.topics["t"].logs.append(Log())
         kafka.append("t", b"new", partition=2)
         kafka.fail("list_offsets", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 
 from assignors.errors import BadInput, OutsideFailure
 from streaming.kafka import topics
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.kafka.clients import ClusterUnavailable
 from streaming.kafka.topics import (
     MonitorTopic,
@@ -88,8 +88,8 @@ def test_lossy_cleanup_policy_is_refused_with_its_remedy(kafka: MemoryKafka) -> 
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
-        (ACCESS_DENIED, NotAllowed, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or describe it"),
-        (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NotAllowed, "may not create topic"),
+        (ACCESS_DENIED, NoPermission, "user 'ANONYMOUS' may not create topic p.rebalance.membership, or describe it"),
+        (KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no"), NoPermission, "may not create topic"),
         (
             KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "too few brokers"),
             OutsideFailure,
@@ -144,7 +144,7 @@ def test_missing_right_to_read_a_policy_is_named(kafka: MemoryKafka) -> None:
     ensure_topics(SETTINGS)
     kafka.deny("p.rebalance.diffs", "DESCRIBE_CONFIGS")
     with pytest.raises(
-        NotAllowed,
+        NoPermission,
         match=r"may not describe the configuration of topic p\.rebalance\.diffs, to check its cleanup policy",
     ):
         describe_topics(SETTINGS)
@@ -207,5 +207,5 @@ def test_existing_invisible_topics_are_not_recreated(kafka: MemoryKafka) -> None
 
     kafka.metadata = hide_topic  # type: ignore[method-assign,assignment] # metadata that this user may see
     kafka.deny("p.rebalance.diffs", "DESCRIBE")
-    with pytest.raises(NotAllowed, match=r"may not describe topic p\.rebalance\.diffs, so the topic seems missing"):
+    with pytest.raises(NoPermission, match=r"may not describe topic p\.rebalance\.diffs, so the topic seems missing"):
         ensure_topics(SETTINGS)

@@ -77,8 +77,8 @@ def test_failing_application_callback_fails_and_is_reported() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        confluent_module._chained(own, reporter.assigned)(None, [])
-    confluent_module._chained(None, reporter.lost)(None, [])
+        confluent_module._chain_callbacks(own, reporter.assigned)(None, [])
+    confluent_module._chain_callbacks(None, reporter.lost)(None, [])
     assert reporter.calls == ["assigned", "lost"]
 
 

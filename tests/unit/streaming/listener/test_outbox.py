@@ -27,7 +27,9 @@ def outbox() -> Iterator[EventOutbox]:
 
 def test_the_newest_events_are_kept_in_order(outbox: EventOutbox) -> None:
     outbox.put(heartbeat_events(MAX_WAITING_EVENTS + 5))
-    assert [event.id for event in outbox._waiting] == [str(number) for number in range(5, MAX_WAITING_EVENTS + 5)]
+    assert [event.id for event in outbox._waiting_events] == [
+        str(number) for number in range(5, MAX_WAITING_EVENTS + 5)
+    ]
 
 
 def test_unreachable_cluster_delays_nothing_else(outbox: EventOutbox, caplog: pytest.LogCaptureFixture) -> None:
@@ -38,7 +40,7 @@ def test_unreachable_cluster_delays_nothing_else(outbox: EventOutbox, caplog: py
     outbox.put(heartbeat_events(10 * MAX_WAITING_EVENTS))
     outbox.close(0.2)
     assert time.monotonic() - before < 5
-    assert len(outbox._waiting) == MAX_WAITING_EVENTS
+    assert len(outbox._waiting_events) == MAX_WAITING_EVENTS
 
 
 def test_collected_consumer_is_forgotten(outbox: EventOutbox) -> None:

@@ -34,11 +34,11 @@ def test_poll_without_news_wakes_no_waiter() -> None:
     reporter = MembershipReporter(event_outbox, join_template("g"), fail_to_read, lambda: ("m", 1))
     reporter.report_unchanged()
     reporter.report_unchanged()
-    waiting_events = list(event_outbox._waiting)
+    waiting_events = list(event_outbox._waiting_events)
     assert waiting_events
     event_outbox._wake_event.clear()
     reporter.report_unchanged()
-    assert (list(event_outbox._waiting), event_outbox._wake_event.is_set()) == (waiting_events, False)
+    assert (list(event_outbox._waiting_events), event_outbox._wake_event.is_set()) == (waiting_events, False)
 
 
 def test_unreadable_configuration_gets_no_listener() -> None:

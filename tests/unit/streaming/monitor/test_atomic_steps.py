@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 _PASSING_FUNCTIONS = {"process", "_apply_run", "_BucketBatch.__init__"}
 
 
-class DefectError(Exception):
+class InjectedError(Exception):
     """The error that a test injects into a function of the monitor."""
 
 
@@ -55,7 +55,7 @@ def played(blob: bytes, records: list[Record], failing_call: int = 0) -> tuple[l
             return
         calls += 1
         if calls == failing_call:
-            raise DefectError(frame.f_code.co_qualname)
+            raise InjectedError(frame.f_code.co_qualname)
 
     sys.setprofile(count)
     try:
@@ -98,7 +98,7 @@ def test_failing_function_leaves_all_changes_or_none(case: Any) -> None:
     for number in range(1, calls + 1):
         writes, left, _ = played(blob, records, number)
         if [write.topic for write in writes] == ["dlt"]:
-            assert dict(writes[0].headers)["dlt_exception"] == b"DefectError"
+            assert dict(writes[0].headers)["dlt_exception"] == b"InjectedError"
             assert left == Bucket(blob).pack()
             refused += 1
         else:

@@ -280,12 +280,12 @@ def test_diff_of_exactly_the_topic_limit_is_written(limited: str, group: str) ->
     events = [log.topics(t=500), log.join("c1")]
     diff, latest = run(Bucket(), events)
     size = codec.record_bytes(diff.key, diff.value, diff.headers)
-    sinks_for_the_record, sinks_below_the_record = (
+    exact_limit_sinks, low_limit_sinks = (
         SINKS._replace(max_bytes={limited: size}),
         SINKS._replace(max_bytes={limited: size - 1}),
     )
-    assert run(Bucket(), events, sinks=sinks_for_the_record) == [diff, latest]
-    (letter,) = run(Bucket(), events, sinks=sinks_below_the_record)
+    assert run(Bucket(), events, sinks=exact_limit_sinks) == [diff, latest]
+    (letter,) = run(Bucket(), events, sinks=low_limit_sinks)
     reason = f"rebalance.diff would have {size} bytes, max.message.bytes of d and a is {size - 1}"
     assert dict(letter.headers)["dlt_message"] == f"group {group[:100]!r}: {reason}".encode()
 
@@ -324,13 +324,13 @@ def join_and_leave_events(log: Log, members: int) -> Iterator[Event]:
         yield log.leave(f"visitor-{number:04}")
 
 
-def leaves_log(log: Log, leaves: int) -> Iterator[Event]:
+def log_with_leaves(log: Log, leaves: int) -> Iterator[Event]:
     yield log.observe(1, {"resident": {"t": [0]}})
     for number in range(leaves):
         yield log.leave(f"visitor-{number:04}")
 
 
-@pytest.mark.parametrize("events", [rolling_join_events, join_and_leave_events, leaves_log])
+@pytest.mark.parametrize("events", [rolling_join_events, join_and_leave_events, log_with_leaves])
 def test_stored_state_of_a_group_is_bounded(events: Callable[[Log, int], Iterator[Event]]) -> None:
     """After MAX_APPLIED events, the stored state of a group does not grow any more."""
     bucket = Bucket()

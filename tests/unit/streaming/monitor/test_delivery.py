@@ -13,7 +13,7 @@ from tests.support.histories import Log, diffs, play
 
 COOPERATIVE = "cooperative-sticky"
 PARTITIONS = range(6)
-Owned = dict[str, set[int]]
+OwnedPartitions = dict[str, set[int]]
 
 
 class Consumers:
@@ -32,9 +32,9 @@ class Consumers:
         self.random = Random(seed)
         self.protocol = protocol
         self.log = Log()
-        self.owned: Owned = {}
+        self.owned: OwnedPartitions = {}
         self.callbacks: dict[int, dict[str, tuple[set[int], set[int]]]] = {}
-        self.before: dict[int, Owned] = {}
+        self.before: dict[int, OwnedPartitions] = {}
         self.undelivered: set[int] = set()
         self.failed: int | None = None
         self.missed_members: set[str] = set()
@@ -58,7 +58,7 @@ class Consumers:
             evidence = [Evidence(source="log", reason=reason, kind=UNDELIVERED, generation=self.failed)]
         self.failed = None
         if is_last or generation == 1 or self.random.random() < 0.5:
-            self._deliver(generation, shares)
+            self._deliver_assignment(generation, shares)
         else:
             self.failed = generation
             self.missed_members = {name for name, owned_numbers in joined.items() if shares[name] != owned_numbers}
@@ -79,7 +79,7 @@ class Consumers:
         elif len(self.owned) > 1 and self.random.random() < 0.3:
             del self.owned[self.random.choice([*self.owned])]
 
-    def _assign(self) -> Owned:
+    def _assign(self) -> OwnedPartitions:
         """Return a random assignment; a cooperative member gets only partitions that it owns or that have no owner."""
         members = [*self.owned]
         wanted = {number: self.random.choice(members) for number in PARTITIONS}
@@ -93,7 +93,7 @@ class Consumers:
             for member in members
         }
 
-    def _deliver(self, generation: int, shares: Owned) -> None:
+    def _deliver_assignment(self, generation: int, shares: OwnedPartitions) -> None:
         self.callbacks[generation] = {
             name: (owned_numbers - shares[name], shares[name] - owned_numbers)
             for name, owned_numbers in self.owned.items()
@@ -125,6 +125,6 @@ def test_diffs_equal_the_callbacks_of_delivered_generations(seed: int, protocol:
         for name, callback in consumers.callbacks.get(generation, {}).items():
             member = diff.members[name]
             assert (_numbers(member.revoked), _numbers(member.assigned)) == callback
-    corrected = {diff.undelivered.generation for diff in diffs.values() if diff.undelivered}
-    assert consumers.undelivered <= corrected
-    assert corrected.isdisjoint(consumers.callbacks)
+    corrected_generations = {diff.undelivered.generation for diff in diffs.values() if diff.undelivered}
+    assert consumers.undelivered <= corrected_generations
+    assert corrected_generations.isdisjoint(consumers.callbacks)

@@ -8,7 +8,7 @@ from streaming.monitor.group import ContradictoryTopic, apply
 from streaming.protocols.vocabulary import InconsistentGroupProtocol
 from streaming.records.diffs import Cause
 from streaming.records.events import MAX_INT32, MAX_PARTITIONS, Evidence
-from tests.support.histories import Log, assignments, change, check_algebra, diffs, partitions_after, play, sample
+from tests.support.histories import Log, assignments, change, check_diff_algebra, diffs, partitions_after, play, sample
 
 COOPERATIVE = {"assignors": ["cooperative-sticky"]}
 
@@ -263,12 +263,12 @@ def test_topic_recreated_smaller_takes_partitions_from_owners(fields: dict[str, 
     after = partitions_after(diffs(outputs)[-1])
     assert sorted(p for share in after.values() for p in share.get("t", ())) == [0, 1]
     for diff in diffs(outputs):
-        check_algebra(diff)
+        check_diff_algebra(diff)
     # A claim for a partition that does not exist or has another owner is ignored.
     state, outputs = play([log.join("c3", owned={"t": [0, 5]}, generation=99, **fields)], state)
     assert diffs(outputs)
     for diff in diffs(outputs):
-        check_algebra(diff)
+        check_diff_algebra(diff)
 
 
 def test_new_partitions_of_unsubscribed_topics_give_no_diff() -> None:

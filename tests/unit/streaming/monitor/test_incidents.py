@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assignors.partitioner import partition_for_key
-from streaming.episodes.incidents import Thresholds
+from streaming.episodes.incidents import IncidentLimits
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
 from streaming.monitor.outputs import OutputRecord, Sinks
@@ -75,9 +75,9 @@ def killed(group: WatchedGroup, times: int, first: int = 0) -> list[Incident]:
     """Let the session of member 1 expire and the member rejoin, ``times`` times."""
     return [
         incident
-        for life in range(first, first + times)
+        for suffix in range(first, first + times)
         for incident in group.apply(
-            group.log.fence(f"pay-1-{life}", reason="session timeout"), group.join_event(1, life + 1)
+            group.log.fence(f"pay-1-{suffix}", reason="session timeout"), group.join_event(1, suffix + 1)
         )
     ]
 
@@ -97,15 +97,15 @@ def test_healthy_group_has_no_incident_when_restarted_or_scaled() -> None:
 def test_storm_is_one_incident_with_member_and_period() -> None:
     group = started()
     group.rest()
-    incidents_written = killed(group, 9)
-    assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in incidents_written} == {
+    written_incidents = killed(group, 9)
+    assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in written_incidents} == {
         (1, "storm", "open", 1)
     }
-    last = incidents_written[-1]
+    last = written_incidents[-1]
     assert (last.names[last.member_ids[0]].client_id, last.episode, last.sure) == ("pay-1", 2, True)
     assert "because of pay-1: 9 times, about every 20 s" in last.story
     (closed,) = group.rest()
-    assert (closed.incident, closed.status, closed.opened_at) == (1, "closed", incidents_written[0].opened_at)
+    assert (closed.incident, closed.status, closed.opened_at) == (1, "closed", written_incidents[0].opened_at)
     assert closed.closed_at == closed.updated_at > last.updated_at
 
 
@@ -198,7 +198,7 @@ def test_member_far_above_its_fair_share_opens_a_skew_incident() -> None:
     (incident,) = group.rest()
     assert (incident.kind, incident.member_ids) == ("skew", ["a"])
     assert "a owns 11 partitions, its fair share is 4" in incident.story
-    lenient_group = started(2, sinks=SINKS._replace(thresholds=Thresholds(skew=3.0)))
+    lenient_group = started(2, sinks=SINKS._replace(thresholds=IncidentLimits(skew=3.0)))
     lenient_group.apply(observed(lenient_group, 1, {"a": list(range(11)), "b": [11], "c": []}))
     assert lenient_group.rest() == []
 

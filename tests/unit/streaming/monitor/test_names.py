@@ -57,7 +57,7 @@ def test_derived_members_keep_their_names_when_they_leave(fields: dict[str, obje
     assert (names_by_diff(outputs), latest(outputs)) == ([{"b": static}], [{}])
 
 
-def test_undeclared_names_are_null() -> None:
+def test_missing_client_names_are_null_in_json() -> None:
     log = Log()
     _, outputs = play([log.topics(t=1), log.join("a")])
     (diff, after) = outputs

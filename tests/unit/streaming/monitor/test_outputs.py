@@ -8,9 +8,9 @@ from tests.support.histories import Log, assignments, play
 
 
 def test_output_id_depends_on_group_event_and_part() -> None:
-    log, log_of_h = Log("g"), Log("h")
+    log, other_log = Log("g"), Log("h")
     first, again, second = log.delete(), Log("g").delete(), log.delete()
-    ids = [output_id(event, part) for event in (first, second, log_of_h.delete()) for part in (1, 2, "assignment")]
+    ids = [output_id(event, part) for event in (first, second, other_log.delete()) for part in (1, 2, "assignment")]
     assert len(set(ids)) == 9
     assert output_id(first, 1) == output_id(again, 1)
     assert len(output_id(first, 1)) == 32

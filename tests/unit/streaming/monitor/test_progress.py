@@ -118,7 +118,7 @@ def test_cost_without_commits_is_unknown() -> None:
     assert (episode.status, unknown) == ("settled", ((0, None), (0, None), None))
 
 
-def test_late_samples_change_nothing() -> None:
+def test_late_offset_samples_change_nothing() -> None:
     group = Group()
     late = group.progress(19, t0=(100, 120), t1=(50, 50))
     group.rebalance()

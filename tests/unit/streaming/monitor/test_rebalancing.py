@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.episodes.incidents import Thresholds
+from streaming.episodes.incidents import IncidentLimits
 from streaming.episodes.status import GroupStatus, group_status
 from streaming.monitor.bucket import expire, process
 from streaming.monitor.bucket_state import Bucket
@@ -36,7 +36,7 @@ class Group:
 
     def __init__(self, **thresholds: int) -> None:
         self.log, self.bucket = Log(), Bucket()
-        self.sinks = SINKS._replace(thresholds=Thresholds(**thresholds))
+        self.sinks = SINKS._replace(thresholds=IncidentLimits(**thresholds))
         self.apply(self.log.topics(t=2), self.observed(1))
         self.quiet()
 
@@ -69,7 +69,7 @@ def read(writes: list[OutputRecord]) -> tuple[list[Episode], list[Incident]]:
     return episodes, [decode_incident(write.value or b"") for write in writes if write.topic == "i"]
 
 
-def status_of(group: Group, episode: Episode) -> GroupStatus:
+def status_of_group(group: Group, episode: Episode) -> GroupStatus:
     latest = LatestAssignment(
         group_id="g",
         protocol="classic",
@@ -86,7 +86,7 @@ def test_rebalance_opens_an_episode_that_names_the_awaited() -> None:
     group = Group()
     (episode,), _ = group.apply(group.rebalancing())
     assert (episode.episode, episode.kind, episode.status, episode.opened_at) == (2, "unknown", "rebalancing", 4000)
-    assert status_of(group, episode) == GroupStatus("rebalancing", 4000, "b joined", ("a",))
+    assert status_of_group(group, episode) == GroupStatus("rebalancing", 4000, "b joined", ("a",))
     assert episode.story == "Rebalancing since 00:00:04 (b joined): waiting for pay, at most until 00:05:00."
     (second_episode,), _ = group.apply(group.observed(2))
     assert (second_episode.episode, second_episode.status, second_episode.rebalancing, second_episode.round_count) == (
@@ -95,7 +95,7 @@ def test_rebalance_opens_an_episode_that_names_the_awaited() -> None:
         None,
         1,
     )
-    assert status_of(group, second_episode) == GroupStatus("stable", 5000)
+    assert status_of_group(group, second_episode) == GroupStatus("stable", 5000)
 
 
 def test_rebalance_joins_the_open_episode() -> None:
@@ -162,7 +162,7 @@ def test_group_with_epochs_ends_its_rebalance_when_stable() -> None:
     assert episode.status == "rebalancing"
     for state, status in (("Reconciling", "rebalancing"), ("Stable", "settled")):
         view = group.log.observe(2, HALF_ASSIGNED, epoch=True)
-        data = structs.replace(view.data, state=state, members=members_at(view, 2 if state == "Stable" else 1))
+        data = structs.replace(view.data, state=state, members=members_with_epoch(view, 2 if state == "Stable" else 1))
         (episode,), _ = group.apply(structs.replace(view, data=data))
         assert episode.status == status
 
@@ -172,13 +172,13 @@ def test_rebalance_that_began_with_an_epoch_is_reported_later() -> None:
     group.bucket = Bucket()
     group.apply(group.log.topics(t=2), group.log.observe(2, HALF_ASSIGNED, epoch=True))
     view = group.log.observe(3, HALF_ASSIGNED, epoch=True)
-    data = structs.replace(view.data, state="Reconciling", members=members_at(view, 2))
+    data = structs.replace(view.data, state="Reconciling", members=members_with_epoch(view, 2))
     group.apply(structs.replace(view, data=data))
     (episode,), _ = group.apply(group.rebalancing(since=view.data.timestamp, source="records"))
     assert episode.status == "rebalancing"
 
 
-def members_at(view: Event, epoch: int) -> list[ObservedMember]:
+def members_with_epoch(view: Event, epoch: int) -> list[ObservedMember]:
     """Return the members of a snapshot with their member epoch set to ``epoch``."""
     assert isinstance(view.data, GroupObserved)
     return [structs.replace(member, member_epoch=epoch) for member in view.data.members]

@@ -11,7 +11,7 @@ from streaming.monitor.group import apply
 from streaming.monitor.outputs import DiffOutput
 from streaming.monitor.state import GroupState
 from streaming.records.events import MAX_INT32, Event, Evidence, Partitions
-from tests.support.histories import Log, assignments, change, check_algebra, diffs, partitions_after, play
+from tests.support.histories import Log, assignments, change, check_diff_algebra, diffs, partitions_after, play
 
 COOPERATIVE = "cooperative-sticky"
 REPORTED_BY_MEMBERS = Evidence(
@@ -79,7 +79,7 @@ def test_late_member_keeps_what_no_other_member_has() -> None:
     events = [*log.acks(4, c1=[0, 1, 2]), log.ack(4, "c1", {"t": [0, 1, 2]}, held_ms=10_000)]
     (diff,) = diffs(play(events, state)[1])
     assert partitions_after(diff) == {"c1": {"t": [0, 1, 2]}, "c2": {"t": [3]}}
-    check_algebra(diff)
+    check_diff_algebra(diff)
 
 
 def test_awaited_member_is_removed_when_its_end_is_reported() -> None:
@@ -302,11 +302,11 @@ def test_the_state_is_the_same_after_a_restart_at_any_point() -> None:
     log = ReportedGroup()
     events = [*log.events_of_two_members(), log.join("c3"), *log.acks(4, c1=[0], c3=[]), *log.settled(4, c1=[0])]
     events += [*log.acks(4, c2=[2]), log.leave("c3"), *log.acks(5, c1=[0, 1], c2=[2, 3]), *log.settled(5, c1=[0, 1])]
-    at_once, through = None, None
+    state_without_restart, restarted_state = None, None
     for event in events:
-        at_once, outputs = apply(at_once, event)
-        through, again = apply(_pack_and_unpack(through), event)
-        assert (again, through) == (outputs, at_once)
+        state_without_restart, outputs = apply(state_without_restart, event)
+        restarted_state, again = apply(_pack_and_unpack(restarted_state), event)
+        assert (again, restarted_state) == (outputs, state_without_restart)
 
 
 def _pack_and_unpack(state: GroupState | None) -> GroupState | None:

@@ -20,7 +20,7 @@ OPEN_NOTIFICATION = Notification(
     *("g does not settle.", 1_700_000_000_000, "https://m/groups/g"),
 )
 CLOSE_NOTIFICATION = OPEN_NOTIFICATION._replace(id="g/incident/1/1/close", action="close")
-SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
+WEBHOOK_SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef01234567").decode()
 
 
 def sent(kind: str, notification: Notification, secret: str = "", **fields: Any) -> tuple[str, dict[str, str], Any]:
@@ -80,7 +80,7 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
     notification_request = request(
         NotifyTarget(name="ops", type="webhook", url="https://example.com"),
         OPEN_NOTIFICATION,
-        SECRET,
+        WEBHOOK_SECRET,
         1_700_000_001_500,
     )
     assert msgspec.json.decode(notification_request.body) == {
@@ -102,8 +102,8 @@ def test_a_webhook_is_a_signed_cloudevent() -> None:
             "message": "critical: g storm: g does not settle.",
         },
     }
-    signed_bytes = b"g/incident/1/1/open.1700000001." + notification_request.body
-    digest = hmac.new(b"0123456789abcdef01234567", signed_bytes, hashlib.sha256).digest()
+    signed_content = b"g/incident/1/1/open.1700000001." + notification_request.body
+    digest = hmac.new(b"0123456789abcdef01234567", signed_content, hashlib.sha256).digest()
     assert notification_request.headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 

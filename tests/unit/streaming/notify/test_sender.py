@@ -6,7 +6,7 @@ import pytest
 
 from streaming.kafka.topic_follower import StopRequested
 from streaming.notify.requests import Request
-from streaming.notify.sender import Refused, Sender
+from streaming.notify.sender import Rejection, Sender
 from tests.support.receiver import Response, receiver
 
 
@@ -49,13 +49,16 @@ def test_waits_grow_up_to_a_minute() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 410])
 def test_redirect_or_client_error_is_not_retried(status: int) -> None:
-    with receiver(Response(status, {"location": "/elsewhere"})) as received, pytest.raises(Refused, match=str(status)):
+    with (
+        receiver(Response(status, {"location": "/elsewhere"})) as received,
+        pytest.raises(Rejection, match=str(status)),
+    ):
         sender([]).send(posted_request(received.url))
     assert len(received.requests) == 1
 
 
 def test_private_addresses_are_refused() -> None:
-    with receiver() as received, pytest.raises(Refused, match="not a public address; set allow_private"):
+    with receiver() as received, pytest.raises(Rejection, match="not a public address; set allow_private"):
         sender([], allow_private=False).send(posted_request(received.url.replace("127.0.0.1", "localhost")))
     assert received.requests == []
 

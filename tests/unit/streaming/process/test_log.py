@@ -57,11 +57,11 @@ def test_log_record_with_an_exception_is_one_json_line() -> None:
 def test_log_lines_are_written_to_standard_error(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure_logging(kind)
     logging.getLogger("x").info("hello")
-    captured = capsys.readouterr()
+    captured_output = capsys.readouterr()
 
-    assert captured.out == ""
-    assert "hello" in captured.err
-    assert (kind == "json") == captured.err.startswith("{")
+    assert captured_output.out == ""
+    assert "hello" in captured_output.err
+    assert (kind == "json") == captured_output.err.startswith("{")
 
 
 def test_unknown_log_format_is_refused() -> None:

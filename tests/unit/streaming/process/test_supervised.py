@@ -29,11 +29,11 @@ def test_stopped_process_has_the_status_of_the_signal(tmp_path: Path) -> None:
 
 def open_files() -> set[str]:
     """Return the targets of this process's file descriptors: paths of files, and pipes with their inode."""
-    links = set()
+    open_links = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # another thread has closed it
-            links.add(str(descriptor.readlink()))
-    return links
+            open_links.add(str(descriptor.readlink()))
+    return open_links
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads Linux's table of open files")

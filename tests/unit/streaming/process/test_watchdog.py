@@ -74,7 +74,7 @@ def test_a_watchdog_that_ended_is_replaced(caplog: pytest.LogCaptureFixture) -> 
         assert first is not None
         first.kill()
         first.wait()
-        eventually(lambda: watchdog.beat() or watchdog._process is not first)
+        eventually(lambda: watchdog.report_progress() or watchdog._process is not first)
         second = watchdog._process
         assert second is not None
         assert second.poll() is None
@@ -88,6 +88,6 @@ def test_unread_heartbeats_do_not_block() -> None:
         os.kill(watchdog._process.pid, signal.SIGSTOP)
         began = time.monotonic()
         for _ in range(100_000):
-            watchdog.beat()
+            watchdog.report_progress()
         assert time.monotonic() - began < 5
         os.kill(watchdog._process.pid, signal.SIGCONT)

@@ -8,7 +8,7 @@ from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SessionExpired
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, ShutDown, Start, TopicsChanged
-from tests.support.machines import MachineDriver, after, played, round_summary, scenario, topics
+from tests.support.machines import StateMachineDriver, after, played, round_summary, scenario, topics
 
 
 @pytest.mark.parametrize(("instance", "joins"), [("", 2), (", instance_id: i", 1)])
@@ -61,7 +61,7 @@ def test_stop_the_world_is_counted_per_partition() -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
-    driver = MachineDriver(protocol, topics(t0=2, t1=2))
+    driver = StateMachineDriver(protocol, topics(t0=2, t1=2))
     client = Client("a", ("t0",), assignors=("cooperative-sticky", "range"))
     driver.apply(Start(0, (client,)))
     driver.settle()
@@ -76,7 +76,7 @@ def test_member_frozen_during_join_sends_it_again(protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
-    driver = MachineDriver(protocol, topics(p=2))
+    driver = StateMachineDriver(protocol, topics(p=2))
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     leader = driver.state.leader
@@ -92,7 +92,7 @@ def test_resumed_leader_notices_grown_topics(protocol: str) -> None:
 
 
 def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
-    driver = MachineDriver("eager-v1", topics(p=2), session_timeout_ms=20_000)
+    driver = StateMachineDriver("eager-v1", topics(p=2), session_timeout_ms=20_000)
     driver.apply(Start(0, (Client("a", ("p",)), Client("b", ("p",)))))
     driver.until(30_000)
     driver.apply(vocabulary.Freeze(30_000, ("b",)))
@@ -113,14 +113,14 @@ def test_v0_coordinator_move_forgets_a_frozen_member() -> None:
 
 
 def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
-    driver = MachineDriver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
+    driver = StateMachineDriver("eager", topics(t0=2, t1=2), session_timeout_ms=10_000)
     driver.apply(Start(0, (Client("a", ("t0",)), Client("b", ("t0",)))))
     driver.until(33_000)
     driver.apply(vocabulary.Subscribe(33_000, ("b",), ("t0", "t1")))
     (ended,) = (
         output.event
         for output in driver.apply(Crash(33_000, ("b",)))
-        if isinstance(output, vocabulary.Scheduled) and isinstance(output.event, SessionExpired)
+        if isinstance(output, vocabulary.EventScheduled) and isinstance(output.event, SessionExpired)
     )
     assert 33_000 - driver.machine.setup.timing.heartbeat_ms < ended.at - 10_000 <= 33_000
 
@@ -128,7 +128,7 @@ def test_session_of_member_crashing_at_join_counts_heartbeat() -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_leader_stays_until_it_leaves_then_a_later_joiner_leads(protocol: str) -> None:
     """Only the leader checks partition counts and requests a rebalance when they change."""
-    driver = MachineDriver(protocol, topics(p=4))
+    driver = StateMachineDriver(protocol, topics(p=4))
     leaders = []
     for at, name in enumerate("abc"):
         driver.apply(Start(at * 60_000, (Client(name, ("p",)),)))
@@ -246,27 +246,27 @@ def test_consumer_paused_during_a_rebalance_catches_up(pause_ms: int) -> None:
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 def test_topics_of_only_a_fenced_member_are_unsubscribed(protocol: str) -> None:
     """Partitions of a topic without subscribed members do not count as downtime."""
-    driver = MachineDriver(protocol, topics(p=2, q=2))
+    driver = StateMachineDriver(protocol, topics(p=2, q=2))
     driver.apply(Start(0, (Client("a", ("p",), "i"), Client("b", ("q",)))))
     driver.settle()
     driver.outputs.clear()
     driver.apply(Start(driver.now, (Client("c", ("q",), "i"),)))
     driver.settle()
-    ended = [output for output in driver.outputs if isinstance(output, vocabulary.Ended)]
+    ended = [output for output in driver.outputs if isinstance(output, vocabulary.FatalErrors)]
     wanted = [output for output in driver.outputs if isinstance(output, vocabulary.SubscribedTopics)]
-    assert (ended, wanted) == ([vocabulary.Ended(("a",))], [vocabulary.SubscribedTopics(frozenset({"q"}))])
+    assert (ended, wanted) == ([vocabulary.FatalErrors(("a",))], [vocabulary.SubscribedTopics(frozenset({"q"}))])
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 @pytest.mark.parametrize("stays", ["a", "b", "c"])
 def test_present_member_leads_while_static_members_are_away(protocol: str, stays: str) -> None:
-    driver = MachineDriver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
+    driver = StateMachineDriver(protocol, topics(p=3, q=1), session_timeout_ms=100_000, rebalance_timeout_ms=20_000)
     driver.apply(Start(0, tuple(Client(name, ("p",), f"i-{name}") for name in "abc")))
     driver.until(60_000)
     driver.apply(ShutDown(60_000, tuple(name for name in "abc" if name != stays)))
     driver.apply(vocabulary.Subscribe(60_001, (stays,), ("p", "q")))
     driver.until(95_000)
-    rounds = [output for output in driver.outputs if isinstance(output, vocabulary.Announced)]
+    rounds = [output for output in driver.outputs if isinstance(output, vocabulary.NewRound)]
     assert [entry.number for entry in rounds] == [1, 2]
     assert rounds[1].after[stays]["q"] == [0]
     assert driver.machine.owned(driver.state) == {stays: rounds[1].after[stays]}
@@ -280,7 +280,7 @@ def test_connect_delay_ends_after_the_assignment_arrives() -> None:
         "processing_ms": 4,
         "initial_rebalance_delay_ms": 0,
     }
-    driver = MachineDriver("connect", topics(t=8), **delays)
+    driver = StateMachineDriver("connect", topics(t=8), **delays)
     returning_worker = Client("e", (), "i-e")
     driver.apply(Start(0, (Client("d", ()),)))
     driver.until(100)

@@ -4,26 +4,26 @@ import pytest
 
 from streaming.protocols.families import FAMILIES
 from streaming.protocols.vocabulary import Client, Crash, Start, TopicsChanged
-from tests.support.machines import MachineDriver, at_rest, topics
+from tests.support.machines import StateMachineDriver, is_at_rest, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
-    driver = MachineDriver(protocol, topics(t=4))
+    driver = StateMachineDriver(protocol, topics(t=4))
 
-    assert at_rest(driver.machine, driver.state)
+    assert is_at_rest(driver.machine, driver.state)
     for event in (
         Start(0, (Client("a", ("t",)),)),
         Start(60_000, (Client("b", ("t",)),)),
         TopicsChanged(120_000, topics(t=6)),
     ):
         driver.until(event.at)
-        assert at_rest(driver.machine, driver.state)
+        assert is_at_rest(driver.machine, driver.state)
         driver.apply(event)
-        is_at_rest_by_step = [at_rest(driver.machine, driver.state)]
+        is_at_rest_by_step = [is_at_rest(driver.machine, driver.state)]
         while driver.queue and driver.queue[0][0] < event.at + 60_000:
             driver.step()
-            is_at_rest_by_step.append(at_rest(driver.machine, driver.state))
+            is_at_rest_by_step.append(is_at_rest(driver.machine, driver.state))
         shares = driver.machine.owned(driver.state)
         assert is_at_rest_by_step[-1], event
         assert False in is_at_rest_by_step, event
@@ -35,7 +35,7 @@ def test_group_is_stable_once_everyone_owns_its_target(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_restarted_process_does_not_inherit_state(protocol: str) -> None:
     """A crashed process restarts before its session ends: the new process inherits no state from the crashed one."""
-    driver = MachineDriver(protocol, topics(t=4))
+    driver = StateMachineDriver(protocol, topics(t=4))
     for at, name in ((0, "a"), (60_000, "b")):
         driver.apply(Start(at, (Client(name, ("t",)),)))
         driver.until(at + 30_000)

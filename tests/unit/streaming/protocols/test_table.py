@@ -9,13 +9,13 @@ from streaming.protocols import vocabulary
 from streaming.protocols.classic.step import SyncGroup
 from streaming.protocols.families import FAMILIES, machine, supported_assignor
 from streaming.protocols.vocabulary import Client, Crash, Freeze, Leave, ShutDown, Start, Thaw
-from tests.support.machines import MachineDriver, topics
+from tests.support.machines import StateMachineDriver, topics
 
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 @pytest.mark.parametrize("kind", [Leave, ShutDown, Crash, Freeze, Thaw])
 def test_absent_member_has_no_transitions(protocol: str, kind: type[vocabulary.MemberEvent]) -> None:
-    driver = MachineDriver(protocol, topics(t=2))
+    driver = StateMachineDriver(protocol, topics(t=2))
     before = driver.state
     with pytest.raises(vocabulary.UndefinedTransition, match=f"{kind.__name__} at 7 ms: no member 'x'"):
         driver.machine.apply(driver.state, kind(7, ("x",)))
@@ -26,7 +26,7 @@ def test_absent_member_has_no_transitions(protocol: str, kind: type[vocabulary.M
 
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_undefined_transition_raises(protocol: str) -> None:
-    driver = MachineDriver(protocol, topics(t=2))
+    driver = StateMachineDriver(protocol, topics(t=2))
     client = Client("a", ("t",))
     driver.apply(Start(0, (client,)))
     driver.settle()
@@ -39,7 +39,7 @@ def test_undefined_transition_raises(protocol: str) -> None:
 
 
 def test_eager_v1_protocol_refuses_a_sync_group() -> None:
-    driver: Any = MachineDriver("eager-v1", topics(t=2))
+    driver: Any = StateMachineDriver("eager-v1", topics(t=2))
     with pytest.raises(vocabulary.UndefinedTransition, match="SyncGroup"):
         driver.machine.apply(driver.state, SyncGroup(0, ()))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from streaming.protocols import vocabulary
-from streaming.protocols.vocabulary import Reason, Timing
+from streaming.protocols.vocabulary import Reason, TimingModel
 from streaming.simulation.scenario import Scenario
 
 
 def test_untuned_group_has_kafkas_default_timeouts() -> None:
-    timing = Timing()
+    timing = TimingModel()
     assert timing.heartbeat_ms == 3000  # heartbeat.interval.ms
     assert timing.consumer_heartbeat_ms == 5000  # group.consumer.heartbeat.interval.ms
     assert timing.session_timeout_ms == 45_000  # session.timeout.ms, group.consumer.session.timeout.ms
@@ -24,8 +24,8 @@ def test_untuned_group_has_kafkas_default_timeouts() -> None:
 
 
 def test_busy_time_depends_on_name_and_processing_time() -> None:
-    assert [Timing(processing_ms=1000).busy_ms(name) for name in "dabc"] == [0, 250, 500, 750]
-    assert [Timing(processing_ms=7).busy_ms(name) for name in "dabc"] == [0, 1, 3, 5]
+    assert [TimingModel(processing_ms=1000).busy_ms(name) for name in "dabc"] == [0, 250, 500, 750]
+    assert [TimingModel(processing_ms=7).busy_ms(name) for name in "dabc"] == [0, 1, 3, 5]
 
 
 def test_heartbeats_are_counted_as_if_each_were_sent() -> None:

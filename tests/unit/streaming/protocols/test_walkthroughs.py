@@ -54,7 +54,7 @@ def test_third_consumer_takes_a_partition_of_each_other_one() -> None:
     # The same rebalance from the state in the walkthrough's drawing, P1–P3 and P4–P6 (0–2 and 3–5).
     from streaming.protocols import families
     from streaming.protocols.classic.step import ClassicMember, ClassicPhase, ClassicState
-    from streaming.protocols.vocabulary import Announced, Client, MachineEvent, Scheduled, Setup, Stage, Start
+    from streaming.protocols.vocabulary import Client, EventScheduled, GroupEvent, NewRound, Setup, Stage, Start
     from tests.support.machines import topics
 
     model = families.machine("cooperative", Setup(assignor="cooperative-sticky"))
@@ -85,16 +85,16 @@ def test_third_consumer_takes_a_partition_of_each_other_one() -> None:
         generation=1,
         leader="consumer1",
         assignor="cooperative-sticky",
-        assigned_with=metadata,
+        topics_at_assignment=metadata,
         announced=1,
     )
-    scheduled_events: list[MachineEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
+    scheduled_events: list[GroupEvent] = [Start(10_000, (Client("consumer3", ("p",)),))]
     rounds = []
     while scheduled_events:
         scheduled_events.sort(key=lambda event: event.at)
         state, outputs = model.apply(state, scheduled_events.pop(0))
-        scheduled_events += [output.event for output in outputs if isinstance(output, Scheduled)]
-        rounds += [output for output in outputs if isinstance(output, Announced)]
+        scheduled_events += [output.event for output in outputs if isinstance(output, EventScheduled)]
+        rounds += [output for output in outputs if isinstance(output, NewRound)]
     assert [(entry.number, dict(entry.after)) for entry in rounds] == [
         (2, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[])),
         (3, owns(consumer1=[0, 1], consumer2=[3, 4], consumer3=[2, 5])),

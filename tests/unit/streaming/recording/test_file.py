@@ -48,11 +48,11 @@ def test_written_records_are_read_unchanged() -> None:
 
 
 def test_non_utf8_bytes_are_recorded_unchanged() -> None:
-    file, not_utf8 = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
+    file, non_utf8 = io.BytesIO(), LOG[0]._replace(value=b"\xff{", key=b"base64:x", headers=[("ce_id", None)])
     header = RecordingHeader(monitor="1.0", groups=[], begin=0, end=1, settings=SETTINGS)
-    write_recording(file, header, record_log([not_utf8], 0, SETTINGS.sinks))
+    write_recording(file, header, record_log([non_utf8], 0, SETTINGS.sinks))
     (record,) = opened(file.getvalue()).log
-    assert (record.value, record.key, record.headers) == (not_utf8.value, not_utf8.key, not_utf8.headers)
+    assert (record.value, record.key, record.headers) == (non_utf8.value, non_utf8.key, non_utf8.headers)
 
 
 def test_replay_equals_the_recorded_outputs() -> None:
@@ -89,7 +89,7 @@ def lines(change: Callable[[list[bytes]], list[bytes]]) -> bytes:
     return gzip.compress(b"\n".join(change(gzip.decompress(WHOLE_RECORDING).split(b"\n"))), mtime=0)
 
 
-def with_checksum(text: bytes) -> bytes:
+def add_checksum(text: bytes) -> bytes:
     return b"%08x %s" % (zlib.crc32(text), text)
 
 
@@ -99,15 +99,15 @@ def with_checksum(text: bytes) -> bytes:
         (b"", "is empty"),
         (b"no recording", "a.rmlog: is not a recording"),
         (gzip.compress(b"{}\n", mtime=0), "line 1 is damaged"),
-        (gzip.compress(with_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
-        (lines(lambda old: [with_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),
+        (gzip.compress(add_checksum(b"{}") + b"\n", mtime=0), "line 1: "),
+        (lines(lambda old: [add_checksum(old[0][9:].replace(b'"version":1', b'"version":9')), *old[1:]]), "version 9"),
         (WHOLE_RECORDING[: len(WHOLE_RECORDING) // 2], "the file is cut off there"),
         (WHOLE_RECORDING[:-4], ": line "),
         (WHOLE_RECORDING[:2000] + bytes([WHOLE_RECORDING[2000] ^ 255]) + WHOLE_RECORDING[2001:], ": line "),
         (lines(lambda old: [*old[:9], old[9].replace(b"group", b"Group"), *old[10:]]), "line 10 is damaged"),
         (lines(lambda old: [*old[:5], *old[6:]]), "records precede this line; others are missing"),
         (lines(lambda old: [*old[:-1], old[5], b""]), "data follows the last record"),
-        (lines(lambda old: [*old[:7], with_checksum(b'{"topic":"other"}'), *old[8:]]), "line 8: "),
+        (lines(lambda old: [*old[:7], add_checksum(b'{"topic":"other"}'), *old[8:]]), "line 8: "),
         (lines(lambda old: [*old[:20], b""]), "is cut off after line 20; its last line is missing"),
     ],
 )

@@ -109,10 +109,10 @@ def test_downtime_today_counts_episodes_with_a_round_today() -> None:
     (second,) = group_overviews(
         [latest(checkout_group())], [records[1], EpisodeRecord(episode_of_yesterday, b"{}")], [], NOW_MS
     )
-    (overview_tomorrow,) = group_overviews([latest(checkout_group())], records, [], NOW_MS + day)
+    (tomorrows_overview,) = group_overviews([latest(checkout_group())], records, [], NOW_MS + day)
     assert both.today == Downtime(lower_ms=10, upper_ms=18, total_ms=(10, 18), bounded_ms=18)
     assert second.today == records[1].episode.downtime
-    assert overview_tomorrow.today is None
+    assert tomorrows_overview.today is None
     assert json.loads(encode(both.line()))["downtimeToday"]["upperMs"] == 18
 
 
@@ -245,7 +245,7 @@ def test_first_matching_service_level_applies() -> None:
         EpisodeRecord(structs.replace(record.episode, downtime=downtime), b"{}")
         for record in episode_records(checkout_group())
     ]
-    (overview_with_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels)
+    (overview_with_service_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels)
     (overview_without_level,) = group_overviews([latest(checkout_group())], records, [], NOW_MS, levels[:1])
-    assert overview_with_level.line()["slo"].budget_left == (0.82, 0.9)
+    assert overview_with_service_level.line()["slo"].budget_left == (0.82, 0.9)
     assert "slo" not in overview_without_level.line()

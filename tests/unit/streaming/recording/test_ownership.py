@@ -15,7 +15,7 @@ from tests.support.built_diffs import START_MS, DiffBuilder
 from tests.support.compacted import checkout_group
 
 
-def changed_only(ce_id: str, diff: Diff) -> tuple[str, Diff]:
+def only_changed_members(ce_id: str, diff: Diff) -> tuple[str, Diff]:
     """Return the diff as the stream writes it for large groups: with changed members only."""
     changed = {name: member for name, member in diff.members.items() if member.revoked or member.assigned}
     unchanged_count = len(diff.members) - len(changed)
@@ -24,7 +24,7 @@ def changed_only(ce_id: str, diff: Diff) -> tuple[str, Diff]:
 
 @pytest.mark.parametrize("all_members", [True, False])
 def test_each_move_has_its_time_and_cause(all_members: bool) -> None:
-    diffs = [record if all_members else changed_only(*record) for record in checkout_group("shop").diffs]
+    diffs = [record if all_members else only_changed_members(*record) for record in checkout_group("shop").diffs]
     (owner,) = partition_owners(diffs, "t", 2)
     assert (owner.group_id, owner.owners, owner.since) == ("shop", ["pay@h1#2"], START_MS + 616_000)
     assert [(move.before, move.owners, move.cause.kind, move.at - START_MS) for move in owner.moves] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.records.codec import MalformedEvent, record_bytes
-from streaming.records.dead_letters import TRUNCATED, dead_letter_headers, shorten_dead_letter
+from streaming.records.dead_letters import TRUNCATED_HEADER, dead_letter_headers, shorten_dead_letter
 
 
 def test_reason_replaces_an_earlier_one_after_the_headers() -> None:
@@ -62,7 +62,7 @@ def test_too_long_record_is_truncated_and_marked(
     assert (key or b"").startswith(shortened_key or b"")
     assert (value or b"").startswith(shortened_value or b"")
     assert (shortened_value is None) == (value is None)
-    assert dict(shortened_headers)[TRUNCATED] == str(record_bytes(key, value, headers)).encode()
+    assert dict(shortened_headers)[TRUNCATED_HEADER] == str(record_bytes(key, value, headers)).encode()
     assert ("dlt_topic", b"m") in shortened_headers
 
 

@@ -19,8 +19,8 @@ from streaming.records.episodes import (
     Waiting,
     decode_episode,
     decode_incident,
+    decode_key,
     key,
-    of_key,
 )
 from streaming.records.events import Evidence
 
@@ -92,7 +92,7 @@ def test_all_fields_are_written_in_camel_case() -> None:
 @pytest.mark.parametrize("group_id", ["checkout", "a/b", "/", "grün", "7"])
 def test_key_is_group_slash_episode_number(group_id: str) -> None:
     assert key(group_id, 17) == f"{group_id}/17".encode()
-    assert of_key(key(group_id, 17)) == (group_id, 17)
+    assert decode_key(key(group_id, 17)) == (group_id, 17)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_key_is_group_slash_episode_number(group_id: str) -> None:
 )
 def test_invalid_key_is_refused(wrong: bytes) -> None:
     with pytest.raises(MalformedEpisode, match=r"^key: "):
-        of_key(wrong)
+        decode_key(wrong)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from streaming.records.diffs import MemberNames
 from streaming.records.names import display_names, names_text, shorten_random_id, with_display_names
 
-ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
-ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
+MEMBER_ID_A = "orders-1-3f2a9c7d-0000-0000-0000-000000000001"
+MEMBER_ID_B = "orders-1-77aa9c7d-0000-0000-0000-000000000002"
 
 
 def names(
@@ -27,8 +27,8 @@ def names(
             {"a": "orders (10.0.0.1)", "b": "orders (10.0.0.2)", "c": "other"},
         ),
         (
-            {ID_A: names("orders-1", "/10.0.0.1"), ID_B: names("orders-1", "/10.0.0.1")},
-            {ID_A: "orders-1 (10.0.0.1, 3f2a…)", ID_B: "orders-1 (10.0.0.1, 77aa…)"},
+            {MEMBER_ID_A: names("orders-1", "/10.0.0.1"), MEMBER_ID_B: names("orders-1", "/10.0.0.1")},
+            {MEMBER_ID_A: "orders-1 (10.0.0.1, 3f2a…)", MEMBER_ID_B: "orders-1 (10.0.0.1, 77aa…)"},
         ),
         (
             {"O4ZHelk8SVWGgq4QmbZ7bg": names("rdkafka"), "-x9ZHelk8SVWGgq4QmbZ7b": names("rdkafka")},
@@ -69,7 +69,7 @@ def test_member_lists_are_shortened(member_ids: list[str], text: str) -> None:
 
 
 def test_uuid_is_shortened_wherever_it_occurs() -> None:
-    assert shorten_random_id(f"{ID_A} left") == "orders-1-3f2a… left"
+    assert shorten_random_id(f"{MEMBER_ID_A} left") == "orders-1-3f2a… left"
 
 
 def test_member_ids_in_texts_become_display_names() -> None:

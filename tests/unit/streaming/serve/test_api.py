@@ -197,21 +197,21 @@ def test_a_history_that_cannot_be_read_is_a_problem_document(history: History) -
 
 def test_rounds_are_filtered_by_time_cause_and_moves(app: ASGIApp) -> None:
     whole = [item["summary"] for item in ask(app, "/api/v1/rounds?view=summary&limit=2000").json["rounds"]]
-    orders = [item for item in whole if item["groupId"] == "orders"]
-    first, last = orders[20]["timestamp"], orders[5]["timestamp"]
+    orders_rounds = [item for item in whole if item["groupId"] == "orders"]
+    first, last = orders_rounds[20]["timestamp"], orders_rounds[5]["timestamp"]
 
     def summaries(query: str) -> list[object]:
         items = ask(app, f"/api/v1/groups/orders/rounds?view=summary&{query}").json["rounds"]
         return [item["summary"] for item in items]
 
     assert summaries(f"from={first}&to={last}") == [
-        summary for summary in orders if first <= summary["timestamp"] < last
+        summary for summary in orders_rounds if first <= summary["timestamp"] < last
     ]
     assert summaries("cause=member.left") == [
-        summary for summary in orders if summary["cause"]["kind"] == "member.left"
+        summary for summary in orders_rounds if summary["cause"]["kind"] == "member.left"
     ]
-    assert summaries("min_moved=2") == [summary for summary in orders if summary["moved"] >= 2]
-    assert summaries("min_moved=0") == summaries("limit=30") == orders
+    assert summaries("min_moved=2") == [summary for summary in orders_rounds if summary["moved"] >= 2]
+    assert summaries("min_moved=0") == summaries("limit=30") == orders_rounds
     answer = ask(app, f"/api/v1/rounds?from={first}&to={first}")
     assert (answer.status, answer.json["detail"]) == (400, "from: must be before to")
 

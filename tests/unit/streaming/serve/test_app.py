@@ -132,7 +132,7 @@ def test_feed_clients_are_limited(history: History) -> None:
     app = build([cluster_of(feed)], ServeOptions(max_clients=2), Access())
     with board.listening():
         assert ask(app, "/api/v1/stream", method="HEAD").status == 200
-        with board.listening():
+        with board.listener_event():
             full = ask(app, "/api/v1/stream", method="HEAD")
     assert (full.status, full.headers["retry-after"]) == (503, "10")
 

@@ -82,7 +82,7 @@ def test_heartbeats_are_in_snapshots_and_wake_no_listener(history: History) -> N
 
     board.progress(status_at(1000))
     assert b'"lastHeartbeat":1000' in board.snapshot().event
-    with board.listening() as wake_event:
+    with board.listener_event() as wake_event:
         board.progress(status_at(6000))
         assert not wake_event.is_set()
     assert b'"lastHeartbeat":6000' in board.snapshot().event
@@ -93,7 +93,7 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
     board = Board(history.extent, history.groups)
     board.publish(history.append(records(group.diffs(3))))
     end = board.end
-    with board.listening() as wake_event:
+    with board.listener_event() as wake_event:
         board.publish(history.append([TopicRecord(ASSIGNMENTS, 0, 0, b"g", None, None)]))
         assert wake_event.is_set()
     (frame,) = board.events_after(end) or []
@@ -106,7 +106,7 @@ def test_group_change_without_a_round_is_an_event(history: History) -> None:
 def test_changed_counters_do_not_wake_clients(history: History) -> None:
     board, batch = filled_board(history, 3)
     end = board.end
-    with board.listening() as wake_event:
+    with board.listener_event() as wake_event:
         board.publish(HistoryUpdate([], {}, repeated=2, refused=1))
         board.publish(HistoryUpdate([], {}, repeated=1, refused=1))
         assert not wake_event.is_set()
@@ -137,7 +137,7 @@ def test_freshness_wakes_clients_and_lag_does_not(history: History) -> None:
     board, _ = filled_board(history, 1)
     board.progress(FeedStatus(caught_up=True))
     shown = board.snapshot()
-    with board.listening() as wake_event:
+    with board.listener_event() as wake_event:
         board.progress(FeedStatus(caught_up=True, lag=3))
         assert not wake_event.is_set()
         board.progress(FeedStatus(lag=None, stale=Stale("topic-missing", "Topic t is missing", 5)))
@@ -164,8 +164,8 @@ def test_trimmed_history_drops_groups_from_the_snapshot(history: History) -> Non
 
 def test_closing_wakes_all_clients_and_counts_only_present_ones(history: History) -> None:
     board, _ = filled_board(history, 1)
-    with board.listening() as first:
-        with board.listening():
+    with board.listener_event() as first:
+        with board.listener_event():
             assert len(board.listeners) == 2
         assert (len(board.listeners), board.closing) == (1, False)
         board.close()

@@ -30,7 +30,7 @@ class Client:
 
     def __init__(self, app: Any) -> None:
         self.messages: list[Message] = []
-        self.sent_pieces = asyncio.Semaphore(0)
+        self.sent_chunk_count = asyncio.Semaphore(0)
         self.task = asyncio.create_task(app(SCOPE, self.receive, self.send))
 
     async def receive(self) -> Message:
@@ -38,11 +38,11 @@ class Client:
 
     async def send(self, message: Message) -> None:
         self.messages.append(message)
-        await self.sent_pieces.acquire()
+        await self.sent_chunk_count.acquire()
 
     async def finish(self) -> bytes:
         for _ in range(1000):
-            self.sent_pieces.release()
+            self.sent_chunk_count.release()
         await self.task
         return b"".join(message.get("body", b"") for message in self.messages)
 
@@ -64,7 +64,7 @@ def test_large_body_is_sent_as_fast_as_the_client_reads() -> None:
         client = Client(app)
         await settle()
         assert (len(client.messages), app.waiting_bytes) == (1, len(body))
-        client.sent_pieces.release()
+        client.sent_chunk_count.release()
         await settle()
         assert [len(message.get("body", b"")) for message in client.messages] == [0, SEND_CHUNK_BYTES]
         assert await client.finish() == body
@@ -77,7 +77,7 @@ def test_total_bytes_of_waiting_bodies_are_limited() -> None:
     shared_body, numbers = bytes(2 * SEND_CHUNK_BYTES), iter([1, 1, 2, 2, 3, 3])
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body = shared_body if (body_number := next(numbers)) == 1 else bytes(body_number * SEND_CHUNK_BYTES)
+        body = shared_body if (request_number := next(numbers)) == 1 else bytes(request_number * SEND_CHUNK_BYTES)
         await Response(body)(scope, receive, send)
 
     async def run() -> None:
@@ -120,7 +120,7 @@ def test_slow_client_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
         app = BoundedBodies(Response(bytes(2 * SEND_CHUNK_BYTES)))
         monkeypatch.setitem(SCOPE, "state", {"abort": is_aborted.set})
         client = Client(app)
-        client.sent_pieces.release()
+        client.sent_chunk_count.release()
         await asyncio.wait_for(client.task, 5)
         assert (is_aborted.is_set(), app.waiting_bytes) == (True, 0)
 

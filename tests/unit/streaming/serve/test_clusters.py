@@ -151,7 +151,7 @@ def test_clients_are_limited_over_all_clusters(history: History, second: History
     app = build(clusters, ServeOptions(max_clients=2), Access())
     with clusters[0].board.listening():
         assert ask(app, "/clusters/us/api/v1/stream", method="HEAD").status == 200
-        with clusters[1].board.listening():
+        with clusters[1].board.listener_event():
             assert ask(app, "/api/v1/stream", method="HEAD").status == 503
 
 
@@ -208,8 +208,8 @@ def test_failing_cluster_does_not_stop_others_and_reconnects(
     away.put(*records(Group("us-group", {"t": 6}, 1).diffs(3)))
     away.error = error
     own = replace(options, history=options.history and options.history.with_stem("h-us"))
-    us_cluster = Cluster(away.connect, own, name="us")
-    with running(options, first, name="eu", further_clusters=[us_cluster]) as feed:
+    american_cluster = Cluster(away.connect, own, name="us")
+    with running(options, first, name="eu", further_clusters=[american_cluster]) as feed:
 
         def ready() -> dict[str, bool]:
             return {cluster["name"]: cluster["ready"] for cluster in feed.get("/api/v1/clusters")["clusters"]}

@@ -28,10 +28,10 @@ def test_page_document_contains_every_css_and_js_file(app: ASGIApp) -> None:
 def test_modules_come_after_the_modules_that_they_import(app: ASGIApp) -> None:
     text = ask(app, "/").body.decode()
     starts = {path: text.index(f'modules["{path}"] = (') for path in re.findall(r'modules\["(.+)"\] = \(', text)}
-    module_uses = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
-    assert len(module_uses) > len(starts)
-    for module_use in module_uses:
-        assert starts[module_use[1]] < module_use.start()
+    module_imports = list(re.finditer(r'const \{ .+ \} = modules\["(.+)"\];', text))
+    assert len(module_imports) > len(starts)
+    for use in module_imports:
+        assert starts[use[1]] < use.start()
 
 
 def test_policy_has_the_hashes_of_the_page_code(app: ASGIApp) -> None:
@@ -52,8 +52,8 @@ def test_page_views_share_one_document_that_is_cached(app: ASGIApp) -> None:
     assert ask(app, "/groups/team%2Fbilling").body == index.body
     again = ask(app, "/", {"if-none-match": index.headers["etag"]})
     assert (again.status, again.body) == (304, b"")
-    response_for_old_page = ask(app, "/", {"if-none-match": '"of-another-release"'})
-    assert (response_for_old_page.status, response_for_old_page.body) == (200, index.body)
+    response_to_old_etag = ask(app, "/", {"if-none-match": '"of-another-release"'})
+    assert (response_to_old_etag.status, response_to_old_etag.body) == (200, index.body)
 
 
 def test_a_browser_gets_the_page_for_an_unknown_address(app: ASGIApp) -> None:

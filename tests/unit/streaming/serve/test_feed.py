@@ -71,7 +71,7 @@ class FeedUnderTest:
 
     @contextlib.asynccontextmanager
     async def listen(self, last: Any = None, wanted: FeedFilter | None = None) -> AsyncIterator[Reader]:
-        with self.board.listening() as wake_event:
+        with self.board.listener_event() as wake_event:
             place = (last, None) if isinstance(last, int) else last
             response = FeedResponse(self.feed, wanted or FeedFilter(), place)
             async with contextlib.aclosing(response.chunks(wake_event)) as chunks:
@@ -146,7 +146,7 @@ async def test_slow_client_continues_from_the_history(
         feed_under_test.store(500)  # the client reads nothing meanwhile
         events = await reader.until("round", 500)
         assert numbers(events) == list(range(1, 501))
-        assert feed_under_test.board.fell_behind == 1
+        assert feed_under_test.board.fell_behind_count == 1
 
 
 @pytest.mark.parametrize("last", [-1, 3, 999])
@@ -316,16 +316,16 @@ async def test_feed_sends_bursts_in_few_full_writes(
     feed_under_test: FeedUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A burst of events is sent in few writes, and no event is split between two writes."""
-    monkeypatch.setattr("streaming.serve.feed.WRITE_BYTES", 20_000)
+    monkeypatch.setattr("streaming.serve.feed.TARGET_WRITE_BYTES", 20_000)
     async with feed_under_test.listen() as reader:
         await reader.until("snapshot")
         feed_under_test.store(200)
-        sizes, received_count = [], 0
+        sizes, received_rounds = [], 0
         async for chunk in reader.chunks:
             assert chunk.endswith(b"\n\n")
             sizes.append(len(chunk))
-            received_count += chunk.count(b"event: round")
-            if received_count == 200:
+            received_rounds += chunk.count(b"event: round")
+            if received_rounds == 200:
                 break
     assert len(sizes) > 3
     assert min(sizes[:-1]) >= 20_000

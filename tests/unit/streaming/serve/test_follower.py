@@ -18,7 +18,7 @@ from streaming.serve.records import TopicRecord
 from tests.support.feed import MemorySource, records
 from tests.support.feed_server import RunningServer, running
 from tests.support.histories import Group
-from tests.support.wait import await_unchanged, eventually
+from tests.support.wait import await_unchanged_value, eventually
 
 READY_STATUS = {"ready": True, "lag": 0}
 
@@ -27,7 +27,7 @@ def diff_records(count: int, name: str = "g") -> list[TopicRecord]:
     return records(Group(name, {"t": 6}, 1).diffs(count))
 
 
-def readiness(feed: RunningServer, seq: int) -> bool:
+def readiness_document(feed: RunningServer, seq: int) -> bool:
     return feed.ask("/ready")[0] == 200 and feed.get("/ready") == {**READY_STATUS, "seq": seq}
 
 
@@ -58,7 +58,7 @@ class FailingSource(MemorySource):
 def test_failure_of_the_follower_ends_the_process(options: ServeOptions, error: BaseException) -> None:
     source = FailingSource()
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
         source.error = error
         ended = wait_for_end(feed)
     assert isinstance(ended, OutsideFailure)
@@ -85,7 +85,7 @@ def test_failed_write_or_retention_ends_the_process(
 ) -> None:
     monkeypatch.setattr(follower, "_TRIM_INTERVAL_SECONDS", 0.2)
     with running(replace(options, limits=Retention(1, 2**30))) as feed:
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
         history_of(feed)._connection.execute(statement)
         feed.source.put(*diff_records(4))
         ended = wait_for_end(feed)
@@ -96,7 +96,7 @@ def test_failed_write_or_retention_ends_the_process(
 def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_RETRY_SECONDS", 0.05)
     with running(options) as feed:
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
         connection = history_of(feed)._connection
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -107,7 +107,7 @@ def test_full_disk_is_reported_until_space_is_free(options: ServeOptions, monkey
         assert feed.metrics()["rebalance_monitor_feed_caught_up"] == 0
         assert feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 1
         connection.execute("PRAGMA max_page_count = 100000")
-        eventually(lambda: readiness(feed, 300))
+        eventually(lambda: readiness_document(feed, 300))
         eventually(lambda: feed.metrics()['rebalance_monitor_feed_stale{cause="history-blocked"}'] == 0)
 
 
@@ -131,31 +131,31 @@ def test_full_disk_during_retention_is_reported_and_awaited(
     with running(options) as feed:
         eventually(lambda: feed.get("/ready").get("stale"))
         full.clear()
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
 
 
 def test_follower_stops_while_the_disk_is_full(options: ServeOptions) -> None:
     source = MemorySource()
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
         connection = history_of(feed)._connection
         connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
         source.put(*diff_records(300))
         eventually(lambda: feed.ask("/ready")[0] == 503)
     assert feed.ended == [None]
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 300))
+        eventually(lambda: readiness_document(feed, 300))
 
 
 def test_a_history_that_is_removed_ends_the_process(options: ServeOptions) -> None:
     source = MemorySource()
     source.put(*diff_records(5))
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 5))
+        eventually(lambda: readiness_document(feed, 5))
         options.history.unlink()
         assert isinstance(wait_for_end(feed), HistoryFailure)
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 5))
+        eventually(lambda: readiness_document(feed, 5))
 
 
 @dataclass
@@ -175,12 +175,12 @@ def test_stalled_follower_is_reported(options: ServeOptions, monkeypatch: pytest
     source = BlockingSource()
     source.release_event.set()
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
         source.release_event.clear()
         eventually(lambda: feed.ask("/ready")[0] == 503)
         assert feed.get("/ready")["stale"]["kind"] == "follower-stalled"
         source.release_event.set()
-        eventually(lambda: readiness(feed, 0))
+        eventually(lambda: readiness_document(feed, 0))
 
 
 def test_progress_is_reported_until_the_follower_is_lost(
@@ -193,7 +193,7 @@ def test_progress_is_reported_until_the_follower_is_lost(
     with running(options, source, beat=lambda: heartbeat_times.append(0)) as feed:
         eventually(lambda: len(heartbeat_times) > 30)  # longer than the time until a component is lost
         source.release_event.clear()
-        before = await_unchanged(lambda: len(heartbeat_times), 1)
+        before = await_unchanged_value(lambda: len(heartbeat_times), 1)
         assert feed.ask("/health")[0] == 200
         source.release_event.set()
         eventually(lambda: len(heartbeat_times) != before)
@@ -203,7 +203,7 @@ def test_stale_source_is_reported_until_it_recovers(options: ServeOptions) -> No
     source = MemorySource()
     source.put(*diff_records(5))
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 5))
+        eventually(lambda: readiness_document(feed, 5))
         source.stale = Stale("kafka-unreachable", "No contact with Kafka", 1_700_000_000_000)
         eventually(lambda: feed.ask("/ready")[0] == 503)
         stale = {"kind": "kafka-unreachable", "reason": "No contact with Kafka", "since": 1_700_000_000_000}
@@ -213,7 +213,7 @@ def test_stale_source_is_reported_until_it_recovers(options: ServeOptions) -> No
         assert feed.metrics()['kafka_consumergroup_state{consumergroup="g",state="Unknown"}'] == 1
         assert feed.metrics()["rebalance_monitor_feed_stale_since_timestamp_seconds"] == 1_700_000_000
         source.stale = None
-        eventually(lambda: readiness(feed, 5))
+        eventually(lambda: readiness_document(feed, 5))
         assert "stale" not in feed.get("/api/v1/groups")
 
 
@@ -227,7 +227,7 @@ def test_component_states_are_in_every_api_answer(options: ServeOptions) -> None
         return [msgspec.to_builtins(part) | fields]
 
     with running(options, source, lambda: freshness[0]) as feed:
-        eventually(lambda: readiness(feed, 5))  # no status is reported for missing components
+        eventually(lambda: readiness_document(feed, 5))  # no status is reported for missing components
         freshness[0] = Freshness(parts=(part,))
         eventually(lambda: feed.get("/ready") == {**READY_STATUS, "seq": 5, "parts": parts()})
         freshness[0] = Freshness(is_known=False, parts=(part,))
@@ -257,9 +257,9 @@ def test_topic_recreated_while_running_is_read_from_its_start(options: ServeOpti
     source = MemorySource()
     source.put(*diff_records(9))
     with running(options, source) as feed:
-        eventually(lambda: readiness(feed, 9))
+        eventually(lambda: readiness_document(feed, 9))
         source.replace_topic("t-2", *diff_records(20, "h"))
-        eventually(lambda: readiness(feed, 29))
+        eventually(lambda: readiness_document(feed, 29))
         groups = feed.get("/api/v1/groups")["groups"]
         assert {group["groupId"]: group["rounds"] for group in groups} == {"g": 9, "h": 20}
 

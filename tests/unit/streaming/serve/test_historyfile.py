@@ -45,7 +45,7 @@ def file_contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def replace_with(path: Path, content: bytes | int | list[str]) -> None:
+def replace_history_file(path: Path, content: bytes | int | list[str]) -> None:
     """Replace the history file by these bytes, by a history of this version, or by a database of these statements."""
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -92,7 +92,7 @@ def link_to_a_text_file(path: Path) -> None:
     ],
 )
 def test_foreign_file_is_refused_and_unchanged(path: Path, content, message: str) -> None:
-    content(path) if callable(content) else replace_with(path, content)
+    content(path) if callable(content) else replace_history_file(path, content)
     before = file_contents(path.parent)
     with pytest.raises(BadInput, match=message) as refused:
         opened(path)
@@ -113,17 +113,17 @@ def cut(path: Path) -> None:
     os.truncate(path, 9000)
 
 
-def cut_in_the_header(path: Path) -> None:
+def truncate_in_header(path: Path) -> None:
     os.truncate(path, 50)
 
 
-def overwrite(path: Path) -> None:
+def overwrite_history(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 8000)
 
 
-@pytest.mark.parametrize("damage", [cut, cut_in_the_header, overwrite])
+@pytest.mark.parametrize("damage", [cut, truncate_in_header, overwrite_history])
 def test_damaged_history_is_kept_and_reported(path: Path, damage) -> None:
     write_history(path, 200)
     damage(path)
@@ -154,7 +154,7 @@ def test_missing_or_empty_file_becomes_a_history(path: Path, make) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_history(path: Path) -> Iterator[None]:
     """Hold an exclusive SQLite lock on the history file, as another program, such as a backup, may."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
@@ -164,7 +164,7 @@ def locked(path: Path) -> Iterator[None]:
 def test_lock_is_reported_and_the_history_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(historyfile, "_LOCK_WAIT_SECONDS", 0.1)
     epoch = write_history(path)
-    with locked(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
+    with lock_history(path), pytest.raises(HistoryFailure, match="another program holds a lock on it"):
         opened(path)
     with closing(opened(path)) as history:
         assert (history.epoch, history.extent.last) == (epoch, 4)

@@ -161,7 +161,7 @@ def test_feed_exports_its_own_metrics(history: History) -> None:
     assert exported[f"{FEED}_lag_records", ()] == 7
     assert exported[f"{FEED}_caught_up", ()] == 1
     assert exported[f"{FEED}_stale_since_timestamp_seconds", ()] == 0
-    with board.listening():
+    with board.listener_event():
         assert samples(board)[f"{FEED}_clients", ()] == 1
     assert samples(board)[f"{FEED}_clients", ()] == 0
 

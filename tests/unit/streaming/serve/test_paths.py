@@ -9,7 +9,7 @@ import pytest
 from streaming.serve.app import EncodedGroupIds
 
 
-def routed(raw: str) -> str:
+def router_path(raw: str) -> str:
     """Return the path on which the router matches a request with this raw path."""
     received_paths: list[str] = []
 
@@ -33,4 +33,4 @@ def routed(raw: str) -> str:
     ],
 )
 def test_encoded_slash_does_not_separate_path_segments(raw: str, wanted: str) -> None:
-    assert routed(raw) == wanted
+    assert router_path(raw) == wanted

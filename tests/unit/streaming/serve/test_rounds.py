@@ -108,9 +108,9 @@ def test_members_in_the_group_after_a_round_are_counted(members: dict[str, Membe
 def test_members_without_present_field_are_counted() -> None:
     value = encode(diff(members={"c1": member([0], present=None)}))
     assert records.summarise("id-1", msgspec.json.decode(value, type=Diff)).members == 1
-    older_value = value.replace(b',"present":null', b"")
-    assert older_value != value
-    assert msgspec.json.decode(older_value, type=Diff) == msgspec.json.decode(value, type=Diff)
+    value_without_present = value.replace(b',"present":null', b"")
+    assert value_without_present != value
+    assert msgspec.json.decode(value_without_present, type=Diff) == msgspec.json.decode(value, type=Diff)
 
 
 def test_group_without_members_is_empty_and_deleted_is_dead() -> None:

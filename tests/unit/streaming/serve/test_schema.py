@@ -18,7 +18,7 @@ def sqlite_error(code: int) -> sqlite3.OperationalError:
     return error
 
 
-def failure_of(path: Path, code: int) -> HistoryFailure:
+def stored_failure(path: Path, code: int) -> HistoryFailure:
     with pytest.raises(HistoryFailure) as failure, history_errors(path):
         raise sqlite_error(code)
     return failure.value
@@ -39,7 +39,7 @@ def failure_of(path: Path, code: int) -> HistoryFailure:
     ],
 )
 def test_sqlite_errors_come_with_advice(tmp_path: Path, code: int, kind: type[HistoryFailure], message: str) -> None:
-    failure = failure_of(tmp_path / "h", code)
+    failure = stored_failure(tmp_path / "h", code)
     assert type(failure) is kind
     assert str(failure).startswith(f"history {tmp_path / 'h'}: {message}")
     assert str(failure).endswith("(SQLite's message)")
@@ -50,7 +50,7 @@ def test_io_error_without_room_is_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, kind: type[HistoryFailure]
 ) -> None:
     monkeypatch.setattr(historyfile.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    assert type(failure_of(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)) is kind
+    assert type(stored_failure(tmp_path / "h", sqlite3.SQLITE_IOERR_WRITE)) is kind
 
 
 def test_other_sqlite_errors_keep_their_text(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SETTINGS = Settings(
 
 @pytest.fixture
 def kafka(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
-    monkeypatch.setattr(topic_reader, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_reader, "CHECK_SECONDS", 0.0)
     ensure_topics(SETTINGS)
     return kafka
 

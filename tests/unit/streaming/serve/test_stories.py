@@ -62,8 +62,8 @@ def test_repeated_record_is_not_stored_again(history: History) -> None:
     assert history.positions() == {(EPISODES, 0): 10}
 
 
-@pytest.mark.parametrize("incident_first", [True, False])
-def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: bool) -> None:
+@pytest.mark.parametrize("is_incident_first", [True, False])
+def test_a_cluster_incident_explains_an_episode(tmp_path: Path, is_incident_first: bool) -> None:
     crash = msgspec.structs.replace(episode_records(checkout_group())[-1].episode, kind="crash", sure=True)
     away = incident(
         CLUSTER,
@@ -74,7 +74,7 @@ def test_a_cluster_incident_explains_an_episode(tmp_path: Path, incident_first: 
         closed_at=crash.opened_at + 9000,
         story="Broker 1 away: coordinator of 1 group (from 2023-11-14 22:23 to 2023-11-14 22:23 UTC).",
     )
-    order = [story(away), story(crash)] if incident_first else [story(crash), story(away)]
+    order = [story(away), story(crash)] if is_incident_first else [story(crash), story(away)]
     with open_history(tmp_path) as history:
         sent = [stored for record in order for stored in history.append([record]).stories]
         assert [stored.seq for stored in sent] == list(range(1, len(sent) + 1))
@@ -208,11 +208,11 @@ def test_undecodable_story_is_reported_as_damage(tmp_path: Path) -> None:
 
 
 def episodes_with_downtime(first: Downtime | None, second: Downtime | None, *, over: bool = True) -> list[TopicRecord]:
-    earlier, later = (record.episode for record in episode_records(checkout_group()))
+    earlier_episode, later = (record.episode for record in episode_records(checkout_group()))
     last = later if over else msgspec.structs.replace(later, closed_at=None, status="settling")
     return [
-        story(msgspec.structs.replace(earlier, downtime=first, closed_at=None, status="settling")),
-        story(msgspec.structs.replace(earlier, downtime=first), offset=1),
+        story(msgspec.structs.replace(earlier_episode, downtime=first, closed_at=None, status="settling")),
+        story(msgspec.structs.replace(earlier_episode, downtime=first), offset=1),
         story(msgspec.structs.replace(last, downtime=second), offset=2),
     ]
 

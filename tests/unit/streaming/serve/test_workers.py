@@ -87,13 +87,13 @@ def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 class Waiting(WorkerPool):
     """A pool of worker processes that never finish a computation; it counts the cancelled computations."""
 
-    cancelled = 0
+    cancelled_count = 0
 
-    async def _compute(self, *_: object) -> bytes:
+    async def _run_in_worker(self, *_: object) -> bytes:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            self.cancelled += 1
+            self.cancelled_count += 1
             raise
         return b""
 
@@ -111,7 +111,7 @@ def test_full_queue_rejects_and_leaving_clients_free_slots() -> None:
         assert (await problem(workers, refuse))[0] == "busy"
         clients[0].leaving.set()
         await settle()
-        assert (workers.cancelled, requests[0].done(), requests[1].done()) == (1, True, False)
+        assert (workers.cancelled_count, requests[0].done(), requests[1].done()) == (1, True, False)
         workers.close()
         ends = await asyncio.gather(*requests, return_exceptions=True)
         assert [end.kind for end in ends if isinstance(end, Problem)] == ["stopping", "stopping"]

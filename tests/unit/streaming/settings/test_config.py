@@ -90,7 +90,7 @@ def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.Monke
     assert load().kafka.bootstrap_servers == "127.0.0.1:9092"
 
 
-def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_environment_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text('[kafka]\nbootstrap_servers = "file:1"\n[topics]\nprefix = "file."\npartitions = 7\n')
     monkeypatch.setenv("REBALANCE_MONITOR_TOPICS__PREFIX", "environment.")
@@ -107,7 +107,7 @@ def test_command_line_over_environment_over_file(tmp_path: Path, monkeypatch: py
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write two certificates with their keys, of which the first key is encrypted, and two invalid files."""
     folder = tmp_path_factory.mktemp("keys")
-    certificate(folder, "one", locked_with="s3cret")
+    certificate(folder, "one", lock_phrase="s3cret")
     certificate(folder, "two")
     (folder / "no.pem").write_text("nothing of the kind")
     (folder / "empty").write_text("\n")
@@ -166,7 +166,9 @@ def test_endless_file_is_not_read_to_its_end() -> None:
 
 def test_shown_settings_are_toml() -> None:
     settings = load(topic_prefix="a.")
-    settings.collect = settings.collect.narrowed(include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"])
+    settings.collect = settings.collect.narrowed_to_groups(
+        include_groups=['\x1b\n\u202e\x85"é'], exclude_groups=["é", "😀"]
+    )
     settings.notify = [NotifyTarget(name=name, type="pagerduty") for name in ("a", "b")]
     settings.slo = [ServiceLevel(groups="a", downtime_day_ms=1)]
     settings.clusters = [ClusterSettings(cluster_name="us", topic_prefix="b.", bootstrap_servers="us:1")]
@@ -212,20 +214,19 @@ def test_all_invalid_settings_are_reported_together() -> None:
 
 def test_group_options_follow_the_rules_of_the_settings() -> None:
     collect = CollectSettings()
-    assert collect.narrowed() == collect
+    assert collect.narrowed_to_groups() == collect
     with pytest.raises(InvalidSettings, match=r"setting collect\.include_groups\.0: '\(' is not a regular expression"):
-        collect.narrowed(include_groups=["("])
+        collect.narrowed_to_groups(include_groups=["("])
 
 
 def test_logs_and_polling_exclude_each_other() -> None:
     collect = CollectSettings()
-    assert collect.narrowed(coordinator_logs=[Path("a")]).narrowed(coordinator_logs=[Path("b")]).coordinator_logs == [
-        Path("a"),
-        Path("b"),
-    ]
-    assert collect.narrowed(by="polling").by == "polling"
+    assert collect.narrowed_to_groups(coordinator_logs=[Path("a")]).narrowed_to_groups(
+        coordinator_logs=[Path("b")]
+    ).coordinator_logs == [Path("a"), Path("b")]
+    assert collect.narrowed_to_groups(by="polling").by == "polling"
     with pytest.raises(InvalidSettings, match=r"setting collect: coordinator_logs: have no effect with by"):
-        collect.narrowed(by="polling", coordinator_logs=[Path("a")])
+        collect.narrowed_to_groups(by="polling", coordinator_logs=[Path("a")])
 
 
 def test_prefix_length_is_limited_by_kafkas_topic_names() -> None:

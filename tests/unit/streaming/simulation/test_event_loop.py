@@ -8,7 +8,14 @@ import pytest
 from assignors.errors import BadInput
 from assignors.model import Topic
 from streaming.protocols.families import FAMILIES
-from streaming.protocols.vocabulary import CoordinatorFails, MachineEvent, RequestCount, Scheduled, Setup, Timing
+from streaming.protocols.vocabulary import (
+    CoordinatorFails,
+    EventScheduled,
+    GroupEvent,
+    RequestCount,
+    Setup,
+    TimingModel,
+)
 from streaming.simulation import event_loop
 from streaming.simulation.event_loop import make_timing, run_scenario, seeded_lag
 from streaming.simulation.parse import load_scenario
@@ -32,10 +39,10 @@ class EndlessRequester:
         del topics
         return 0
 
-    def apply(self, group: int, event: MachineEvent) -> tuple[int, tuple[Any, ...]]:
+    def apply(self, group: int, event: GroupEvent) -> tuple[int, tuple[Any, ...]]:
         if event.at == self.at:
             return group, (RequestCount("Heartbeat", 1),)
-        return group + 1, (Scheduled(CoordinatorFails(self.at)),) if group == 0 else ()
+        return group + 1, (EventScheduled(CoordinatorFails(self.at)),) if group == 0 else ()
 
     def heartbeats(self, group: int, at: int) -> Iterator[Any]:
         del group, at
@@ -43,7 +50,7 @@ class EndlessRequester:
 
 
 def test_simulation_ends_after_a_day_plus_the_longest_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = 5000 + DAY_MS + Timing().scheduled_rebalance_delay_ms
+    limit = 5000 + DAY_MS + TimingModel().scheduled_rebalance_delay_ms
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit))
     assert run_scenario(load_scenario(SCENARIO_TEXT), "eager").end == limit
     monkeypatch.setattr(event_loop, "machine", lambda *_: EndlessRequester(limit + 1))
@@ -89,7 +96,7 @@ def test_timeouts_cover_three_heartbeats(session_ms: int, rebalance_ms: int, hea
         scheduled_rebalance_delay_ms=7,
         metadata_max_age_ms=9,
     )
-    assert make_timing(load_scenario(text)) == Timing(
+    assert make_timing(load_scenario(text)) == TimingModel(
         heartbeat_ms=heartbeats_ms[0],
         consumer_heartbeat_ms=heartbeats_ms[1],
         session_timeout_ms=session_ms,

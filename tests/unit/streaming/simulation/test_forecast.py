@@ -10,7 +10,7 @@ from streaming.simulation.scenario import Scenario
 _NAMES = ("a", "b", "c")
 
 
-def _deploy(**more: Any) -> Scenario:
+def _scenario(**more: Any) -> Scenario:
     return parse_scenario(
         {
             "topics": {"t": 6},
@@ -27,7 +27,7 @@ def _costs(plan: Scenario, own: str = "eager", assignor: str | None = None) -> d
 
 
 def test_static_members_have_downtime_while_they_are_away() -> None:
-    cost = _costs(_deploy())["static"]
+    cost = _costs(_scenario())["static"]
 
     assert (cost.simulation.result.rebalances, cost.simulation.result.moved) == (0, 0)
     assert 5000 <= cost.worst_ms <= 5010
@@ -35,13 +35,13 @@ def test_static_members_have_downtime_while_they_are_away() -> None:
 
 
 def test_static_members_down_past_their_session_are_fenced() -> None:
-    cost = _costs(_deploy(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
+    cost = _costs(_scenario(session_timeout_ms=3000, heartbeat_ms=1000))["static"]
 
     assert cost.simulation.result.rebalances == 6
 
 
 def test_instance_ids_are_added_only_where_all_are_static() -> None:
-    assert all(cost.simulation.result.rebalances == 6 for name, cost in _costs(_deploy()).items() if name != "static")
+    assert all(cost.simulation.result.rebalances == 6 for name, cost in _costs(_scenario()).items() if name != "static")
 
 
 def test_group_keeps_its_assignor_if_the_protocol_supports_it() -> None:
@@ -67,7 +67,7 @@ def test_group_keeps_its_assignor_if_the_protocol_supports_it() -> None:
 
 def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
     way = forecast.ways("eager", None)[1]
-    kept, counted = (forecast.simulate_cost(_deploy(), way), forecast.simulate_cost(_deploy(), way, rounds=False))
+    kept, counted = (forecast.simulate_cost(_scenario(), way), forecast.simulate_cost(_scenario(), way, rounds=False))
 
     assert counted.simulation.result.rounds == []
     assert counted.simulation.result.round_count == len(kept.simulation.result.rounds) > 6
@@ -75,8 +75,8 @@ def test_rounds_are_counted_also_where_they_are_not_kept() -> None:
 
 
 def test_forecast_lists_each_protocol_by_name() -> None:
-    costs = list(_costs(_deploy()).values())
-    protocols = forecast.forecast_document("g", forecast.Forecast("", "eager", _deploy(), costs, "", ()))["protocols"]
+    costs = list(_costs(_scenario()).values())
+    protocols = forecast.forecast_document("g", forecast.Forecast("", "eager", _scenario(), costs, "", ()))["protocols"]
 
     assert list(protocols) == ["eager", "cooperative", "static", "consumer"]
     assert protocols["static"]["downtime"]["totalMs"] == sum(protocols["static"]["unavailableMs"]["t"].values())
@@ -87,13 +87,13 @@ def test_new_member_ids_keep_the_order_of_client_ids() -> None:
     """Kafka's member ids begin with the client id, so range's assignments do not depend on the random UUIDs."""
     ids = {name: f"{name}-00000000-0000-0000-0000-00000000000{n}" for n, name in enumerate(_NAMES)}
     members = {name: {"owned": {"t": [2 * n, 2 * n + 1]}, "member_id": ids[name]} for n, name in enumerate(_NAMES)}
-    last_round = _costs(_deploy(members=members))["eager"].simulation.result.rounds[-1].after
+    last_round = _costs(_scenario(members=members))["eager"].simulation.result.rounds[-1].after
 
     assert {name: list(last_round[name]["t"]) for name in _NAMES} == {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
 
 
 def test_forecast_sentence_names_cost_and_cheapest_protocol() -> None:
-    costs = list(_costs(_deploy()).values())
+    costs = list(_costs(_scenario()).values())
     least = min(costs, key=lambda cost: cost.total_ms)
 
     sentence = forecast.cost_sentence(costs, "static", "This deploy")
@@ -107,5 +107,5 @@ def test_forecast_sentence_names_cost_and_cheapest_protocol() -> None:
 
 def test_kip_848_sessions_use_the_broker_setting() -> None:
     """The broker sets KIP-848 sessions; a client's setting of 3 s must not fence a member that is away for 5 s."""
-    short_session_cost, usual = (_costs(_deploy(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
+    short_session_cost, usual = (_costs(_scenario(session_timeout_ms=ms))["consumer"] for ms in (3000, 45_000))
     assert short_session_cost.total_ms == usual.total_ms

@@ -20,7 +20,7 @@ def live(events: Iterable[Event], latest: LatestAssignment | None = None) -> Liv
     return log.group(latest)
 
 
-def assignment_of(**members: dict[str, list[int]]) -> LatestAssignment:
+def make_assignment(**members: dict[str, list[int]]) -> LatestAssignment:
     return LatestAssignment(
         group_id="g",
         protocol="classic",
@@ -75,7 +75,7 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
             log.leave("b"),
             log.subscribe("a", "t", "u"),
         ],
-        assignment_of(c={"t": [0, 1]}, a={"t": [2, 3]}),
+        make_assignment(c={"t": [0, 1]}, a={"t": [2, 3]}),
     )
     assert [(member.member_id, member.topics, member.owned) for member in group.members] == [
         ("c", ("t",), {"t": [0, 1]}),
@@ -90,13 +90,13 @@ def test_derived_group_starts_from_members_and_assignments() -> None:
 def test_returning_static_member_takes_its_former_place() -> None:
     log = Events()
     joins = [log.join("a-1", group_instance_id="a"), log.join("b-1"), log.join("a-2", group_instance_id="a")]
-    group = live([log.topics(t=2), *joins], assignment_of(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
+    group = live([log.topics(t=2), *joins], make_assignment(**{"a-2": {"t": [0]}, "b-1": {"t": [1]}}))
     assert [member.member_id for member in group.members] == ["a-2", "b-1"]
 
 
 def test_expired_records_of_the_log_are_reported() -> None:
     log = Events()
-    group = live([log.topics(t=2), log.join("a")], assignment_of(a={"t": [0]}, b={"t": [1]}))
+    group = live([log.topics(t=2), log.join("a")], make_assignment(a={"t": [0]}, b={"t": [1]}))
     assert [(member.member_id, member.topics) for member in group.members] == [("a", ("t",)), ("b", ("t",))]
     (unknown_part,) = group.unknown
     assert unknown_part.startswith("the membership topic does not have the join of 1 of 2 members: ")

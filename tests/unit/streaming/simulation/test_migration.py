@@ -127,7 +127,7 @@ def test_obstacle_that_no_step_removes_blocks_the_migration(obstacle: LiveMember
         ("cooperative", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
     ],
 )
-def test_completed_steps_are_marked_done(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
+def test_migrated_group_has_no_steps_left(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
     migration = path(to, *members, **more)
     assert (migration["state"], migration["steps"]) == ("done", [])
 
@@ -163,8 +163,8 @@ def test_migration_as_json_has_steps_with_forecasts() -> None:
 
 def test_migration_lists_past_restarts_of_the_group() -> None:
     records = [record.episode for record in episode_records(checkout_group())]
-    assert [recent_step.kind for recent_step in recent_steps(records)] == ["rolling-restart"]
-    steps_without_end = [(recent_step, None) for recent_step in recent_steps(records)]
+    assert [restart_step.kind for restart_step in recent_steps(records)] == ["rolling-restart"]
+    steps_without_end = [(restart_step, None) for restart_step in recent_steps(records)]
     (step,) = plan_migration(group(*two()), ["static"], happened=steps_without_end)["happened"]
     assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 

@@ -87,7 +87,7 @@ def test_invalid_scenario_is_rejected(text: str, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_json_and_yaml_are_equal() -> None:
+def test_json_scenario_equals_yaml_scenario() -> None:
     yaml = "topics: {t: 4}\nevents:\n  - {at: 0, join: c1, topics: [t], instance_id: i}\n"
     json = '{"topics": {"t": 4}, "events": [{"at": 0, "join": "c1", "topics": ["t"], "instance_id": "i"}]}'
     assert load_scenario(yaml) == load_scenario(json)

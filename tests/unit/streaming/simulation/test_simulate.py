@@ -42,7 +42,7 @@ def topic_partitions(share: dict[str, list[int]]) -> set[tuple[str, int]]:
     return {(topic, partition) for topic, partitions in share.items() for partition in partitions}
 
 
-def check_algebra(answer: dict[str, Any], number: str) -> None:
+def check_diff_algebra(answer: dict[str, Any], number: str) -> None:
     owned_before: dict[str, set[tuple[str, int]]] = {}
     last = (-1, -1)
     for entry in answer["rounds"]:
@@ -74,7 +74,7 @@ def check_algebra(answer: dict[str, Any], number: str) -> None:
 def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None:
     answer = as_json(run_scenario(load_scenario(CONTRACT_SCENARIO), protocol))
     assert set(answer) == {"rounds", "requests", "rebalances", "moved", "unavailableMs", "longestGapMs"}
-    check_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
+    check_diff_algebra(answer, "groupEpoch" if protocol == "consumer" else "generation")
     last = after(answer["rounds"][-1])
     all_partitions = {(topic, p) for topic, count in (("t0", 8), ("t1", 3)) for p in range(count)}
     wanted = all_partitions if protocol == "connect" else {("t1", 0), ("t1", 1), ("t1", 2)}
@@ -87,7 +87,7 @@ def test_simulation_result_has_the_fields_of_the_contract(protocol: str) -> None
 def test_built_in_scenario_assigns_every_partition_repeatably(name: str, protocol: str) -> None:
     scenario = load_builtin_scenario(name)
     simulation = run_scenario(scenario, protocol)
-    check_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")
+    check_diff_algebra(as_json(simulation), "groupEpoch" if protocol == "consumer" else "generation")
     last = simulation.result.rounds[-1].after
     count = simulation.result.counts["orders"]
     assert sorted(p for share in last.values() for p in share.get("orders", ())) == list(range(count))

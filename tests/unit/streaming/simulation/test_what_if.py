@@ -18,7 +18,7 @@ from streaming.simulation.forecast import Way as CostWay
 from streaming.simulation.forecast import simulate_cost
 from streaming.simulation.live_group import LiveGroup, LiveMember
 from streaming.simulation.scenario import Scenario, ScenarioEvent
-from streaming.simulation.what_if import GroupChange, ProtocolAssignor, apply_change, outlooks
+from streaming.simulation.what_if import GroupChange, ProtocolAssignor, apply_change, previews
 
 EAGER, COOPERATIVE, UNIFORM = (
     ProtocolAssignor("eager", "range"),
@@ -49,15 +49,15 @@ def two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
-def shares_by_name(group: LiveGroup, outlook: what_if.Outlook) -> dict[str, dict[str, list[int]]]:
+def shares_by_name(group: LiveGroup, preview: what_if.Preview) -> dict[str, dict[str, list[int]]]:
     return {
         group.names[member_id]: {topic: list(ps) for topic, ps in share.items()}
-        for member_id, share in outlook.assignment.items()
+        for member_id, share in preview.assignment.items()
     }
 
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
-    outlook_by_way = {item.way: item for item in outlooks(apply_change(two(), GroupChange()))}
+    outlook_by_way = {item.way: item for item in previews(apply_change(two(), GroupChange()))}
     assert list(outlook_by_way) == list(what_if.PROTOCOL_ASSIGNORS)
     assert [item.way for item in outlook_by_way.values() if item.own] == [EAGER]
     own = outlook_by_way[EAGER]
@@ -68,34 +68,34 @@ def test_balanced_group_without_changes_is_unchanged() -> None:
 
 def test_one_member_joins_and_one_leaves() -> None:
     change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
-    result = what_if.outlook(change, EAGER)
+    result = what_if.preview(change, EAGER)
     assert shares_by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
     assert (result.moved, result.rounds, result.exact_rounds) == (4, 1, True)
-    sticky = what_if.outlook(change, ProtocolAssignor("eager", "sticky"))
+    sticky = what_if.preview(change, ProtocolAssignor("eager", "sticky"))
     assert shares_by_name(change.after, sticky)["b"] == {"t": [2, 3]}
     assert sticky.moved == 2
 
 
 def test_cooperative_group_assigns_in_a_second_round() -> None:
     change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
-    result = what_if.outlook(change, COOPERATIVE)
+    result = what_if.preview(change, COOPERATIVE)
     assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)
-    assert what_if.outlook(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
+    assert what_if.preview(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
 
 
 def test_more_partitions_or_other_topics_are_assigned() -> None:
     grown = apply_change(two(), GroupChange(partitions={"t": 6}))
-    assert shares_by_name(grown.after, what_if.outlook(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
-    assert what_if.outlook(grown, EAGER).newly_assigned == 2
+    assert shares_by_name(grown.after, what_if.preview(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
+    assert what_if.preview(grown, EAGER).newly_assigned == 2
     change = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
-    assert shares_by_name(change.after, what_if.outlook(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
+    assert shares_by_name(change.after, what_if.preview(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
 def test_new_partitions_lack_racks_and_new_members_balance() -> None:
     racks = (("r1",), ("r2",), ("r1",), ("r2",))
     members = [member("a", {"t": [0, 2]}, rack_id="r1"), member("b", {"t": [1, 3]}, rack_id="r2")]
     live = group(*members)._replace(topics={"t": Topic("t", 4, racks)})
-    own = what_if.outlook(apply_change(live, GroupChange()), EAGER)
+    own = what_if.preview(apply_change(live, GroupChange()), EAGER)
     assert (own.moved, own.local) == (0, (4, 4))
     change = apply_change(live, GroupChange(partitions={"t": 6}, add=("c",)))
     assert change.after.topics["t"].racks == (*racks, (), ())
@@ -123,11 +123,11 @@ def test_impossible_change_is_refused_with_the_option(changes: GroupChange, mess
 
 
 def test_namesakes_are_distinguished_by_ids() -> None:
-    namesakes = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
+    members_of_one_name = [member("a", {}, member_id=f"a-0000000{n}-0000-4000-8000-000000000000") for n in range(2)]
     with pytest.raises(BadInput, match="--remove a: 2 members have this name; there are a "):
-        apply_change(group(*namesakes), GroupChange(remove=("a",)))
-    change = apply_change(group(*namesakes), GroupChange(remove=(namesakes[0].member_id,)))
-    assert change.after.members == (namesakes[1],)
+        apply_change(group(*members_of_one_name), GroupChange(remove=("a",)))
+    change = apply_change(group(*members_of_one_name), GroupChange(remove=(members_of_one_name[0].member_id,)))
+    assert change.after.members == (members_of_one_name[1],)
 
 
 @pytest.mark.parametrize("kind", ["connect", "streams", "share"])
@@ -139,7 +139,7 @@ def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
 def test_custom_assignor_cannot_be_simulated() -> None:
     assert apply_change(two("StreamsPartitionAssignor"), GroupChange()).own is None
     assert apply_change(two("uniform"), GroupChange()).own == UNIFORM
-    assert not any(item.own for item in outlooks(apply_change(two("mine"), GroupChange())))
+    assert not any(item.own for item in previews(apply_change(two("mine"), GroupChange())))
 
 
 def test_static_members_are_joined_by_static_members() -> None:
@@ -149,7 +149,7 @@ def test_static_members_are_joined_by_static_members() -> None:
     ]
     change = apply_change(group(*static_members), GroupChange(add=("aa",)))
     assert [member.names.group_instance_id for member in change.after.members] == ["a", "b", "aa"]
-    result = what_if.outlook(change, EAGER)
+    result = what_if.preview(change, EAGER)
     assert result.inexact == ()
     assert shares_by_name(change.after, result) == {"a": {"t": [0, 1]}, "aa": {"t": [2]}, "b": {"t": [3]}}
     with pytest.raises(BadInput, match="--add a: a member has this name already"):
@@ -157,15 +157,15 @@ def test_static_members_are_joined_by_static_members() -> None:
 
 
 def test_inexact_what_if_results_state_the_reason() -> None:
-    random_ids_caveat = "ids of new members are random: interchangeable members may swap partitions"
+    random_ids_reason = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
-    uncertainties_by_way = {item.way: item.inexact for item in outlooks(apply_change(two(), GroupChange(add=("c",))))}
-    assert uncertainties_by_way[EAGER] == ()  # the new member's name alone decides its position
-    assert random_ids_caveat in uncertainties_by_way[ProtocolAssignor("eager", "sticky")]
-    assert reason in uncertainties_by_way[UNIFORM]
-    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in uncertainties_by_way[UNIFORM]
+    reasons_by_way = {item.way: item.inexact for item in previews(apply_change(two(), GroupChange(add=("c",))))}
+    assert reasons_by_way[EAGER] == ()  # the new member's name alone decides its position
+    assert random_ids_reason in reasons_by_way[ProtocolAssignor("eager", "sticky")]
+    assert reason in reasons_by_way[UNIFORM]
+    assert "topic ids are unknown: their order, and so tie-breaks, may differ" in reasons_by_way[UNIFORM]
     outlook_with_alike_members = apply_change(two(), GroupChange(add=("a",)))
-    assert what_if.outlook(outlook_with_alike_members, EAGER).inexact == (random_ids_caveat,)
+    assert what_if.preview(outlook_with_alike_members, EAGER).inexact == (random_ids_reason,)
     unequal_group = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
     assert apply_change(unequal_group, GroupChange(add=("c",))).notes == (
         "members subscribe to different topics: new ones to those of a",
@@ -173,8 +173,8 @@ def test_inexact_what_if_results_state_the_reason() -> None:
 
 
 def test_refusing_assignor_reports_why() -> None:
-    group_with_namesakes = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
-    problems = {item.problem for item in outlooks(apply_change(group_with_namesakes, GroupChange()))}
+    group_of_one_id = group(member("a", {"t": [0]}), member("b", {"t": [1]}, member_id=member("a", {}).member_id))
+    problems = {item.problem for item in previews(apply_change(group_of_one_id, GroupChange()))}
     assert None not in problems
     assert all("a-00000000-0000-4000-8000-000000000000' is listed twice" in str(problem) for problem in problems)
 
@@ -194,7 +194,7 @@ def test_leave_in_a_what_if_equals_the_simulated_protocol(seed: int) -> None:
         owned = {name: {topic: list(ps) for topic, ps in start[name].items() if ps} for name in names}
         members = [member(name, owned[name], member_id=name, topics=tuple(topics)) for name in names]
         live = LiveGroup("g", "consumer", "classic", way.assignor, 5, 9, tuple(members), topics)
-        expected = what_if.outlook(apply_change(live, GroupChange(remove=(gone,))), way)
+        expected = what_if.preview(apply_change(live, GroupChange(remove=(gone,))), way)
         scenario = Scenario(
             topics,
             (ScenarioEvent(1, 1500, "leave", gone),),

@@ -17,7 +17,7 @@ _LONG_NUMBER = "9" * 5000
 
 
 @pytest.mark.parametrize("word", [_LONG_NUMBER, "0", "0" * 5000, "10001", "٣", "３", "१०"])
-def test_counts_of_new_members_are_ascii_and_bounded(empty: LiveGroup, word: str) -> None:
+def test_number_of_added_members_is_1_to_10000(empty: LiveGroup, word: str) -> None:
     with pytest.raises(BadInput, match=r"^--add .{1,60}: give a member name, or a number from 1 to 10000$"):
         parse_query(empty, add=[word])
 

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from assignors.errors import OutsideFailure
-from streaming.spark.failures import UNAVAILABLE_ERROR, checkpoint_failure, reason, refused, unusable
+from streaming.spark.failures import UNAVAILABLE_ERROR, checkpoint_failure, reason, refused, unusable_checkpoint
 
 
 def test_only_unreachable_brokers_are_awaited() -> None:
@@ -36,9 +36,11 @@ def test_spark_timestamp_error_suggests_to_check_the_clocks(kind: str) -> None:
 
 
 def test_error_without_number_or_file_names_the_folder() -> None:
-    assert str(unusable("c", OSError("odd"))) == "--checkpoint c: c: Success; correct this and start again"
+    assert str(unusable_checkpoint("c", OSError("odd"))) == "--checkpoint c: c: Success; correct this and start again"
     permission_error = PermissionError(errno.EACCES, "Permission denied", "c/x")
-    assert str(unusable("c", permission_error)).startswith("--checkpoint c: c/x: Permission denied; make the user")
+    assert str(unusable_checkpoint("c", permission_error)).startswith(
+        "--checkpoint c: c/x: Permission denied; make the user"
+    )
 
 
 def test_system_errors_come_with_advice() -> None:

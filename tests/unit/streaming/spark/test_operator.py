@@ -27,7 +27,7 @@ def row(event: Any, partition: int, offset: int) -> tuple[Any, ...]:
     return partition, offset, key, value, ce["ce_type"], ce["ce_id"], ce["ce_source"], ce["ce_time"], None
 
 
-TICK_ROW = (-1, 0, *[None] * 7)
+TICK_RECORD_ROW = (-1, 0, *[None] * 7)
 
 
 class State:
@@ -102,7 +102,7 @@ def test_a_batch_that_changes_nothing_does_not_write_the_state() -> None:
 
 def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
     log, state, reports = Log(), State(), Reports()
-    assert run([TICK_ROW], state, reports) == []
+    assert run([TICK_RECORD_ROW], state, reports) == []
     rows = [
         row(log.topics(t=1), 0, 0),
         row(log.join("c1", session_timeout_ms=500), 0, 1),
@@ -111,7 +111,7 @@ def test_a_bucket_reports_its_next_timer_and_its_counts() -> None:
         (0, 4, b"k", b"{}", b"group.changed", *[None] * 4),
     ]
     run(rows, state, reports)
-    run([TICK_ROW], state, reports)
+    run([TICK_RECORD_ROW], state, reports)
     size = sum(len(record[3]) for record in rows)
     assert reports.lines == [
         (7, BucketReport(0)),
@@ -141,7 +141,7 @@ def test_output_of_a_bucket_is_one_frame() -> None:
 
 def test_ticks_do_not_count_as_records() -> None:
     joined = row(Log().join("c"), 0, 5)
-    for frames in ([input_frame([TICK_ROW, joined])], [input_frame([TICK_ROW]), input_frame([joined])]):
+    for frames in ([input_frame([TICK_RECORD_ROW, joined])], [input_frame([TICK_RECORD_ROW]), input_frame([joined])]):
         assert [(record.partition, record.offset) for record in read(frames)] == [(0, 5)]
 
 

@@ -28,7 +28,7 @@ from streaming.spark.checkpoint import (
     settle,
     staging_folder,
 )
-from streaming.spark.failures import RESTORE
+from streaming.spark.failures import RESTORE_ADVICE
 from streaming.spark.resize import Layout, Resized, layout, resize, resize_advice
 from streaming.spark.session import SessionOptions
 from tests.support.histories import Log
@@ -44,7 +44,7 @@ def write(folder: Path, metadata: Metadata) -> None:
     LocalCheckpoint(str(folder)).write(metadata)
 
 
-def stored_layout(folder: Path) -> Layout:
+def read_stored_layout(folder: Path) -> Layout:
     return layout(folder, METADATA)
 
 
@@ -91,7 +91,7 @@ def test_batch_file_without_a_number_is_damaged(tmp_path: Path, batch_metadata: 
     file.write_bytes(f'v1\n{batch_metadata}\n{{"m":{{"0":0}}}}\n-'.encode("latin-1"))
     with pytest.raises(OutsideFailure) as refused:
         resize(str(folder), 4, None, dry_run=False)
-    assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE}"
+    assert str(refused.value) == f"--checkpoint {folder}: {file} is damaged. {RESTORE_ADVICE}"
 
 
 def test_error_names_the_checkpoint_that_cannot_be_locked(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_resize_before_the_first_batch_changes_only_the_buckets(tmp_path: Path) 
     assert done.old_checkpoint is not None
     assert [path.name for path in folder.iterdir()] == [METADATA_FILE]
     assert read(folder) == structs.replace(METADATA, buckets=256)
-    assert (read(Path(done.old_checkpoint)), stored_layout(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
+    assert (read(Path(done.old_checkpoint)), read_stored_layout(Path(done.old_checkpoint))) == (METADATA, Layout(16, 2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint", Path(done.old_checkpoint).name]
 
 
@@ -306,6 +306,6 @@ def test_resized_state_belongs_to_the_last_committed_batch(tmp_path: Path) -> No
     assert not (new / "sources").exists()
 
 
-@pytest.mark.parametrize(("kilobytes", "is_outgrown"), [(800, False), (801, True)])
-def test_bucket_above_100_kilobytes_needs_a_resize(tmp_path: Path, kilobytes: int, is_outgrown: bool) -> None:
-    assert (resize_advice(checkpoint_with_state(tmp_path, 800, kilobytes)) is not None) is is_outgrown
+@pytest.mark.parametrize(("kilobytes", "needs_resize"), [(800, False), (801, True)])
+def test_bucket_above_100_kilobytes_needs_a_resize(tmp_path: Path, kilobytes: int, needs_resize: bool) -> None:
+    assert (resize_advice(checkpoint_with_state(tmp_path, 800, kilobytes)) is not None) is needs_resize

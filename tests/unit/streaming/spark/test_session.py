@@ -33,7 +33,7 @@ class FakeSparkContext:
     """A fake SparkContext that counts calls of ``stop``; each call raises ``error``, if given, as without a JVM."""
 
     def __init__(self, error: Exception | None = None, *, responds: bool = False) -> None:
-        self.stopped, self._error, self._is_responding = 0, error, responds
+        self.stopped, self._start_error, self._is_responding = 0, error, responds
 
     @property
     def version(self) -> str:
@@ -43,8 +43,8 @@ class FakeSparkContext:
 
     def stop(self) -> None:
         self.stopped += 1
-        if self._error is not None:
-            raise self._error
+        if self._start_error is not None:
+            raise self._start_error
 
 
 def test_a_context_is_always_stopped() -> None:

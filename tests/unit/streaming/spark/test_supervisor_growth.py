@@ -44,7 +44,7 @@ def test_the_old_partitions_are_read_to_their_end() -> None:
     assert (growth.partitions, growth.is_pending, growth.is_ready()) == (4, False, False)
 
 
-def test_later_trigger_without_records_finishes_growth() -> None:
+def test_growth_is_ready_after_a_later_empty_trigger() -> None:
     growth = grown()
     growth.set_ends({0: 60, 1: 50}, 140.0)
     growth.add_progress({"timestamp": "…"}, 139.0)

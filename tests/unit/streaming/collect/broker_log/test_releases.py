@@ -8,7 +8,7 @@ import pytest
 
 from streaming.collect.broker_log.layouts import read_line
 from tests.support import broker_messages
-from tests.support.broker_logs import LAYOUTS, Layout
+from tests.support.broker_logs import LOG_LAYOUTS, Layout
 from tests.support.broker_messages import GROUPS, KAFKA_GO, PLAIN_MEMBER_ID, UNUSUAL_MEMBER_ID, Case, cases
 
 RELEASES = ("2.0", "2.2", "2.4", "2.6", "2.7", "2.8", "3.0", "3.3", "3.6", "3.9", "4.0", "4.1", "4.3")
@@ -16,12 +16,12 @@ MEMBERS = (PLAIN_MEMBER_ID, KAFKA_GO, UNUSUAL_MEMBER_ID)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", LOG_LAYOUTS, ids=lambda layout: layout.name)
 def test_each_log_wording_is_read_in_each_layout(release: str, layout: Layout) -> None:
     """Each wording of a log message is read in each layout; it is tested only in the first release that logs it."""
     for group, member in product(GROUPS, MEMBERS):
         for case in cases(group, member):
-            if next(filter(case.is_in, RELEASES), None) == release:
+            if next(filter(case.is_logged_by, RELEASES), None) == release:
                 check(case, group, layout.render(case.message, case.logger), layout.ms)
 
 

@@ -26,7 +26,7 @@ JOINED = "Adding new member m-3 with group instance id null"
 REJOINED = "Updating metadata for member m-1 during Stable"
 
 
-def stabilized(at: str) -> str:
+def stabilized_line(at: str) -> str:
     return line(at, "Stabilized group g generation 5 with 2 members.")
 
 
@@ -54,27 +54,27 @@ def test_recorded_coordinator_log_gives_the_stop_bounds() -> None:
 
 @pytest.mark.parametrize("zone", [0, 3_600_000, -12_600_000, 20_700_000])
 def test_log_time_zone_does_not_matter(zone: int) -> None:
-    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
     assert stop(*lines, record=5_010 + zone) == Stop(
         stopped_after=MINUTE_START_MS + zone + 1_000, stopped_before=MINUTE_START_MS + zone + 4_900
     )
 
 
 def test_generation_without_assignment_extends_the_next_stop() -> None:
-    first = prepare_line("01,000"), stabilized("02,000")
-    lines = *first, prepare_line("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    first = prepare_line("01,000"), stabilized_line("02,000")
+    lines = *first, prepare_line("02,500", JOINED), stabilized_line("04,900"), assigned("05,000")
     assert stop(*lines) == Stop(stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_900)
 
 
 def test_log_that_begins_within_a_phase_has_no_lower_bound() -> None:
-    lines = stabilized("02,000"), prepare_line("02,500", JOINED), stabilized("04,900"), assigned("05,000")
+    lines = stabilized_line("02,000"), prepare_line("02,500", JOINED), stabilized_line("04,900"), assigned("05,000")
     assert stop(*lines) == Stop(stopped_before=MINUTE_START_MS + 4_900)
 
 
 @pytest.mark.parametrize("reasons", [(REJOINED,), (JOINED, REJOINED), (REJOINED, JOINED)])
 def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) -> None:
     lines = [prepare_line("01,000", reason) for reason in reasons]
-    stopped = stop(*lines, stabilized("04,900"), assigned("05,000"))
+    stopped = stop(*lines, stabilized_line("04,900"), assigned("05,000"))
     assert stopped is not None
     assert stopped.stopped_after is UNSET
 
@@ -84,9 +84,9 @@ def test_member_that_rejoins_by_itself_stopped_before(reasons: tuple[str, ...]) 
     [
         (),
         (assigned("05,000"),),
-        (prepare_line("01,000"), stabilized("04,900")),
+        (prepare_line("01,000"), stabilized_line("04,900")),
         (prepare_line("01,000", REJOINED), assigned("05,000")),
-        (without_time(prepare_line("01,000")), without_time(stabilized("04,900")), assigned("05,000")),
+        (without_time(prepare_line("01,000")), without_time(stabilized_line("04,900")), assigned("05,000")),
         (prepare_line("99,000"), assigned("05,000")),
     ],
 )
@@ -95,7 +95,7 @@ def test_generation_without_logged_phases_has_no_bounds(lines: tuple[str, ...]) 
 
 
 def test_lines_of_other_generations_are_not_evidence() -> None:
-    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
     assert stop(*lines, record=6_001) is None
     assert stop(*lines, number=6) is None
 
@@ -162,12 +162,12 @@ def snapshot(protocol: str, generation: int, *, assigned: Holding, owned: Holdin
 
 
 def test_join_phases_of_two_generations_are_separate() -> None:
-    lines = prepare_line("01,000"), stabilized("04,900"), assigned("05,000")
+    lines = prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")
     assert stop(*lines, assigned("06,000")) == stop(*lines)
 
 
 def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
-    log = read_lines((prepare_line("01,000"), stabilized("04,900"), assigned("05,000")))
+    log = read_lines((prepare_line("01,000"), stabilized_line("04,900"), assigned("05,000")))
     assert log.phases.stops("g", 5, MINUTE_START_MS + 65_010) is None
     assert log.phases.stops("g", 5, MINUTE_START_MS + 5_010) is not None
     assert log.phases.stops("g", 5, MINUTE_START_MS + 5_020) is None
@@ -175,7 +175,7 @@ def test_stop_bounds_apply_only_to_the_record_after_their_phase() -> None:
 
 def test_whole_seconds_are_bounds_in_whole_seconds() -> None:
     lines = [
-        text.replace(",000]", "]").replace(",900]", "]") for text in (prepare_line("01,000"), stabilized("04,900"))
+        text.replace(",000]", "]").replace(",900]", "]") for text in (prepare_line("01,000"), stabilized_line("04,900"))
     ]
     assert stop(*lines, assigned("05,000").replace(",000]", "]"), record=5_990) == Stop(
         stopped_after=MINUTE_START_MS + 1_000, stopped_before=MINUTE_START_MS + 4_999

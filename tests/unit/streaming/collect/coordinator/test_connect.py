@@ -11,10 +11,10 @@ from streaming.collect.coordinator.connect import WorkerAssignment, read_assignm
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
 from streaming.records.events import GroupObserved
-from tests.support.offsets_topic import group_key, group_value, string, work, worker
+from tests.support.offsets_topic import group_bytes, group_key, string, work, worker
 
 #: Assignments of three protocols from the offsets topic of a 4.3.1 broker.
-EAGER_WORKER = bytes.fromhex("00000016687474703a2f2f3132372e302e302e313a383034362f0000000000000005")
+EAGER_WORKER_METADATA = bytes.fromhex("00000016687474703a2f2f3132372e302e302e313a383034362f0000000000000005")
 EAGER_ASSIGNMENT = bytes.fromhex(
     "0000000000286365312d31643766613132352d636632342d343435652d623438302d6233626238653063623930620016"
     "687474703a2f2f3132372e302e302e313a383034352f00000000000000050000000100056b3830343500000002000000"
@@ -25,7 +25,7 @@ COMPATIBLE_ASSIGNMENT = bytes.fromhex(
     "687474703a2f2f3132372e302e302e313a383034332f0000000000000005000000000000000100056b38303433000000"
     "010000000000000000"
 )
-SESSIONED_WORKER = bytes.fromhex(
+SESSIONED_WORKER_METADATA = bytes.fromhex(
     "00020016687474703a2f2f3132372e302e302e313a383034312f00000000000000070000006f0002000000286373312d"
     "62393936663633652d323366622d346438322d626637362d3736633130633935633734640016687474703a2f2f313237"
     "2e302e302e313a383034312f0000000000000007000000010003736e6b00000003ffffffff0000000200000003000000"
@@ -34,11 +34,11 @@ SESSIONED_WORKER = bytes.fromhex(
 
 
 def test_eager_connect_worker_metadata_is_decoded() -> None:
-    assert read_worker(EAGER_WORKER, "default") == {"endpoint": "http://127.0.0.1:8046/", "owned": {}}
+    assert read_worker(EAGER_WORKER_METADATA, "default") == {"endpoint": "http://127.0.0.1:8046/", "owned": {}}
 
 
 def test_incremental_worker_lists_tasks_and_connector() -> None:
-    assert read_worker(SESSIONED_WORKER, "sessioned") == {
+    assert read_worker(SESSIONED_WORKER_METADATA, "sessioned") == {
         "endpoint": "http://127.0.0.1:8041/",
         "owned": {"snk": [-1, 2, 3]},
     }
@@ -100,7 +100,7 @@ def test_malformed_connect_assignment_is_refused(data: bytes, protocol: str | No
 
 
 def generation(number: int, members: dict[str, tuple[bytes, bytes]]) -> GroupObserved:
-    value = group_value(number, members, protocol="sessioned", protocol_type="connect")
+    value = group_bytes(number, members, protocol="sessioned", protocol_type="connect")
     record = decode(group_key("g"), value)
     assert isinstance(record, ClassicGroup)
     assert record.value is not None

@@ -75,7 +75,7 @@ def test_unreadable_sticky_user_data_gives_no_owned_partitions(user_data: bytes)
     assert read_subscription(subscription(["t"], user_data=user_data), "sticky") == member(["t"])
 
 
-def _read_cooperative(version: int, user_data: bytes | None, generation: int = -1) -> dict[str, Any]:
+def _read_cooperative_metadata(version: int, user_data: bytes | None, generation: int = -1) -> dict[str, Any]:
     owned = pack(">i", 1) + string("t") + pack(">ii", 1, 5)
     user_data_bytes = NULL_BYTES if user_data is None else prefixed(user_data)
     tail = pack(">i", generation) + string("r") if version > 1 else b""
@@ -85,12 +85,12 @@ def _read_cooperative(version: int, user_data: bytes | None, generation: int = -
 
 def test_generation_of_a_cooperative_member_is_decoded() -> None:
     """Java clients 3.0 to 3.3 put the generation into user data; the subscription's own field has precedence."""
-    assert _read_cooperative(1, pack(">i", 17))["owned_generation"] == 17
-    assert _read_cooperative(1, pack(">i", 17))["owned"] == {"t": [5]}
-    assert _read_cooperative(3, pack(">i", 17))["owned_generation"] == 17
-    assert _read_cooperative(3, pack(">i", 17), generation=18)["owned_generation"] == 18
-    assert _read_cooperative(1, None)["owned_generation"] == -1
-    assert _read_cooperative(1, b"\x00\x01")["owned_generation"] == -1
+    assert _read_cooperative_metadata(1, pack(">i", 17))["owned_generation"] == 17
+    assert _read_cooperative_metadata(1, pack(">i", 17))["owned"] == {"t": [5]}
+    assert _read_cooperative_metadata(3, pack(">i", 17))["owned_generation"] == 17
+    assert _read_cooperative_metadata(3, pack(">i", 17), generation=18)["owned_generation"] == 18
+    assert _read_cooperative_metadata(1, None)["owned_generation"] == -1
+    assert _read_cooperative_metadata(1, b"\x00\x01")["owned_generation"] == -1
 
 
 @pytest.mark.parametrize(

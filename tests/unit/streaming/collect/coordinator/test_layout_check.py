@@ -10,8 +10,8 @@ from streaming.collect.coordinator.schema import MalformedMember, MalformedRecor
 from tests.support.offsets_topic import (
     assignment,
     captured_records,
+    group_bytes,
     group_key,
-    group_value,
     prefixed,
     string,
     subscription,
@@ -42,7 +42,7 @@ def test_generation_of_redpanda_is_recognised(members: list[str]) -> None:
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_valid_generation_proves_kafka(version: int) -> None:
     members = {f"m-{n}": (subscription(["t"]), assignment({"t": [n]})) for n in range(3)}
-    assert not is_redpanda(group_value(7, members, version=version))
+    assert not is_redpanda(group_bytes(7, members, version=version))
 
 
 def test_captured_records_are_recognised_as_kafkas() -> None:
@@ -54,7 +54,7 @@ def test_captured_records_are_recognised_as_kafkas() -> None:
 def test_bytes_after_the_last_field_are_malformed() -> None:
     members = {"m": (subscription(["t"]), assignment({"t": [0]}))}
     with pytest.raises(MalformedRecord, match="GroupMetadataValue: 1 bytes follow the last field"):
-        decode(KEY, group_value(7, members) + b"x")
+        decode(KEY, group_bytes(7, members) + b"x")
 
 
 def test_twenty_unusable_records_alone_mean_another_system() -> None:

@@ -54,13 +54,13 @@ def test_coordinator_records_of_a_group_are_combined() -> None:
         part("epoch", 2),
         part("targets", target, "m"),
         part("target_epoch", 2),
-        part("currents", now, "m"),
+        part("assignments", now, "m"),
     ]
 
     assert after(*parts) == EpochGroup("consumer", 2, 2, {"m": subscription("t")}, {"m": target}, {"m": now})
 
 
-def test_part_is_replaced_in_place_and_removed() -> None:
+def test_group_keeps_order_of_replaced_subscriptions() -> None:
     group = after(part("epoch", 2), *(part("subscriptions", subscription("t", assignor=m), m) for m in "ab"))
     again = after(part("subscriptions", subscription("u", assignor="a"), "a"), group=group)
 
@@ -109,7 +109,7 @@ def test_consumer_group_state_follows_from_its_records() -> None:
     member, target = part("subscriptions", subscription("t"), "m"), part("target_epoch", 3)
 
     def at(epoch: int, now: str) -> GroupRecordPart:
-        return part("currents", current(epoch, now), "m")
+        return part("assignments", current(epoch, now), "m")
 
     assert state() == "Empty"
     assert state(member) == "Assigning"
@@ -264,7 +264,7 @@ def group(
 ) -> EpochGroup:
     streams_group = EpochGroup("streams", epoch, target, {"m": INSTANCE}, {"m": {"0": (1, 2)}})
     streams_group.put("topology", None, Topology(0, ("in",)) if topology else None)
-    streams_group.put("currents", "m", now)
+    streams_group.put("assignments", "m", now)
     return streams_group
 
 

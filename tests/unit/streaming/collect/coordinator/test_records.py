@@ -15,8 +15,8 @@ from tests.support.offsets_topic import (
     captured_records,
     commit_key,
     commit_value,
+    group_bytes,
     group_key,
-    group_value,
     string,
     subscription,
 )
@@ -31,7 +31,7 @@ def test_every_captured_record_is_read() -> None:
         record.part if isinstance(record, GroupRecordPart) else type(record).__name__ for record in records
     ) == {
         "OffsetCommit": 30,
-        "currents": 27,
+        "assignments": 27,
         "targets": 16,
         "ClassicGroup": 15,
         "subscriptions": 10,
@@ -42,7 +42,7 @@ def test_every_captured_record_is_read() -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_classic_group_record_of_each_version_is_decoded(version: int) -> None:
-    value = group_value(7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"})
+    value = group_bytes(7, {"m": (subscription(["t"]), assignment({"t": [0]}))}, version=version, instances={"m": "i"})
 
     member = ObservedMember(
         member_id="m",
@@ -70,12 +70,12 @@ def test_tombstone_decodes_to_an_empty_record() -> None:
     assert decode(commit_key("g", "t", 3), None) == OffsetCommit("g", "t", 3, None)
     assert decode(pack(">h", 3) + string("g"), None) == GroupRecordPart("g", "consumer", "epoch", None)
     assert decode(pack(">h", 8) + string("g") + string("m"), None) == GroupRecordPart(
-        "g", "consumer", "currents", None, "m"
+        "g", "consumer", "assignments", None, "m"
     )
 
 
 def test_member_metadata_of_non_consumer_groups_is_not_decoded() -> None:
-    value = group_value(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
+    value = group_bytes(7, {"m": (b"\x01", b"\x02")}).replace(string("consumer"), string("sr"))
 
     record = decode(group_key("g"), value)
 
@@ -128,7 +128,7 @@ def test_every_truncation_raises_only_the_decoding_error() -> None:
 
 def test_malformed_record_error_names_the_field() -> None:
     with pytest.raises(MalformedRecord, match=r"^GroupMetadataValue\.generation: the value ends after 14 bytes"):
-        decode(group_key("g"), group_value(7, {})[:14])
+        decode(group_key("g"), group_bytes(7, {})[:14])
     with pytest.raises(MalformedRecord, match=r"GroupMetadataValue.version: 16961 is not known \(0 to 4\)"):
         decode(group_key("g"), b"BA")
     with pytest.raises(MalformedRecord, match="has no record type"):
@@ -142,9 +142,9 @@ def test_reason_names_the_member_with_invalid_bytes() -> None:
     bad_share = bytes.fromhex("0000 00000001 0002") + b"t0" + bytes.fromhex("ffffffff ffffffff")
 
     with pytest.raises(MalformedRecord) as leader_error:
-        decode(group_key("g"), group_value(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
+        decode(group_key("g"), group_bytes(7, {"good": (metadata, b""), "bad": (metadata, bad_share)}))
     with pytest.raises(MalformedRecord) as of_member:
-        decode(group_key("g"), group_value(7, {"bad": (metadata[:5], b"")}))
+        decode(group_key("g"), group_bytes(7, {"bad": (metadata[:5], b"")}))
 
     assert str(leader_error.value) == "assignment of member bad: assignedPartitions.partitions: null"
     assert str(of_member.value) == "subscription of member bad: topics: the value ends after 5 bytes, inside this field"

@@ -16,7 +16,7 @@ VALUE = Value(
         Field("names", strings, "names"),
         Field("parts", structs(Field("size", Reader.int16, "size")), "parts", since=2),
     ),
-    make=dict,
+    factory=dict,
     newest=2,
     flexible=2,
     tags={3: Field("extra", Reader.int8, "extra")},

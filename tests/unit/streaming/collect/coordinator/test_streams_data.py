@@ -11,7 +11,7 @@ from streaming.collect.coordinator.classic import ClassicGroup, keep_last_kind
 from streaming.collect.coordinator.embedded import read_assigned_tasks, read_instance
 from streaming.collect.coordinator.records import decode
 from streaming.collect.coordinator.schema import MalformedRecord
-from tests.support.offsets_topic import assignment, group_key, group_value, prefixed, subscription
+from tests.support.offsets_topic import assignment, group_bytes, group_key, prefixed, subscription
 
 SUBSCRIPTION_INFO = bytes.fromhex(
     "0000000b0000000b36b061c9e7704b4fa86da3cec0134eca0000000000000002000000010000000000000000000013fd"
@@ -78,8 +78,8 @@ def test_malformed_streams_subscription_names_the_field() -> None:
 def test_last_leave_of_a_streams_group_gives_empty_snapshot() -> None:
     metadata = subscription(["in"], {"in": [0]}, generation=3, user_data=SUBSCRIPTION_INFO)
     share = assignment({"in": [0]}, user_data=ASSIGNMENT_INFO[:-8] + pack(">q", 5))
-    now = decode(group_key("g"), group_value(4, {"m": (metadata, share)}, protocol="stream"))
-    left = decode(group_key("g"), group_value(5, {}, protocol=None))
+    now = decode(group_key("g"), group_bytes(4, {"m": (metadata, share)}, protocol="stream"))
+    left = decode(group_key("g"), group_bytes(5, {}, protocol=None))
     assert isinstance(now, ClassicGroup)
     assert isinstance(left, ClassicGroup)
 
@@ -96,6 +96,6 @@ def test_last_leave_of_a_streams_group_gives_empty_snapshot() -> None:
 def test_user_data_of_another_assignor_is_ignored() -> None:
     members = {"m": (subscription(["in"], user_data=b"\x00"), assignment({}, user_data=b"\x00"))}
 
-    assert decode(group_key("g"), group_value(4, members, protocol="range")).value.kind is UNSET  # type: ignore[union-attr]
+    assert decode(group_key("g"), group_bytes(4, members, protocol="range")).value.kind is UNSET  # type: ignore[union-attr]
     with pytest.raises(MalformedRecord, match="subscription of member m: version: the value ends after 1 bytes"):
-        decode(group_key("g"), group_value(4, members, protocol="stream"))
+        decode(group_key("g"), group_bytes(4, members, protocol="stream"))

@@ -11,7 +11,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from streaming.collect import lifecycle
 from streaming.collect.polling import collector
 from streaming.collect.polling.schedule import RequestSchedule
-from streaming.kafka.access import NotAllowed
+from streaming.kafka.access import NoPermission
 from streaming.records import codec
 from streaming.records.events import Event, GroupDeleted, GroupObserved, ObservedMember
 from tests.support.memory_kafka import MemoryKafka, group
@@ -173,7 +173,7 @@ def test_missing_permission_is_reported(kafka: MemoryKafka, code: str, resource:
     polling = PollingThread()
     polling._thread.start()
     error = polling.ended()
-    assert isinstance(error, NotAllowed)
+    assert isinstance(error, NoPermission)
     assert str(error) == (
         f"cluster memory:1: user 'ANONYMOUS' may not describe {resource} {name}, which collect --by polling must "
         "for group g; or leave it out with --exclude-group; kafka-acls.sh --bootstrap-server memory:1 --add "
@@ -236,7 +236,7 @@ def wait_for_requests(kafka: MemoryKafka, *requests: str) -> None:
 
 
 def test_answer_older_than_offsets_collector_is_ignored(kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "OTHER_SECONDS", 0.1)
+    monkeypatch.setattr(collector, "OTHER_COLLECTOR_SECONDS", 0.1)
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread() as polling:
         eventually(lambda: published(kafka) == FIRST_EVENTS)
@@ -291,7 +291,7 @@ def has_read_all(kafka: MemoryKafka) -> bool:
 def test_polling_takes_over_from_silent_offsets_collector(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(collector, "OTHER_SECONDS", 0.3)
+    monkeypatch.setattr(collector, "OTHER_COLLECTOR_SECONDS", 0.3)
     caplog.set_level("INFO")
     kafka.groups["g"] = group("g", shares=ONE_MEMBER)
     with PollingThread():

@@ -8,9 +8,8 @@ from msgspec import UNSET
 from streaming.collect.polling.group import (
     UNAVAILABLE_EVIDENCE,
     UNKNOWN,
-    Flux,
+    OngoingRebalance,
     PolledGroup,
-    in_flux,
     poll,
     resumed,
     resumed_from_latest,
@@ -217,8 +216,8 @@ def test_rebalance_start_without_change_is_kept_as_evidence() -> None:
     at_rest, begun = (consumer(state, member("a", [0], [0])) for state in ("Stable", "Assigning"))
     group, events = polled(at_rest, begun)
     assert len(events) == 1
-    assert group.flux is not None
-    assert (group.flux.rest, group.flux.seen, group.flux.state) == (1000, 2000, "Assigning")
+    assert group.rebalance is not None
+    assert (group.rebalance.rest, group.rebalance.seen, group.rebalance.state) == (1000, 2000, "Assigning")
 
 
 def test_ids_depend_only_on_what_was_polled() -> None:
@@ -309,10 +308,10 @@ def test_group_without_events_resumes_from_latest_assignment() -> None:
 def test_listed_states_narrow_the_start_of_a_rebalance() -> None:
     group, _ = polled(classic("Stable", A_OWNS_ALL))
     assert not shows_change(group, "Stable")
-    group = in_flux(group, "PreparingRebalance", 6000, 5000)
+    group = group.with_rebalance("PreparingRebalance", 6000, 5000)
     assert shows_change(group, "PreparingRebalance")
     assert shows_change(group, "Stable")
-    assert in_flux(group, "CompletingRebalance", 7000, 6500) is group
+    assert group.with_rebalance("CompletingRebalance", 7000, 6500) is group
     group, event = poll(group, classic("Stable", A_OWNS_HALF, B_OWNS_HALF), 8000, "s")
     assert event is not None
     assert isinstance(event.data, GroupObserved)
@@ -327,13 +326,13 @@ def test_listed_states_narrow_the_start_of_a_rebalance() -> None:
 def test_rebalance_began_after_the_last_stable_answer(
     described: int | None, listed: int | None, bound: int | None
 ) -> None:
-    group = in_flux(PolledGroup(rest=described), "PreparingRebalance", 9, listed)
-    assert group.flux == Flux(bound, 9, "PreparingRebalance")
+    group = PolledGroup(rest=described).with_rebalance("PreparingRebalance", 9, listed)
+    assert group.rebalance == OngoingRebalance(bound, 9, "PreparingRebalance")
 
 
 def test_listed_state_that_differs_from_the_last_is_a_change() -> None:
     assert not shows_change(UNKNOWN, "Stable")  # an unknown group is due in any case
-    assert shows_change(in_flux(UNKNOWN, "PreparingRebalance", 1), "PreparingRebalance")
+    assert shows_change(UNKNOWN.with_rebalance("PreparingRebalance", 1), "PreparingRebalance")
     empty, _ = polled(classic("Empty"))
     assert not shows_change(empty, "Empty")
     assert shows_change(empty, "Stable")

@@ -108,7 +108,7 @@ def test_each_request_gets_an_answer(kafka: MemoryKafka) -> None:
     assert list(group_requests.replies(0)) == []
 
 
-class NotUtf8:
+class NonUtf8Partition:
     """A partition, as the client returns it, of a topic whose name is not valid UTF-8."""
 
     partition = 0
@@ -123,7 +123,7 @@ class NotUtf8:
     [
         (TopicPartition("t", -5), "an assignment: -5 is not a partition number"),
         (TopicPartition("t", -1), "an assignment: -1 is not a partition number"),
-        (NotUtf8(), "an assignment: the name of a topic is not UTF-8"),
+        (NonUtf8Partition(), "an assignment: the name of a topic is not UTF-8"),
     ],
 )
 def test_impossible_assignment_of_a_leader_is_ignored(kafka: MemoryKafka, place: Any, message: str) -> None:

@@ -25,7 +25,7 @@ def step(**members: ConsumerMember) -> ConsumerStep:
 
 
 @pytest.mark.parametrize("first", range(4))
-def test_step_orders_members_by_their_addition(first: int) -> None:
+def test_members_of_equal_hash_are_in_order_of_insertion(first: int) -> None:
     # "Aa" and "BB" have the same hash: insertion order decides which is first in their slot.
     ids = dict(zip(NAMES, ("AaAa", "BBBB", "AaBB", "BBAa"), strict=True))
     built = step(**{name: ConsumerMember(Client(name, ("t",))) for name in NAMES})
