@@ -139,7 +139,7 @@ def probing_rebalances(history: GroupHistory) -> Finding | None:
 
 def known_fault(history: GroupHistory) -> Finding | None:
     """Rule: aiokafka's consumers that fetch only from their own partitions leave the group while they have none."""
-    episodes = [each for each in history.of_kinds(("scale-in",)) if _left_idle(history.rounds.get(each.episode, ()))]
+    episodes = [each for each in history.episodes_of(("scale-in",)) if _left_idle(history.rounds.get(each.episode, ()))]
     if history.client is not AIOKAFKA or not episodes:
         return None
     link = "https://github.com/aio-libs/aiokafka/issues/720"

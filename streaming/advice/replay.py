@@ -187,7 +187,7 @@ _RULES: Final = {"cooperative": "cooperative-assignor", "consumer": "consumer-pr
 
 def applied_changes(replayer: Replayer) -> Iterator[tuple[str, Finding]]:
     """Yield advice that the latest deploys already follow: they rebalance in another way than earlier deploys."""
-    deploys = [each for each in replayer.history.of_kinds(_COMPARED) if each.downtime or not each.rebalances]
+    deploys = [each for each in replayer.history.episodes_of(_COMPARED) if each.downtime or not each.rebalances]
     ways = [_protocol_label(episode) for episode in deploys]
     number = sum(1 for _ in takewhile(lambda way: way == ways[0], ways))
     if 0 < number < len(deploys) and ways[0] in _RULES:

@@ -25,7 +25,7 @@ from streaming.kafka.group_reader import read_history
 from streaming.kafka.lag_reader import read_lags
 from streaming.kafka.topic_reader import TopicUnreadable
 from streaming.process import warn
-from streaming.process.terminal import SafeText, console, fold, nowrap, right, stretch, table
+from streaming.process.terminal import SafeText, console, fold, nowrap, right, table, wide_column
 from streaming.recording.overview import (
     GroupOverview,
     OwnerLine,

@@ -17,7 +17,7 @@ from streaming.episodes.story import bounds
 from streaming.kafka.compacted_topics import read_incident_records
 from streaming.kafka.producer import EventProducer
 from streaming.process import print_line
-from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
+from streaming.process.terminal import SafeText, fold, nowrap, right, table, wide_column
 from streaming.recording.overview import concerns_group, newest_first
 from streaming.records.codec import raw_records
 from streaming.records.episodes import Incident, IncidentRecord

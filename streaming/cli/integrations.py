@@ -103,7 +103,7 @@ def notify_test(settings: Settings, *, target: str | None = option("NAME", "Only
     from streaming.notify.follower import read_secret
     from streaming.notify.notification import Notification
     from streaming.notify.requests import request
-    from streaming.notify.sender import Refused, Sender
+    from streaming.notify.sender import Rejection, Sender
     from streaming.process import print_line
 
     targets = [item for item in _require_targets(settings) if target in (None, item.name)]

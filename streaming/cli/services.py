@@ -12,7 +12,7 @@ from streaming.cli import options
 from streaming.cli.options import Session, checkpoint_option, duration_option, flag, long_running, option
 from streaming.process import print_line
 
-_BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
+_COLLECT_BY_HELP = "offsets: read __consumer_offsets. polling: use the Admin API, for managed clusters."
 _MATCHING_HELP = "groups whose id matches REGEX (full match). Repeatable."
 
 
@@ -146,7 +146,7 @@ def serve(
         cluster.freshness, cluster.lags = heartbeat_tracker.freshness, partial(getattr, lags, "groups")
         clusters.append(cluster)
     watchdog = Watchdog(60.0)  # seconds without progress, which the server reports once a second
-    server = FeedServer(clusters, config, beat=watchdog.beat)
+    server = FeedServer(clusters, config, report_progress=watchdog.report_progress)
     print_line(f"serving {server.address}")
     with watchdog, ExitStack() as stack:  # printed last, so that an error at the start is the only line
         for reader in readers:

@@ -16,7 +16,7 @@ from streaming.cli.options import JsonDocument, flag, offline, option
 from streaming.cli.output import answer
 from streaming.episodes.story import listed
 from streaming.process import print_line
-from streaming.process.terminal import SafeText, fold, nowrap, right, stretch, table
+from streaming.process.terminal import SafeText, fold, nowrap, right, table, wide_column
 from streaming.protocols.families import FAMILIES
 from streaming.simulation import builtin_scenarios
 from streaming.simulation.builtin_scenarios import BUILTIN_SCENARIOS

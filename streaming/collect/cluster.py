@@ -120,7 +120,7 @@ class ClusterTopics:
         self._describe_topics(admin, [n for n in names if n not in self._topics or self._counts.get(n) != counts[n]])
         self._counts = counts
         topics = {name: self._topics[name] for name in names if name in self._topics}
-        for name, topic in _described_topics(admin, requested_topics - counts.keys()):
+        for name, topic in _topic_descriptions(admin, requested_topics - counts.keys()):
             # A topic that this user may not see has another error.
             if isinstance(topic, KafkaError) and topic.name() == "UNKNOWN_TOPIC_OR_PART":
                 topics[name] = DELETED_TOPIC

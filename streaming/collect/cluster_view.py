@@ -19,7 +19,7 @@ _LOSS_WINDOW_MS: Final = 120_000
 #: An outage of the whole cluster that is shorter than this (ms) is not published.
 _MIN_SILENCE_MS: Final = 10_000
 #: The time (ms) for which a coordinator's move waits: a broker that is stopped in order moves its partitions first.
-_SHUTDOWN_MS: Final = 10_000
+_MIN_SHUTDOWN_MS: Final = 10_000
 
 
 def subscribed(data: GroupObserved) -> frozenset[str]:
@@ -72,7 +72,7 @@ class ClusterView:
         if snapshot != before or self._silent_since_ms is not None:  # with thousands of groups too expensive at rest
             topics = {group_id: subscribed(group) for group_id, group in sorted(groups.items()) if group.members}
         changes = [] if before in (None, snapshot) else [*self._changes(before, snapshot, topics, at_ms)]
-        for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _SHUTDOWN_MS):
+        for old, new in sorted(move for move, (since, _) in self._moves.items() if at_ms - since >= _MIN_SHUTDOWN_MS):
             since, moved = self._moves.pop((old, new))  # away from a broker that has not stopped soon afterwards
             changes.append(ClusterChange("coordinator-moved", f"broker {old} to broker {new}", since, sorted(moved)))
         changes += self._removed_hosts(groups, at_ms)

@@ -57,7 +57,7 @@ class Collector(BaseCollector):
             settings.kafka,
             settings.collector_id,
             self._stop,
-            lambda partition: Fold(source, partition, topics.name, self._wanted, alive_ms),
+            lambda partition: Fold(source, partition, topics.name, self._is_wanted_group, alive_ms),
             waiting=lambda: self._heartbeats.write(up_to=time.time()),
             on_fetch=topics.on_fetch,
         )

@@ -31,7 +31,7 @@ _BUSY_SECONDS: Final = 10.0
 #: Groups at rest are sampled together: seconds between two batches.
 _BATCH_SECONDS: Final = 5.0
 #: The most partitions in one batch; groups that do not fit are sampled in the next batch.
-_MOST_PLACES: Final = 20_000
+_MAX_BATCH_PARTITIONS: Final = 20_000
 #: ``{(topic, partition): offset}``.
 Offsets = Mapping[Place, int]
 

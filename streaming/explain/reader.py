@@ -85,7 +85,7 @@ class LogReader:
             yield from self._read_line(number, line)
         self._counts.without_group += len(self._waiting_events)
         last = next(texts(self._scanner.last))
-        self._counts.newest = max(self._counts.newest, timestamp_in(last.text, last.outside, self._newest_ms).ms)
+        self._counts.newest = max(self._counts.newest, header_timestamp(last.text, last.outer, self._newest_ms).ms)
         self._counts.read += self._scanner.read
 
     def _read_line(self, number: int, line: str) -> Iterator[LogEvent]:
@@ -194,16 +194,16 @@ _NO_DATE: Final = re.compile(rf"(?<![\d:.-])(?<!\d{{4}} )(?P<hour>\d\d):{_MINUTE
 _DAY_MS: Final = 86_400_000
 
 
-def timestamp_in(header: str, outside: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
+def header_timestamp(header: str, outer: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
     """Return the first timestamp of: the header's, ``outside``, an American or incomplete one of the header, -1 ms.
 
     ``outside``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
     a missing year or date is derived.
     """
-    return last_timestamp(header) or outside or _american(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)
+    return last_timestamp(header) or outer or _usa_time(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)
 
 
-def _american(header: str) -> LogTimestamp | None:
+def _usa_time(header: str) -> LogTimestamp | None:
     match = _AMERICAN_TIMESTAMP.search(header)
     if match is None:
         return None

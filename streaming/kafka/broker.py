@@ -91,12 +91,12 @@ class EmbeddedBroker:
         """Start the broker if it is not running; return once it answers, or raise OutsideFailure after a minute."""
         if self.running:
             return self
-        broker_runtime = runtime.prepare_runtime(self._version)
+        prepared = runtime.prepare_runtime(self._version)
         has_fixed_port = self._ports is not None or self._requested_port is not None
         for tries_left in reversed(range(1 if has_fixed_port else 3)):
             ports = self._ports or self._choose_ports()
             try:
-                self._start(broker_runtime, ports)
+                self._start(prepared, ports)
                 break
             except PortInUse:  # another process took the free port before the broker did
                 if not tries_left:
@@ -159,12 +159,12 @@ class EmbeddedBroker:
                 ) from error
         return self._requested_port, next(port for port in free if port != self._requested_port)
 
-    def _start(self, broker_runtime: runtime.Runtime, ports: tuple[int, int]) -> None:
+    def _start(self, prepared: runtime.Runtime, ports: tuple[int, int]) -> None:
         storage, config = self.data_dir / "storage", self.data_dir / "server.properties"
         try:
             make_private(self.data_dir)
             if not (storage / "meta.properties").is_file():
-                runtime.write_storage(broker_runtime, storage)
+                runtime.write_storage(prepared, storage)
             runtime.write_properties(config, runtime.server_properties(storage, *ports, self._properties))
             logged = self.log_path.stat().st_size if self.log_path.exists() else 0
         except OSError as error:

@@ -152,7 +152,7 @@ def _oidc(settings: KafkaSettings) -> dict[str, Any]:
         "sasl.oauthbearer.token.endpoint.url": settings.sasl_oauthbearer_token_endpoint_url,
         "sasl.oauthbearer.client.id": settings.sasl_oauthbearer_client_id,
         "sasl.oauthbearer.client.secret": settings.client_secret,
-    } | _without_empty(
+    } | _without_empty_values(
         {
             "sasl.oauthbearer.scope": settings.sasl_oauthbearer_scope,
             "sasl.oauthbearer.extensions": settings.sasl_oauthbearer_extensions,

@@ -21,7 +21,7 @@ from streaming.settings.connection import KafkaSettings
 
 log = logging.getLogger(__name__)
 #: Seconds between two checks of the topics' metadata.
-LOOK_SECONDS: Final = 2.0
+CHECK_SECONDS: Final = 2.0
 
 
 class TopicUnreadable(OutsideFailure):
@@ -179,7 +179,7 @@ class TopicReader(Closeable):
             if message.offset() is not None and place in self._positions:
                 self._set_position(place, max(self._positions[place], message.offset() or 0))
         elif name.endswith("_AUTHORIZATION_FAILED"):
-            raise NotAllowed(denied(self._kafka, Permission("Read", topic or ""), "which this program must"))
+            raise NoPermission(denial(self._kafka, Permission("Read", topic or ""), "which this program must"))
         elif error.fatal():
             raise TopicUnreadable(f"topic {topic or ', '.join(self.topics)}: {error.str()}")
         elif name in ("_ALL_BROKERS_DOWN", "_TRANSPORT") and self.silent_since is None:

@@ -73,7 +73,8 @@ def monitor_topics(settings: TopicSettings) -> list[MonitorTopic]:
 def describe_topics(settings: Settings, chosen: Iterable[str] | None = None) -> list[MonitorTopic]:
     """Return the ``chosen`` topics, by default the topics of membership, diffs, assignments and dead letters."""
     check_reachable(settings.kafka)
-    return _describe(kafka_admin.AdminClient(confluent_config(settings.kafka)), settings, only, REACH_TIMEOUT_SECONDS)
+    admin = kafka_admin.AdminClient(confluent_config(settings.kafka))
+    return _describe_topics(admin, settings, chosen, CONNECT_TIMEOUT_SECONDS)
 
 
 def max_record_bytes_by_topic(states: Iterable[MonitorTopic]) -> dict[str, int]:
@@ -199,6 +200,6 @@ def request_topics(settings: Settings, new: list[NewTopic], timeout: float) -> N
             result_of(result)
         except KafkaException as error:
             if error.args[0].name().endswith("_AUTHORIZATION_FAILED"):
-                raise NotAllowed(denied(settings.kafka, Permission("Create", name), "or describe it")) from error
+                raise NoPermission(denial(settings.kafka, Permission("Create", name), "or describe it")) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # another process has just created it
                 raise OutsideFailure(f"topic {name}: {error.args[0].str()}") from error

@@ -244,7 +244,7 @@ class Archive:
                 (words, topic),
             )
             for (assignment,) in rows:
-                matches += _search(assignment_decoder.decode(assignment), words, topic, number)
+                matches += _matches(assignment_decoder.decode(assignment), words, topic, number)
                 if len(matches) >= limit:
                     break
         return matches[:limit]

@@ -79,8 +79,8 @@ class Follower:
         stale = self._board.status.stale
         if silent > STALLED_AFTER_SECONDS and (stale is None or stale.kind != "follower-stalled"):
             log.warning("no progress for %d s: the reader of the topics is stalled", silent)
-            stalled = Stale("follower-stalled", "The reader has made no progress", _now_ms() - int(silent * 1000))
-            self._board.progress(structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled))
+            stalled_state = Stale("follower-stalled", "The reader has made no progress", _now_ms() - int(silent * 1000))
+            self._board.progress(structs.replace(self._board.status, caught_up=False, lag=None, stale=stalled_state))
 
     def _run(self) -> None:
         try:

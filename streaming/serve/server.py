@@ -149,7 +149,7 @@ class FeedServer:
         if self._stopped.is_set():
             server.stop()
         readers = CapacityLimiter(4)  # queries of the history that run at once
-        tasks = [asyncio.create_task(self._follow(cluster, readers, server)) for cluster in clusters]
+        tasks = [asyncio.create_task(self._follow_cluster(cluster, readers, server)) for cluster in clusters]
         watch_task = asyncio.create_task(self._watch())
         try:
             await server.serve([self.socket])

@@ -191,7 +191,7 @@ class StoryTable:
         )
         self.current_stories = CurrentStories(
             int(row[0]) if row else 0,
-            downtime={name: DowntimeTotals(*sums) for name, *sums in totals},
+            downtime={name: DowntimeTotals(*totals_ms) for name, *totals_ms in totals},
             annotations=tuple(annotation_decoder.decode(body) for (body,) in annotations),
         )
         stories = self._execute(

@@ -74,11 +74,11 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
     "recreate": BuiltinScenario("all members leave, then all join again", _rollout("recreate")),
     "scale-out": BuiltinScenario(
         "a quarter more members, one every ten seconds",
-        lambda n, _: _joins(n) + _repeated(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"}),
+        lambda n, _: _joins(n) + _repeat_entry(10_000, max(n // 4, 1), lambda index: {"join": f"c{n + 1 + index}"}),
     ),
     "scale-in": BuiltinScenario(
         "a quarter of the members leaves, one every ten seconds",
-        lambda n, _: _joins(n) + _repeated(10_000, min(max(n // 4, 1), n - 1), lambda at: {"leave": f"c{n - at}"}),
+        lambda n, _: _joins(n) + _repeat_entry(10_000, min(max(n // 4, 1), n - 1), lambda at: {"leave": f"c{n - at}"}),
     ),
     "crash": BuiltinScenario("one member crashes without leaving the group", _one_event(crash=None), 3, 9),
     "long-gc": BuiltinScenario(
@@ -86,7 +86,7 @@ BUILTIN_SCENARIOS: dict[str, BuiltinScenario] = {
     ),
     "flapping": BuiltinScenario(
         "one member restarts every fifteen seconds",
-        lambda n, _: _joins(n) + _repeated(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
+        lambda n, _: _joins(n) + _repeat_entry(15_000, 5, lambda _: {"bounce": f"c{n}", "down_ms": 5000}),
         members=3,
         partitions=9,
     ),

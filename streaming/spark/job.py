@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 log = logging.getLogger(__name__)
-_LOOK_SECONDS: Final = 0.2
+_POLL_INTERVAL_SECONDS: Final = 0.2
 _RESTART_ACTIONS: Final = (Action.CONFIRM_TOPICS, Action.CHANGE_LIMIT, Action.READ_ALL_PARTITIONS, Action.RENEW_SECRETS)
 
 

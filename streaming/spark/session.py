@@ -74,27 +74,27 @@ class SessionOptions:
 def installed_pyspark() -> str:
     """Return the version of the installed PySpark; raise OutsideFailure if it is too old."""
     try:
-        found_version = version("pyspark")
+        release = version("pyspark")
     except PackageNotFoundError:  # spark-submit uses the PySpark in Spark's own folder
         from pyspark import __version__
 
-        found_version = str(__version__)
-    if tuple(int(part) for part in found_version.split(".")[:2] if part.isdigit()) < OLDEST_RELEASE:
+        release = str(__version__)
+    if tuple(int(part) for part in release.split(".")[:2] if part.isdigit()) < OLDEST_RELEASE:
         oldest = ".".join(map(str, OLDEST_RELEASE))
-        raise OutsideFailure(f"PySpark {found_version} is installed, which is too old: pip install 'pyspark>={oldest}'")
-    return found_version
+        raise OutsideFailure(f"PySpark {release} is installed, which is too old: pip install 'pyspark>={oldest}'")
+    return release
 
 
 def kafka_connector(packages: Iterable[str] = ()) -> list[Path]:
     """Return the jars of Spark's Kafka connector and of further packages, without jars that are part of PySpark."""
-    found_version = installed_pyspark()
+    release = installed_pyspark()
     try:
-        return [jar for jar in fetch([spark_connector(installed), *packages]) if not jar.name.startswith(_IN_PYSPARK)]
+        return [jar for jar in fetch([spark_connector(release), *packages]) if not jar.name.startswith(_IN_PYSPARK)]
     except DownloadFailed as error:
-        if found_version == LOCKED:
+        if release == LOCKED:
             raise
         raise OutsideFailure(
-            f"Spark's Kafka connector for the installed PySpark {found_version} could not be fetched. If the "
+            f"Spark's Kafka connector for the installed PySpark {release} could not be fetched. If the "
             f"repository does not have it, install a release that it has: pip install 'pyspark=={LOCKED}' ({error})"
         ) from error
 

@@ -207,8 +207,8 @@ class GroupReasons:
     def evidence(self, group_id: str, number: int, after: int | None = None) -> list[Evidence]:
         """Return the evidence of a generation or epoch, and of the (at most 100) skipped ones since ``after``."""
         evidence = list(self._evidence_by_round.get((group_id, number), ()))
-        skipped = range(max(after + 1, number - 100), number) if after is not None else ()
-        for earlier in reversed(skipped):
+        skipped_numbers = range(max(after + 1, number - 100), number) if after is not None else ()
+        for earlier in reversed(skipped_numbers):
             items = self._evidence_by_round.get((group_id, earlier), ())
             evidence = [item for item in items if item not in evidence] + evidence
         return evidence

@@ -187,7 +187,7 @@ def read_text(text: Text) -> CoordinatorEvent | None:
     line = text.text.rstrip()
     if (prefix := _LINE_PREFIX.search(line)) is not None:
         return _read_message_at(text, line, prefix.start(), prefix.end())
-    for message_start in islice(_OPENING.finditer(line), 5):  # the words may also occur in the operator's layout
+    for message_start in islice(_OPENING_RE.finditer(line), 5):  # the words may also occur in the operator's layout
         if (event := _read_message_at(text, line, message_start.start(), message_start.start())) is not None:
             return event
     return None

@@ -110,7 +110,7 @@ def _read_reason(text: str) -> dict[str, Any]:
     return {"reason_kind": ReasonKind.OTHER, "member_ids": (), "instance_id": None, "client_reason": None}
 
 
-def _sent_reason(client_reason: str | None) -> str | None:
+def _unquoted_client_reason(client_reason: str | None) -> str | None:
     return None if client_reason in ("", "not provided") else client_reason  # KIP-800
 
 

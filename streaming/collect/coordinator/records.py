@@ -120,7 +120,7 @@ _SUBTOPOLOGIES = structs(
     Field("repartitionSourceTopics", _TOPIC_NAMES, "repartitions"),
     # Each has indexes of sourceTopics, sourceTopicRegex and repartitionSourceTopics.
     Field("copartitionGroups", structs(_INDEXES, _INDEXES, _INDEXES)),
-    make=lambda sources, repartitions: (*sources, *repartitions),
+    factory=lambda sources, repartitions: (*sources, *repartitions),
 )
 
 
@@ -159,15 +159,15 @@ _PARTS: dict[str, tuple[str, tuple[Field, ...], Callable[..., Any]]] = {
     "subscriptions": ("MemberMetadata", _MEMBER, _metadata),
     "target_epoch": ("TargetAssignmentMetadata", (), _only_field),
     "targets": ("TargetAssignmentMember", _MEMBER, _only_field),
-    "currents": ("CurrentMemberAssignment", _MEMBER, modern.CurrentMemberAssignment),
+    "assignments": ("CurrentMemberAssignment", _MEMBER, modern.CurrentMemberAssignment),
     "regexes": ("RegularExpression", (Field("regularExpression", Reader.string, "key"),), _only_field),
     "topology": ("Topology", (), modern.Topology),
 }
 
 
-def _part(kind: EpochGroupKind, part: str, *fields: Field, **more: Any) -> _RecordType:
-    name, key, make = _PARTS[part]
-    value = Value(f"{kind.capitalize()}Group{name}Value", fields, **{"make": make, **more})
+def _record(kind: EpochGroupKind, part: str, *fields: Field, **more: Any) -> _RecordType:
+    name, key, factory = _PARTS[part]
+    value = Value(f"{kind.capitalize()}Group{name}Value", fields, **{"factory": factory, **more})
     return _RecordType(partial(GroupRecordPart, kind=kind, part=part), value, key)
 
 
@@ -184,8 +184,8 @@ _TYPES = {
     0: _COMMIT_TYPE,
     1: _COMMIT_TYPE,
     2: _RecordType(ClassicGroup, classic.GENERATION_VALUE),
-    3: _part("consumer", "epoch", _EPOCH_FIELD),
-    5: _part(
+    3: _record("consumer", "epoch", _EPOCH_FIELD),
+    5: _record(
         "consumer",
         "subscriptions",
         _INSTANCE_ID,
@@ -197,22 +197,22 @@ _TYPES = {
         Field("serverAssignor", Reader.nullable_string, "server_assignor"),
         tags={0: Field("classicMemberMetadata", _session_timeout, "session_timeout_ms")},
     ),
-    6: _part("consumer", "target_epoch", _TARGET_EPOCH),
-    7: _part("consumer", "targets", _TARGET_PARTITIONS),
-    8: _part(
+    6: _record("consumer", "target_epoch", _TARGET_EPOCH),
+    7: _record("consumer", "targets", _TARGET_PARTITIONS),
+    8: _record(
         "consumer",
-        "currents",
+        "assignments",
         *_progress(STABLE, "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"),
         _ASSIGNED,
         Field("partitionsPendingRevocation", _PARTITIONS, "pending_revocation"),
     ),
-    10: _part("share", "subscriptions", _RACK, *_CLIENT, _TOPICS),
-    11: _part("share", "epoch", _EPOCH_FIELD),
-    12: _part("share", "target_epoch", _TARGET_EPOCH),
-    13: _part("share", "targets", _TARGET_PARTITIONS),
-    14: _part("share", "currents", *_progress(STABLE), _ASSIGNED),
-    16: _part("consumer", "regexes", Field("topics", strings, "value")),
-    17: _part(
+    10: _record("share", "subscriptions", _RACK, *_CLIENT, _TOPICS),
+    11: _record("share", "epoch", _EPOCH_FIELD),
+    12: _record("share", "target_epoch", _TARGET_EPOCH),
+    13: _record("share", "targets", _TARGET_PARTITIONS),
+    14: _record("share", "assignments", *_progress(STABLE), _ASSIGNED),
+    16: _record("consumer", "regexes", Field("topics", strings, "value")),
+    17: _record(
         "streams",
         "epoch",
         Field("epoch", Reader.int32, "number"),
@@ -220,7 +220,7 @@ _TYPES = {
         factory=modern.StreamsEpoch,
         tags={0: Field("validatedTopologyEpoch", Reader.int32, "validated_topology")},
     ),
-    19: _part(
+    19: _record(
         "streams",
         "subscriptions",
         _INSTANCE_ID,
@@ -231,16 +231,16 @@ _TYPES = {
         Field("processId", Reader.string, "process_id"),
         Field("userEndpoint", _endpoint, "endpoint"),
     ),
-    20: _part("streams", "target_epoch", _TARGET_EPOCH),
-    21: _part("streams", "targets", Field("activeTasks", _TASKS, "value")),
-    22: _part(
+    20: _record("streams", "target_epoch", _TARGET_EPOCH),
+    21: _record("streams", "targets", Field("activeTasks", _TASKS, "value")),
+    22: _record(
         "streams",
-        "currents",
+        "assignments",
         *_progress("UNKNOWN", STABLE, "UNREVOKED_TASKS", "UNRELEASED_TASKS"),
         *_TASK_FIELDS,
         Field("activeTasksPendingRevocation", _TASKS, "pending_revocation"),
     ),
-    23: _part(
+    23: _record(
         "streams", "topology", Field("epoch", Reader.int32, "epoch"), Field("subtopologies", _source_topics, "topics")
     ),
 }

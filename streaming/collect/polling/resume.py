@@ -68,7 +68,7 @@ class OtherCollectors(Closeable):
         """Return the snapshots and deletions that other collectors published since the last call; never waits."""
         events = []
         for message in self._reader.poll(0, 1000):  # not all, so that a long log does not delay requests
-            event = _decode_event(message) if _is_snapshot(message, self._wanted) else None
+            event = _decode_event(message) if _is_snapshot(message, self._is_wanted_group) else None
             if event is None or event.source == self._source:
                 continue
             is_polled = isinstance(event.data, GroupObserved) and event.data.polled

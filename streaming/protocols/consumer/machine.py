@@ -35,7 +35,7 @@ def _heartbeat_answered(step: consumer.ConsumerStep, event: consumer.HeartbeatAn
 
 def topics_changed(step: consumer.ConsumerStep, event: vocabulary.TopicsChanged) -> None:
     """Apply new partition counts of topics, which the coordinator detects by itself."""
-    step.set(topics={**step.group.topics, **event.topics})
+    step.set_fields(topics={**step.group.topics, **event.topics})
     step.later(consumer.MetadataChanged(step.network(), tuple(event.topics)))
 
 

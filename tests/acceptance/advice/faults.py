@@ -24,8 +24,8 @@ from tests.support.members import Member
 from tests.support.wait import eventually
 
 THREE = tuple("abc")
-FOUR = tuple("abcd")
-EIGHT = tuple("abcdefgh")
+FOUR_NAMES = tuple("abcd")
+EIGHT_NAMES = tuple("abcdefgh")
 #: Longer than a rebalance takes until it counts as stuck.
 _STUCK_MS = 75_000
 _PATIENT = replace(EAGER, poll_ms=150_000)
@@ -205,7 +205,7 @@ def waiting_aiokafka(group: RealGroup) -> None:
     eventually(lambda: group.views[LOG].rest(group.group_id))
 
 
-def warming_streams(group: RealGroup, probes: int) -> None:
+def join_warming_streams(group: RealGroup, probes: int) -> None:
     """Let an instance of a Kafka Streams application join, and wait for this many probing rebalances."""
     first, second = Streams.thread("a"), Streams.thread("b")
     begin(group, first)

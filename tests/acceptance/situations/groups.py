@@ -332,7 +332,7 @@ def _await_stability(members: Members) -> None:
     eventually(quiet, every=0.1)
 
 
-def play_all_groups(groups: list[Members], rounds: int) -> list[AppliedChanges]:
+def apply_changes_to_groups(groups: list[Members], rounds: int) -> list[AppliedChanges]:
     """Start all groups, apply changes to them at the same time, and return the changes of each group."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(groups)))

@@ -110,7 +110,7 @@ def delete_folder_while_running(tested_monitor: TestedMonitor) -> Iterator[list[
 
 
 @contextmanager
-def folder_lost_while_stopped(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
+def delete_folder_while_stopped(tested_monitor: TestedMonitor) -> Iterator[list[Report]]:
     """Delete the whole checkpoint folder while the Spark job is stopped."""
     tested_monitor.end("stream")
     shutil.rmtree(tested_monitor.checkpoint)

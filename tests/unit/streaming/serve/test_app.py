@@ -130,7 +130,7 @@ def test_feed_clients_are_limited(history: History) -> None:
     board = Board(history.extent, history.groups)
     feed = Feed(board, Archive(history.path), CapacityLimiter(2), FeedTimes())
     app = build([cluster_of(feed)], ServeOptions(max_clients=2), Access())
-    with board.listening():
+    with board.listener_event():
         assert ask(app, "/api/v1/stream", method="HEAD").status == 200
         with board.listener_event():
             full = ask(app, "/api/v1/stream", method="HEAD")

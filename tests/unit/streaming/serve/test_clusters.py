@@ -149,7 +149,7 @@ def test_metrics_of_several_clusters_have_the_label_cluster(app: ASGIApp, histor
 def test_clients_are_limited_over_all_clusters(history: History, second: History) -> None:
     clusters = [connected_cluster(each, name) for each, name in ((history, "eu"), (second, "us"))]
     app = build(clusters, ServeOptions(max_clients=2), Access())
-    with clusters[0].board.listening():
+    with clusters[0].board.listener_event():
         assert ask(app, "/clusters/us/api/v1/stream", method="HEAD").status == 200
         with clusters[1].board.listener_event():
             assert ask(app, "/api/v1/stream", method="HEAD").status == 503
