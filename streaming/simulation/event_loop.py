@@ -15,7 +15,6 @@ from streaming.simulation.results import Simulation, SimulationResult
 from streaming.simulation.scenario import InvalidScenario, PlannedEvent, Scenario, ScenarioEvent, plan_events
 
 _Model = StateMachine[Any, Any]
-_DAY_MS = 24 * 3600 * 1000
 
 
 def make_timing(scenario: Scenario) -> vocabulary.TimingModel:
@@ -109,7 +108,7 @@ def _run(model: _Model, scenario: Scenario, result: SimulationResult, on_step: C
     timing = model.setup.timing
     # The longest time that is simulated after the last event: a day and the longest timeout.
     timeouts = (timing.session_timeout_ms, timing.rebalance_timeout_ms, timing.scheduled_rebalance_delay_ms)
-    patience_ms = _DAY_MS + max(*timeouts, timing.metadata_age_ms)
+    patience_ms = 24 * 3600 * 1000 + max(*timeouts, timing.metadata_age_ms)
     queue: list[tuple[int, int, vocabulary.GroupEvent, PlannedEvent | None]] = [
         (planned.event.at, number, planned.event, planned) for number, planned in enumerate(plan_events(scenario))
     ]
