@@ -58,7 +58,7 @@ class OngoingRebalance:
 class PolledGroup:
     """The state of a polled group: its last published event, and times of its last answers (ms).
 
-    ``described``: when a description last equalled the event ``view``. ``rest``: when the group was last seen stable.
+    ``checked_at``: when a description last equalled the event ``view``. ``rest``: when the group was last seen stable.
     """
 
     view: GroupObserved | None = None
