@@ -99,6 +99,11 @@ function nowhere(outlet, title, text, href) {
     h("a", { class: "button", href, "data-link": true }, "All groups"))));
 }
 
+let isBooted = false;
+function ready() {
+  if (!isBooted) boot();
+  isBooted = true;
+}
 async function boot() {
   const view = document.getElementById("view");
   const listed = showClusters();
@@ -117,4 +122,6 @@ async function boot() {
   start(view, (outlet) => nowhere(outlet, "No such page",
     `No page has the address ${visible(location.pathname)}. Groups are at /groups/NAME, their data at /api/v1/groups.`, address("/")));
 }
-boot();
+// The header is painted before the view is built; a hidden page has no frames.
+requestAnimationFrame(() => setTimeout(ready));
+setTimeout(ready, 100);

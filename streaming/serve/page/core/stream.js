@@ -34,7 +34,10 @@ export class Stream {
     this.refusal = null;
     const headers = { Accept: "text/event-stream", ...authorization() };
     if (this.lastId) headers["Last-Event-ID"] = this.lastId;
-    const response = await fetch(this.path, { headers, signal: abort.signal, cache: "no-store" });
+    const early = window.early.get(this.path);
+    window.early.delete(this.path);
+    if (early) abort.signal.addEventListener("abort", () => early.abort.abort());
+    const response = await (early?.response ?? fetch(this.path, { headers, signal: abort.signal, cache: "no-store" }));
     if (response.status === 401) {
       await response.body?.cancel();
       await askForToken();

@@ -55,6 +55,7 @@ class GroupView {
     this.at = Number(query().get("at")) || null; // the moment that is shown; null: now
     this.loading = false;
     this.closed = false;
+    this.isReconnected = store.isReady; // a snapshot follows a lost connection
     this.comparison = new Comparison(group);
     this.list = new RoundsList({ group, model: this.model, episodes: this.episodes, owners: this.owners, onSelect: (seq) => this.choose(seq, { scroll: false }), onOlder: () => this.older(), onCompare: (episode) => this.comparison.choose(episode) });
     this.timeline = new Timeline({
@@ -69,7 +70,7 @@ class GroupView {
     this.build(outlet);
     this.refresh = paced(() => this.update(), 120);
     this.listeners = {
-      round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.load(), stories: () => this.loadStories(),
+      round: (event) => this.round(event.detail), groups: this.refresh, snapshot: () => this.snapshot(), stories: () => this.snapshotOfStories(),
       episode: (event) => this.takeStory(this.episodes, event.detail.episode, event.detail.names),
       incident: (event) => this.takeIncident(event.detail),
       annotation: (event) => this.annotate(event.detail),
@@ -80,7 +81,8 @@ class GroupView {
     this.who = paced(() => this.closed || this.present(), 1000);
     // The members of a group of thousands take seconds.
     const patience = new Promise((resolve) => setTimeout(resolve, 1000));
-    Promise.race([Promise.all([this.load(), this.loadStories()]), patience]).then(() => this.closed || reveal(this.page, true));
+    this.firstStories = this.loadStories();
+    Promise.race([Promise.all([this.load(), this.firstStories]), patience]).then(() => this.closed || reveal(this.page, true));
   }
 
   build(outlet) {
@@ -130,7 +132,30 @@ class GroupView {
     this.lag.close();
   }
 
-  async load() {
+  // The first snapshot seldom has what the answers to this view's own requests lack.
+  snapshot() {
+    if (this.isReconnected || this.isBehind()) this.load();
+  }
+
+  async snapshotOfStories() {
+    const isReconnected = this.isReconnected;
+    this.isReconnected = true;
+    await this.firstStories;
+    if (isReconnected || this.lacksStories()) this.loadStories();
+  }
+
+  isBehind() {
+    return this.model.last < (store.groups.get(this.group)?.seq ?? 0);
+  }
+
+  lacksStories() {
+    const differs = (known, one) => ["updatedAt", "status", "story"].some((name) => known?.[name] !== one[name]);
+    const newest = store.episodes.get(this.group);
+    const open = [...store.incidents.values()].filter(({ groupId }) => groupId === this.group);
+    return (newest !== undefined && differs(this.episodes.newest, newest)) || open.some((one) => differs(this.incidents.known.get(one.incident), one));
+  }
+
+  async load({ again = false } = {}) {
     if (this.loading) return;
     this.loading = true;
     let page = null;
@@ -148,6 +173,7 @@ class GroupView {
     this.model.load(page);
     for (const round of store.rounds) if (round.summary.groupId === this.group) this.model.append(round);
     this.page.toggleAttribute("data-absent", false);
+    if (this.isBehind() && !again) return this.load({ again: true }); // rounds that came between the answer and the snapshot
     await this.reach(Number(query().get("round")));
     this.list.render();
     if (before) this.timeline.grown();

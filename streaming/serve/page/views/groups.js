@@ -15,6 +15,7 @@ import { fromField, toField } from "../core/zone.js";
 const FRESH_MS = 2400;
 const PAGE = 2000;
 const MOST_PAGES = 10; // of rounds that are counted
+const NEWEST = { view: "summary", limit: 60 };
 // The statuses that the tile counts as not stable.
 const BUSY = new Set(["rebalancing", "stuck", "storming", "settling", "catching-up"]);
 
@@ -247,12 +248,16 @@ class GroupsView {
       this.update();
       return;
     }
-    const { rounds } = await get("rounds", { view: "summary", limit: PAGE, from: Date.now() - 3_600_000 });
-    const newest = rounds.length ? rounds : (await get("rounds", { view: "summary", limit: 60 })).rounds;
+    // The newest are soon there; often they reach back an hour.
+    const { seq } = store;
+    let page = await get("rounds", NEWEST);
+    if ((page.rounds[0]?.seq ?? 0) < seq) page = await get("rounds", NEWEST); // the first answer was older than the snapshot
     if (this.at || this.from) return;
-    this.pulse.rounds = rounds.map(({ summary }) => ({ timestamp: summary.timestamp, kind: summary.cause.kind }));
+    this.activity.fill(page.rounds);
+    const hour = Date.now() - 3_600_000;
+    if (page.next !== null && page.rounds.at(-1).summary.timestamp >= hour) page = await get("rounds", { view: "summary", limit: PAGE, from: hour });
+    this.pulse.rounds = page.rounds.map(({ summary }) => ({ timestamp: summary.timestamp, kind: summary.cause.kind }));
     this.pulse.paint();
-    this.activity.fill(newest);
     setText(this.hour, number(this.pulse.count));
   }
 
