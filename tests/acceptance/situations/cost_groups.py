@@ -136,10 +136,19 @@ class GroupChanger:
                 if kind == "added partition" and self._kind[0] == "kafka-python":
                     continue
                 self.played.changes.append(AppliedChange(kind, time.time_ns() // 1_000_000))
-                change()
-                self._await_stability()
+                self._apply(change)
             self.played.changes.append(AppliedChange("end", time.time_ns() // 1_000_000))
         return self.played
+
+    def _apply(self, change: Callable[[], object]) -> None:
+        """Apply a change, and wait until it is over.
+
+        Connect's workers answer a request some time before they apply it.
+        """
+        before = self._members.changed
+        change()
+        eventually(lambda: self._members.changed != before, every=0.1)
+        self._await_stability()
 
     def _changes(self) -> Iterable[tuple[str, Callable[[], object]]]:
         tasks = self._members

@@ -76,12 +76,18 @@ class SinkTasks(Members):
         self._stack.close()
 
     def _follow(self, stop: threading.Event) -> None:
-        """Read the tasks' partitions and list their files several times per second."""
+        """Read the tasks' partitions and list their files several times per second.
+
+        A restarted task may own the same partitions as before, so its file's time counts too.
+        """
+        written_before: list[tuple[Path, int]] = []
         while not stop.wait(0.2):
             self.files[:] = sorted(self._folder.glob("*.marks"))
+            written = [(file, file.stat().st_mtime_ns) for file in sorted(self._folder.glob("*.held"))]
             shares_by_worker = {name: self._partitions_of(name) for name in [*self._workers]}
-            if shares_by_worker != self.owned_partitions:
+            if (shares_by_worker, written) != (self.owned_partitions, written_before):
                 self.owned_partitions, self.changed = shares_by_worker, time.monotonic()
+            written_before = written
 
     def _partitions_of(self, name: str) -> list[int]:
         """Return the partitions of a worker's tasks."""
