@@ -17,12 +17,29 @@ from tests.support.browser import WIDE_ELEMENTS_SCRIPT, open_page
 from tests.support.feed import ASSIGNMENTS, MemorySource, records
 from tests.support.feed_server import running
 from tests.support.histories import Group, change, sample
+from tests.support.memory_server import generated_group
 from tests.support.wait import eventually
 
 pytestmark = pytest.mark.browser
 
 MEMBERS = 3000
 MAX_SHOWN_MEMBERS = 200
+
+#: Init script that counts the rectangles of the rows' picture, which is drawn beside the page.
+COUNT_RECTANGLES_SCRIPT = """
+window.rectangles = 0;
+const fillRect = CanvasRenderingContext2D.prototype.fillRect;
+CanvasRenderingContext2D.prototype.fillRect = function (...place) {
+  window.rectangles += !this.canvas.isConnected;
+  fillRect.apply(this, place);
+};
+"""
+#: Script that returns the number of colours in the first row of the timeline.
+COUNT_COLORS_SCRIPT = """() => {
+  const canvas = document.querySelector(".stage canvas");
+  const { data } = canvas.getContext("2d").getImageData(canvas.width / 2, 50, canvas.width / 4, 1);
+  return new Set(new Uint32Array(data.buffer)).size;
+}"""
 
 
 def group(source: MemorySource, rounds: int) -> None:
@@ -140,3 +157,31 @@ def test_search_finds_members_beyond_the_first_rows(browser: Browser, tmp_path: 
         expect(watched.page.locator(".some:not([hidden])")).to_have_count(0)
         assert watched.errors == []
         watched.page.context.close()
+
+
+def test_rounds_closer_than_pixels_are_not_drawn_one_by_one(browser: Browser, tmp_path: Path) -> None:
+    rounds, source = 600, MemorySource()
+    generated = generated_group(0, 160)
+    source.put(*records(generated.diffs(rounds)))
+    options = ServeOptions(tmp_path / "h.sqlite", port=0, limits=Retention(2**50, 2**40))
+    with running(options, source) as feed:
+        eventually(lambda: [served["rounds"] for served in feed.get("/api/v1/groups")["groups"]] == [rounds])
+        watched = open_page(browser, "about:blank")
+        page = watched.page
+        page.add_init_script(COUNT_RECTANGLES_SCRIPT)
+        page.goto(f"{feed.server.address}/groups/{generated.group_id}?axis=rounds")
+        chart, number = page.locator(".stage canvas"), page.locator(".rounds header .num")
+        expect(number).to_contain_text("loaded")
+        while "loaded" in number.inner_text():
+            chart.press("-")
+            page.wait_for_timeout(100)
+        chart.press("-")
+        page.wait_for_timeout(500)
+        before = page.evaluate("rectangles")
+        chart.press("+")
+        eventually(lambda: page.evaluate("rectangles") > before)
+        page.wait_for_timeout(500)
+        assert page.evaluate("rectangles") - before < 1000
+        assert page.evaluate(COUNT_COLORS_SCRIPT) > 3
+        assert watched.errors == []
+        page.context.close()

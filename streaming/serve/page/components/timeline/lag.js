@@ -7,6 +7,20 @@ const HEIGHT = 46;
 const BARS = 12;
 const EVERY_MS = 5000;
 
+// Of the samples within one pixel: the first, the one with the most lag, and the last; x(time): a place in pixels.
+function thinned(samples, x) {
+  const found = [];
+  for (let begin = 0, end; begin < samples.length; begin = end) {
+    const pixel = Math.floor(x(samples[begin][0]));
+    let most = begin;
+    for (end = begin + 1; end < samples.length && Math.floor(x(samples[end][0])) === pixel; end += 1) {
+      if ((samples[end][1] ?? -1) > (samples[most][1] ?? -1)) most = end;
+    }
+    found.push(...[...new Set([begin, most, end - 1])].map((index) => samples[index]));
+  }
+  return found;
+}
+
 export class Lag {
   // onLoad(): samples have arrived, and the strip can be drawn
   constructor(group, onLoad) {
@@ -69,8 +83,8 @@ export class Lag {
     const { gutter, width, from, to, x } = frame;
     const context = sized(this.canvas, width, HEIGHT);
     context.clearRect(0, 0, width, HEIGHT);
-    const shown = this.samples.filter(([at], index) => (this.samples[index + 1]?.[0] ?? Infinity) >= from && at <= to);
-    const most = Math.max(1, ...shown.map(([, lag]) => lag ?? 0));
+    const shown = thinned(this.samples.filter(([at], index) => (this.samples[index + 1]?.[0] ?? Infinity) >= from && at <= to), x);
+    const most = shown.reduce((top, [, lag]) => Math.max(top, lag ?? 0), 1);
     const y = (lag) => HEIGHT - 3 - (lag / most) * (HEIGHT - 16);
     context.save();
     context.beginPath();

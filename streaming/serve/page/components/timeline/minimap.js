@@ -1,6 +1,6 @@
 // An overview of all loaded rounds: a tick a round, and the window that is shown; drag it to move.
 import { h, paced, sized } from "../../core/dom.js";
-import { toneOf } from "../../core/theme.js";
+import { theme, toneOf } from "../../core/theme.js";
 import { palette } from "./paint.js";
 
 const HEIGHT = 30;
@@ -29,17 +29,7 @@ export class Minimap {
     const colors = palette();
     const { start, span } = this.scale;
     const x = (position) => ((position - start) / span) * width;
-    context.clearRect(0, 0, width, HEIGHT);
-    context.fillStyle = colors.sunken;
-    context.fillRect(0, 0, width, HEIGHT);
-    const most = model.rounds.reduce((top, round) => Math.max(top, round.summary.moved), 1);
-    for (let index = 0; index < model.rounds.length; index += 1) {
-      const { summary } = model.rounds[index];
-      const tall = 5 + (summary.moved / most) * (HEIGHT - 10);
-      context.fillStyle = toneOf(summary.cause.kind);
-      context.globalAlpha = 0.75;
-      context.fillRect(x(model.position(index, axis)), HEIGHT - tall, 1.5, tall);
-    }
+    context.drawImage(this.ticks(width, x, colors), 0, 0, width, HEIGHT);
     const left = Math.max(0, x(view.from));
     const right = Math.min(width, x(view.to));
     context.globalAlpha = 0.14;
@@ -48,6 +38,28 @@ export class Minimap {
     context.globalAlpha = 1;
     context.fillRect(left, 0, 1.5, HEIGHT);
     context.fillRect(Math.max(left + 1.5, right - 1.5), 0, 1.5, HEIGHT);
+  }
+
+  // The ticks change with the rounds, not with the view: they are kept as a picture between.
+  ticks(width, x, colors) {
+    const { model, axis } = this.timeline;
+    const key = [axis, width, model.rounds.length, model.rounds[0]?.seq, model.last, Math.round(x(model.position(model.rounds.length - 1, axis))), theme()].join();
+    if (this.ticksKey === key) return this.layer;
+    this.ticksKey = key;
+    this.layer ??= document.createElement("canvas");
+    const context = sized(this.layer, width, HEIGHT);
+    context.fillStyle = colors.sunken;
+    context.fillRect(0, 0, width, HEIGHT);
+    context.globalAlpha = 0.75;
+    const most = model.rounds.reduce((top, round) => Math.max(top, round.summary.moved), 1);
+    for (let index = 0; index < model.rounds.length; index += 1) {
+      const { summary } = model.rounds[index];
+      const tall = 5 + (summary.moved / most) * (HEIGHT - 10);
+      context.fillStyle = toneOf(summary.cause.kind);
+      context.fillRect(x(model.position(index, axis)), HEIGHT - tall, 1.5, tall);
+    }
+    context.globalAlpha = 1;
+    return this.layer;
   }
 
   drag(event) {

@@ -34,40 +34,108 @@ function hatch(context, color) {
   return pattern;
 }
 
+// A stretch of a known owner that is narrower is drawn as pixels of a picture: a rectangle each, of tens of thousands, takes too long.
+const NARROW = 24;
+const NARROW_GAP = 8; // the same for one without an owner, which is hatched where it is wider
+
+const scratch = (width, height) => Object.assign(document.createElement("canvas"), { width, height }).getContext("2d", { willReadFrequently: true });
+
+// A colour as a pixel of ImageData.
+const pixels = new Map();
+let probe = null;
+function pixelOf(color, alpha) {
+  const key = `${color}/${alpha}`;
+  if (!pixels.has(key)) {
+    probe ??= scratch(1, 1);
+    probe.clearRect(0, 0, 1, 1);
+    probe.globalAlpha = alpha;
+    probe.fillStyle = color;
+    probe.fillRect(0, 0, 1, 1);
+    pixels.set(key, new Uint32Array(probe.getImageData(0, 0, 1, 1).data.buffer)[0]);
+  }
+  return pixels.get(key);
+}
+
 // frame: {model, partitions, people, colorOf, order, most, axis, from, to, gutter, width, height, scroll, row, x(position), dim}
 export function paintRows(context, frame, colors) {
-  const { partitions, gutter, width, height, scroll, row } = frame;
+  const { partitions, gutter, width, height, scroll, row, model, axis, x } = frame;
   const first = Math.max(0, Math.floor(scroll / row));
   const last = Math.min(partitions.length, Math.ceil((scroll + height - TOP - BOTTOM) / row) + 1);
   context.save();
   context.beginPath();
   context.rect(gutter, TOP, width - gutter, height - TOP - BOTTOM);
   context.clip();
-  const gap = row >= 9 ? 2 : row >= 5 ? 1 : 0;
-  for (let index = first; index < last; index += 1) {
-    paintRow(context, frame, colors, partitions[index], TOP + index * row - scroll, row - gap);
-  }
+  const places = model.rounds.map((_, index) => x(model.position(index, axis)));
+  places.push(x(model.end(axis)));
+  const tall = row - (row >= 9 ? 2 : row >= 5 ? 1 : 0);
+  const shared = { tall, places, begin: model.roundAt(frame.from, axis), ratio: window.devicePixelRatio || 1 };
+  shared.isDimmed = (owner) => frame.dim !== null && frame.dim !== (owner < 0 ? owner : frame.people[owner]);
+  const columns = Math.round(width * shared.ratio);
+  if (last > first && columns > 0) paintNarrow(context, frame, colors, { ...shared, first, last, columns });
+  for (let index = first; index < last; index += 1) paintWide(context, frame, colors, partitions[index], TOP + index * row - scroll, shared);
   context.restore();
   paintLabels(context, frame, colors, first, last);
 }
 
-function paintRow(context, frame, colors, partition, y, height) {
-  const { model, people, colorOf, axis, gutter, width, x } = frame;
-  const begin = Math.max(0, model.stretch(partition, model.roundAt(frame.from, axis)));
-  const cut = height >= 4 ? 1 : 0;
+// Calls draw(owner, left, right) for each stretch of a partition that is seen. begin: the round at the left edge; places: where each round
+// lies, and at last the end of the axis.
+function eachStretch({ model, gutter, width }, { starts, owners }, { begin, places }, draw) {
   let painted = -1;
-  for (let index = begin; index < partition.starts.length; index += 1) {
-    const left = Math.max(gutter, x(model.position(partition.starts[index], axis)));
+  for (let index = Math.max(0, model.stretch({ starts }, begin)); index < starts.length; index += 1) {
+    const left = Math.max(gutter, places[starts[index]] ?? gutter); // no place: before the first round
     if (left > width) break;
-    const next = index + 1 < partition.starts.length ? model.position(partition.starts[index + 1], axis) : model.end(axis);
-    const right = Math.min(width, x(next));
-    const owner = partition.owners[index];
+    const right = Math.min(width, places[starts[index + 1] ?? model.rounds.length]);
+    const owner = owners[index];
     // What would lie within the pixel painted last is not seen; a missing owner always is.
     if (owner >= 0 && right - painted < 0.75) continue;
     painted = right;
-    const span = Math.max(right - left - cut, right > left ? 0.6 : 0);
-    if (span <= 0) continue;
-    const dimmed = frame.dim !== null && frame.dim !== (owner < 0 ? owner : people[owner]);
+    if (right > left) draw(owner, left, right);
+  }
+}
+
+const isNarrow = (owner, left, right) => right - left < (owner < 0 ? NARROW_GAP : NARROW);
+
+// A line of pixels for each row, stretched to the row's height.
+function paintNarrow(context, frame, colors, { first, last, columns, tall, ratio, isDimmed, ...shared }) {
+  const image = new ImageData(columns, last - first);
+  const data = new Uint32Array(image.data.buffer);
+  const found = new Map();
+  const pixelFor = (owner) => {
+    if (!found.has(owner)) {
+      const color = owner >= 0 ? frame.colorOf[owner] : owner === SHUT_DOWN ? colors.idle : colors.bad;
+      const alpha = owner >= 0 ? (isDimmed(owner) ? 0.16 : 1) : owner === SHUT_DOWN || isDimmed(owner) ? 0.3 : 0.75;
+      found.set(owner, pixelOf(color, alpha));
+    }
+    return found.get(owner);
+  };
+  const cut = tall >= 4 ? Math.round(ratio) : 0;
+  for (let index = first; index < last; index += 1) {
+    const line = (index - first) * columns;
+    let taken = 0; // pixels up to here show a missing owner
+    eachStretch(frame, frame.partitions[index], shared, (owner, left, right) => {
+      if (!isNarrow(owner, left, right)) return;
+      const begin = Math.round(left * ratio);
+      const end = Math.min(columns, Math.max(begin + 1, Math.round(right * ratio) - (right - left >= 3 ? cut : 0)));
+      const pixel = pixelFor(owner);
+      for (let column = Math.max(begin, owner >= 0 ? taken : 0); column < end; column += 1) data[line + column] = pixel;
+      if (owner < 0) taken = end;
+    });
+  }
+  const picture = scratch(columns, last - first);
+  picture.putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = false;
+  for (let index = first; index < last; index += 1) {
+    context.drawImage(picture.canvas, 0, index - first, columns, 1, 0, TOP + index * frame.row - frame.scroll, frame.width, tall);
+  }
+}
+
+function paintWide(context, frame, colors, partition, y, { tall: height, isDimmed, ...shared }) {
+  const { people, colorOf } = frame;
+  const cut = height >= 4 ? 1 : 0;
+  eachStretch(frame, partition, shared, (owner, left, right) => {
+    if (isNarrow(owner, left, right)) return;
+    const span = right - left - cut;
+    const dimmed = isDimmed(owner);
     context.globalAlpha = dimmed ? 0.16 : 1;
     if (owner < 0) {
       const color = owner === SHUT_DOWN ? colors.idle : colors.bad;
@@ -87,7 +155,7 @@ function paintRow(context, frame, colors, partition, y, height) {
       if (text) context.fillText(text, left + 6, y + height / 2 + 0.5);
     }
     context.globalAlpha = 1;
-  }
+  });
 }
 
 function paintLabels(context, frame, colors, first, last) {

@@ -164,24 +164,25 @@ export class Timeline {
   listed() {
     const { model, owners, find } = this;
     const order = this.order ?? usualOrder(model);
-    const key = [model.last, model.rounds.length, model.partitions.length, owners.index.size, owners.version, order, find].join();
+    const key = [model.last, model.rounds.length, model.partitions.length, owners.index.size, owners.version, order, find, theme()].join();
     if (this.listedFor !== key) {
       this.listedFor = key;
       const ids = [...owners.index.keys()];
       const people = ids.map((id) => owners.personOf(id));
       const partitions = ordered(model, people, order, find);
-      this.list = { key, order, people, partitions, most: Math.max(1, ...model.partitions.map(moves)) };
+      const longest = partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
+      const colorOf = people.map((person) => owners.colorOfPerson(person));
+      this.list = { key, order, people, colorOf, partitions, longest, most: Math.max(1, ...model.partitions.map(moves)) };
     }
     return this.list;
   }
 
-  geometry({ order, partitions }) {
+  geometry({ order, partitions, longest }) {
     const width = this.stage.clientWidth;
     const count = Math.max(1, partitions.length);
     // In the order of topics a label serves many rows; otherwise each row has its own.
     const row = Math.max(order === "topic" ? 5 : 12, Math.min(20, Math.floor((MOST_HEIGHT - TOP - BOTTOM) / count)));
     const full = TOP + BOTTOM + count * row;
-    const longest = partitions.reduce((most, one) => Math.max(most, one.topic.length), 4);
     const gutter = Math.min(190, 48 + longest * 6, Math.max(70, width * 0.26));
     return { width, row, full, height: Math.min(full, MOST_HEIGHT), gutter };
   }
@@ -194,7 +195,7 @@ export class Timeline {
     return {
       model: this.model, episodes: this.episodes, owners: this.owners, axis: this.axis, from, to, gutter, width, height, row, full,
       scroll: this.stage.scrollTop, selected: this.selected, dim: this.dim,
-      ...list, colorOf: list.people.map((person) => this.owners.colorOfPerson(person)),
+      ...list,
       x: (position) => (position === -Infinity ? -Infinity : gutter + (position - from) * scale),
       at: (x) => from + (x - gutter) / scale,
     };
