@@ -66,10 +66,10 @@ def union(left: TopicPartitions, right: TopicPartitions) -> TopicPartitions:
 
 def select_topics(owned: TopicPartitions, topics: Sequence[str]) -> TopicPartitions:
     """Return the partitions in ``owned`` that belong to ``topics``; the object ``owned`` if all of them do."""
-    selected = set(topics)
-    if selected.issuperset(owned):
+    topic_names = set(topics)
+    if topic_names.issuperset(owned):
         return owned
-    return {topic: partitions for topic, partitions in owned.items() if topic in selected}
+    return {topic: partitions for topic, partitions in owned.items() if topic in topic_names}
 
 
 def normalize(owned: TopicPartitions) -> Lists:

@@ -233,15 +233,15 @@ def _raise_time_limit(*_: object) -> None:
     raise _TimeLimitError
 
 
-def run(selected: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
-    """Measure each group in ``selected`` that has no row in ``rows``; print and store the new rows."""
+def run(shapes_to_measure: list[GroupShape], arguments: argparse.Namespace, rows: dict[str, Row]) -> None:
+    """Measure each group in ``shapes_to_measure`` that has no row in ``rows``; print and store the new rows."""
     has_no_oracle = arguments.no_jvm or arguments.doubling
     # Growth concerns the work alone, so time that a busy machine adds is excluded.
     processor = arguments.processor_time or has_no_oracle
-    old = bool(selected) and selected[0].protocol == "zookeeper"
+    old = bool(shapes_to_measure) and shapes_to_measure[0].protocol == "zookeeper"
     options = ["-XX:+UseSerialGC", "-Xss4m", "-Xmx6g"]
     oracle = None if has_no_oracle else Oracle("zk11" if old else "current", jvm_options=options)
-    for shape in selected:
+    for shape in shapes_to_measure:
         if str(shape) not in rows:
             peer = not (arguments.no_peer or has_no_oracle or shape.racks) and shape.members <= PEER_MAX_MEMBERS
             peer = peer and shape.protocol == "classic"
@@ -278,17 +278,17 @@ def main() -> None:
     if arguments.resume and arguments.resume.exists():
         rows.update(map(json.loads, arguments.resume.read_text().splitlines()))
     if arguments.doubling:
-        selected = chosen_shapes(doubled_group_shapes(), arguments.only)
-        run(selected, arguments, rows)
+        shapes_to_measure = chosen_shapes(doubled_group_shapes(), arguments.only)
+        run(shapes_to_measure, arguments, rows)
         how = f"One member joins; processor time; seed {arguments.seed}."
         write_growth_table(how, growth_factors(rows), has_stored_rows=arguments.document)
         return
     for protocol in [arguments.protocol] if arguments.protocol else SECTIONS:
         how = method_text(arguments.seed, protocol, processor=arguments.processor_time)
         print(how, "", markdown_heading(protocol), sep="\n", flush=True)
-        selected = chosen_shapes(group_shapes(protocol, quick=arguments.quick), arguments.only)
-        run(selected, arguments, rows)
-        results = {str(shape): rows[str(shape)] for shape in selected}
+        shapes_to_measure = chosen_shapes(group_shapes(protocol, quick=arguments.quick), arguments.only)
+        run(shapes_to_measure, arguments, rows)
+        results = {str(shape): rows[str(shape)] for shape in shapes_to_measure}
         print(f"\n{summary_text(results)}\n")
         if arguments.document:
             write_rows_and_section(

@@ -61,15 +61,15 @@ def _package(module: str) -> str | None:
 
 def import_diagram() -> str:
     """Return the packages as a Mermaid flowchart; an arrow that other arrows imply is omitted."""
-    imports = imported_packages()
+    imports_by_package = imported_packages()
 
     def indirect_imports(package: str) -> set[str]:
-        return imports[package].union(*map(indirect_imports, imports[package]))
+        return imports_by_package[package].union(*map(indirect_imports, imports_by_package[package]))
 
     lines = ["```mermaid", "flowchart TD"]
-    for package in sorted(imports):
-        indirect = set[str]().union(*map(indirect_imports, imports[package]))
-        lines += [f"    {package} --> {name}" for name in sorted(imports[package] - indirect)]
+    for package in sorted(imports_by_package):
+        indirect = set[str]().union(*map(indirect_imports, imports_by_package[package]))
+        lines += [f"    {package} --> {name}" for name in sorted(imports_by_package[package] - indirect)]
     return "\n".join([*lines, "```"])
 
 

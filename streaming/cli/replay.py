@@ -87,9 +87,11 @@ def _has_same_members(stored: DiffRecord, replayed: DiffRecord) -> bool:
         return stored.value == replayed.value
     listed, partitions = stored.diff.members, stored.diff.unchanged_partitions
     members = {member_id: member for member_id, member in replayed.diff.members.items() if member_id in listed}
-    omitted = [member for member_id, member in replayed.diff.members.items() if member_id not in listed]
-    expected = structs.replace(replayed.diff, members=members, unchanged=len(omitted), unchanged_partitions=partitions)
-    return stored.diff == expected and not any(member.revoked or member.assigned for member in omitted)
+    unlisted_members = [member for member_id, member in replayed.diff.members.items() if member_id not in listed]
+    expected = structs.replace(
+        replayed.diff, members=members, unchanged=len(unlisted_members), unchanged_partitions=partitions
+    )
+    return stored.diff == expected and not any(member.revoked or member.assigned for member in unlisted_members)
 
 
 @long_running(

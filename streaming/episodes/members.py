@@ -260,11 +260,11 @@ def _pair(departed: list[MemberHistory], joined: list[MemberHistory]) -> list[tu
     taken: set[int] = set()
     for by in identity.KEY_KINDS:
         members_by_key: dict[str, tuple[list[MemberHistory], list[MemberHistory]]] = {}
-        for side, members in enumerate((departed, joined)):
+        for list_number, members in enumerate((departed, joined)):
             for member in members:
                 key = _keys_by_kind(member).get(by) if id(member) not in taken else None
                 if key is not None:
-                    members_by_key.setdefault(key, ([], []))[side].append(member)
+                    members_by_key.setdefault(key, ([], []))[list_number].append(member)
         for gone, new in members_by_key.values():
             for pair in _pairs_with_equal_keys(gone, new, by):
                 pairs.append((*pair, by))

@@ -55,7 +55,7 @@ def shorten_episode(episode: Episode) -> Episode:
     """Return a record below the size limit: without members, partitions and evidence."""
     members = episode.members
     ids = [*members.joined, *members.left, *members.lost, *members.gone]
-    shortened = structs.replace(
+    shortened_episode = structs.replace(
         episode,
         members=EpisodeMembers(
             before=members.before, after=members.after, omitted=members.omitted + len(ids) + len(members.replaced)
@@ -65,7 +65,7 @@ def shorten_episode(episode: Episode) -> Episode:
         repeated=None,
         rebalancing=episode.rebalancing and structs.replace(episode.rebalancing, joined=[], awaited=[], until={}),
     )
-    return structs.replace(shortened, story=story(shortened))
+    return structs.replace(shortened_episode, story=story(shortened_episode))
 
 
 def _status(state: EpisodeState, storm: Storm | None, *, closed: bool, catching_up: bool) -> EpisodeStatus:

@@ -195,9 +195,9 @@ _DAY_MS: Final = 86_400_000
 
 
 def header_timestamp(header: str, outer: LogTimestamp | None, newest_ms: int) -> LogTimestamp:
-    """Return the first timestamp of: the header's, ``outside``, an American or incomplete one of the header, -1 ms.
+    """Return the first timestamp of: the header's, ``outer``, an American or incomplete one of the header, -1 ms.
 
-    ``outside``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
+    ``outer``: timestamp of the document around the message. ``newest_ms``: modification time of the file, from which
     a missing year or date is derived.
     """
     return last_timestamp(header) or outer or _usa_time(header) or _incomplete(header, newest_ms) or LogTimestamp(-1)

@@ -26,7 +26,7 @@ from streaming.records.events import GroupObserved, Holding
 #: ``{member: partitions}``.
 _MemberShares = Mapping[str, TopicPartitions]
 #: Default limit, partitions: larger rounds are not compared, as the comparison would cost more than the round itself.
-MOST_PARTITIONS: Final = 1000
+MAX_COMPARED_PARTITIONS: Final = 1000
 #: Assignors with exactly one valid result in Java. Other clients' assignors of these names break ties differently.
 _EVEN_ASSIGNORS: Final = frozenset({("classic", "range"), ("classic", "roundrobin")})
 #: The default of ``group.consumer.assignors``, in order: the first assignor is the broker's default (KIP-848).

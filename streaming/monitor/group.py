@@ -71,7 +71,7 @@ def apply(
     event: Event,
     last_heartbeats: Mapping[str, LastHeartbeat] | None = None,
     *,
-    most: int = expected.MOST_PARTITIONS,
+    most: int = expected.MAX_COMPARED_PARTITIONS,
 ) -> ApplyResult:
     """Return the group after one event (``state`` itself if the group does not change), and the outputs to write.
 

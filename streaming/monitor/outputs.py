@@ -16,7 +16,7 @@ from streaming.episodes.kinds import STORM_TURNS
 from streaming.episodes.record import record as episode_record
 from streaming.episodes.record import shorten_episode
 from streaming.episodes.state import EpisodeState
-from streaming.monitor.expected import MOST_PARTITIONS
+from streaming.monitor.expected import MAX_COMPARED_PARTITIONS
 from streaming.monitor.heartbeats import FORGET_AFTER_MS
 from streaming.monitor.rounds import Round
 from streaming.monitor.state import GroupState, MemberState, names_of
@@ -191,7 +191,7 @@ class Sinks(NamedTuple):
     storm_turns: int = STORM_TURNS
     incidents: str | None = None
     thresholds: IncidentLimits = DEFAULTS
-    expected_partitions: int = MOST_PARTITIONS
+    expected_partitions: int = MAX_COMPARED_PARTITIONS
     listing: ListedMembers = "auto"
 
     def limit(self, topic: str) -> int:

@@ -125,7 +125,7 @@ def _member_diffs(state: GroupState, decided: Round, past: Iterable[MemberState]
     ids = {**before, **after}
     changed_ids = {member_id for member_id in ids if before.get(member_id, NOTHING) != after.get(member_id, NOTHING)}
     changes = assignment.diff_members(
-        *({member_id: side.get(member_id, NOTHING) for member_id in changed_ids} for side in (before, after))
+        *({member_id: shares.get(member_id, NOTHING) for member_id in changed_ids} for shares in (before, after))
     )
     for member_id in after if after.keys() >= before.keys() else dict.fromkeys((*after, *before)):
         owned = before.get(member_id, NOTHING)

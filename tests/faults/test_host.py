@@ -82,13 +82,13 @@ def running(folder: Path) -> Iterator[Program]:
             process.kill()
 
 
-@pytest.mark.parametrize("hours", [0, 1, -1])
-def test_changed_clock_does_not_change_wait_times(tmp_path: Path, hours: int) -> None:
+@pytest.mark.parametrize("clock_offset_hours", [0, 1, -1])
+def test_changed_clock_does_not_change_wait_times(tmp_path: Path, clock_offset_hours: int) -> None:
     with running(tmp_path) as program:
         program.read_report()
-        program.host.set_clock(hours * 3600)
+        program.host.set_clock(clock_offset_hours * 3600)
         answer = program.read_report()
-        assert abs(answer.clock - time.time() - hours * 3600) < 60
+        assert abs(answer.clock - time.time() - clock_offset_hours * 3600) < 60
         assert all(0.15 < wait < 60 for wait in answer.waits), answer
         program.host.set_clock(0)
         assert abs(program.read_report().clock - time.time()) < 60

@@ -17,7 +17,7 @@ EDGE_NUMBERS = (
     *(2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64),
     *(253_370_764_799_999, 253_370_764_800_000, 10**40),
 )
-TEXTS = (
+UNUSUAL_TEXTS = (
     *("", " ", "0", "x", "\0", "\n", "\r\n", "é", "ﷺ", "𝔊", "²", "١", "\ud800", "..", "/", "%", "%2F", "~", "'", '"'),
     *("null", "true", "A" * 22, "consumer", "classic", "range", "t0", "c1", "\u202e", "\x1b[31m", "a" * 40_000),
 )
@@ -98,8 +98,8 @@ class CaseMutator:
                 new = random.randbytes(random.choice((1, 1, 2, 4)))
             case 2:
                 size, struct_format = random.choice(((1, ">b"), (2, ">h"), (4, ">i"), (8, ">q")))
-                fitting = [edge for edge in EDGE_NUMBERS if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
-                new, width = pack(struct_format, random.choice(fitting)), random.choice((0, size))
+                fitting_numbers = [edge for edge in EDGE_NUMBERS if -(1 << 8 * size - 1) <= edge < 1 << 8 * size - 1]
+                new, width = pack(struct_format, random.choice(fitting_numbers)), random.choice((0, size))
             case 3:
                 new = b""
             case 4:
@@ -107,7 +107,7 @@ class CaseMutator:
             case 5 if self._target.words:
                 new, width = random.choice(self._target.words), random.choice((0, 1, width))
             case 6:
-                new = random.choice(TEXTS).encode(errors="surrogatepass")
+                new = random.choice(UNUSUAL_TEXTS).encode(errors="surrogatepass")
             case 7 if numbers := list(_NUMBER.finditer(part)):
                 number = random.choice(numbers)
                 edge = random.choice((*EDGE_NUMBERS, 10**5000))
@@ -127,7 +127,7 @@ class CaseMutator:
             case 0:
                 del holder[key]
             case 1 if isinstance(holder, dict):
-                holder[random.choice((*TEXTS, str(key) + "x"))] = holder[key]
+                holder[random.choice((*UNUSUAL_TEXTS, str(key) + "x"))] = holder[key]
             case 1:
                 holder.insert(key, holder[key])
             case 2:
@@ -152,7 +152,7 @@ class CaseMutator:
             case 0:
                 return random.choice(EDGE_NUMBERS)
             case 1:
-                return random.choice(TEXTS)
+                return random.choice(UNUSUAL_TEXTS)
             case 2:
                 return random.choice(_VALUES)
             case _:

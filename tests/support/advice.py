@@ -30,14 +30,14 @@ def history(builder: DiffBuilder, *, downtime_ms: int | None = None, **fields: A
     episodes = [record.episode for record in episode_records(builder)]
     if downtime_ms is not None:
         episodes = [episodes[0], *(stopped(episode, downtime_ms) for episode in episodes[1:])]
-    by_id = dict(builder.diffs)
+    diff_by_id = dict(builder.diffs)
     arguments = {
         "group_id": builder.group_id,
         "now_ms": builder.now + 60_000,
         "episodes": episodes,
         "latest": latest(builder),
         "live": members(builder, **settings),
-        "rounds": {episode.episode: [by_id[item] for item in episode.rounds] for episode in episodes},
+        "rounds": {episode.episode: [diff_by_id[item] for item in episode.rounds] for episode in episodes},
     }
     return GroupHistory(**{**arguments, **fields})
 

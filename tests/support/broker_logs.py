@@ -45,8 +45,10 @@ def _short_logger_name(logger: str) -> str:
 
 
 def _json_layout(message: str, logger: str) -> str:
-    instant = {"epochSecond": LOGGED_MS // 1000, "nanoOfSecond": 123_000_000}
-    return _json({"instant": instant, "thread": "main", "loggerName": logger, "message": message, "endOfBatch": False})
+    instant_fields = {"epochSecond": LOGGED_MS // 1000, "nanoOfSecond": 123_000_000}
+    return _json(
+        {"instant": instant_fields, "thread": "main", "loggerName": logger, "message": message, "endOfBatch": False}
+    )
 
 
 def _template_layout(message: str, logger: str) -> str:

@@ -169,15 +169,15 @@ def check_diff_algebra(diff: Diff) -> None:
     """Check that kept = owned − revoked, revoked ∩ assigned = ∅, and no partition has two owners after the round."""
     owned_partitions: set[tuple[str, int]] = set()
     for member in diff.members.values():
-        sets = {
+        partition_sets = {
             name: {(topic, p) for topic, ps in getattr(member, name).items() for p in ps}
             for name in ("owned", "revoked", "assigned", "kept")
         }
-        assert sets["kept"] == sets["owned"] - sets["revoked"]
-        assert sets["revoked"] <= sets["owned"]
-        assert not sets["revoked"] & sets["assigned"]
-        assert not sets["kept"] & sets["assigned"]
-        after = sets["kept"] | sets["assigned"]
+        assert partition_sets["kept"] == partition_sets["owned"] - partition_sets["revoked"]
+        assert partition_sets["revoked"] <= partition_sets["owned"]
+        assert not partition_sets["revoked"] & partition_sets["assigned"]
+        assert not partition_sets["kept"] & partition_sets["assigned"]
+        after = partition_sets["kept"] | partition_sets["assigned"]
         assert not after & owned_partitions
         owned_partitions |= after
         for name in ("owned", "revoked", "assigned", "kept"):

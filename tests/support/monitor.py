@@ -181,8 +181,8 @@ def events(servers: str, topic: str) -> list[Event]:
 
 def snapshots(servers: str, topic: str) -> list[Event]:
     """Return the snapshots in a membership topic by group, in order; each snapshot appears once."""
-    by_id = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
-    return sorted(by_id.values(), key=lambda event: event.data.group_id)
+    event_by_id = {event.id: event for event in events(servers, topic) if isinstance(event.data, GroupObserved)}
+    return sorted(event_by_id.values(), key=lambda event: event.data.group_id)
 
 
 def generations(log: Iterable[Event]) -> set[tuple[str, int]]:

@@ -118,23 +118,23 @@ class _EagerRebalance:
             joined: earliest time at which all new members have joined.
         """
         line, gone = self.line, gone or {}
-        stays = [member for member in self.members if member not in gone]
-        stops = {stay: requested_at + self.chance.randint(0, 3000) for stay in stays}
+        staying_members = [member for member in self.members if member not in gone]
+        stops = {stay: requested_at + self.chance.randint(0, 3000) for stay in staying_members}
         ready = max([requested_at + 1, joined, *stops.values(), *(fenced for _, fenced, _ in gone.values())])
         ready += self.chance.randint(1, 50)
         stops |= {member: stopped for member, (stopped, _, _) in gone.items()}
         for member in self.members:
             revoked = line.held(member)
             for partition in revoked:
-                fenced = ready if member in stays else gone[member][1]
-                commits = self.chance.random() < 0.9 and (member in stays or gone[member][2])
+                fenced = ready if member in staying_members else gone[member][1]
+                commits = self.chance.random() < 0.9 and (member in staying_members or gone[member][2])
                 line.stop(partition, stops[member], fenced=fenced, commits=commits)
-            if member in stays:
+            if member in staying_members:
                 line.callbacks.append((stops[member], member, -1, revoked, []))
-        self.members = sorted([*stays, *(new_members or [])])
+        self.members = sorted([*staying_members, *(new_members or [])])
         self.generation += 1
         line.now = ready + self.chance.randint(0, 40)
-        line.joins[self.generation] = (requested_at if stays and (new_members or gone) else None), ready
+        line.joins[self.generation] = (requested_at if staying_members and (new_members or gone) else None), ready
         shares = self.shares()
         for member in self.members:
             at = line.now + self.chance.choice([1, 50, 800, 3000])

@@ -331,7 +331,11 @@ def write_table(outcomes: Mapping[str, Outcome]) -> None:
     forecast = ("forecast", "forecast_lower", "forecast_upper")
     header = (
         "rule",
-        *(f"{name}_{when}" for when in ("before", "after") for name in (*forecast, "measured", "rebalances")),
+        *(
+            f"{name}_{time_label}"
+            for time_label in ("before", "after")
+            for name in (*forecast, "measured", "rebalances")
+        ),
         "stated_saving",
         "measured_saving",
         "inside",

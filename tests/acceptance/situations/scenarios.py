@@ -137,13 +137,13 @@ def storm(group: RealGroup, kill_count: int = 3, every: float = 0) -> None:
         group.start("a", "b")
     with group.step("storm", rejoined=("b",)):
         for _ in range(kill_count):
-            killed = monotonic()
-            group.kill_times.append(killed)
+            killed_at = monotonic()
+            group.kill_times.append(killed_at)
             group.crash("b")
             group.whole()
             group.start("b")
             group.whole()
-            eventually(lambda: monotonic() >= killed + every)  # noqa: B023 - called at once
+            eventually(lambda: monotonic() >= killed_at + every)  # noqa: B023 - called at once
     operations.end(group)
 
 

@@ -80,11 +80,14 @@ def test_true_cost_lies_inside_the_bounds(
         for item in compared(client, protocol, changes, events[changes.group], sent_times(servers, topic))
     ]
     costs_by_interval[commit_ms] = costs
-    outside, numbers = [item for item in costs if not (item.inside and item.is_each_inside)], summary(costs)
-    _log.info("%s; outside: %s", numbers, outside)
+    items_outside_bounds, numbers = (
+        [item for item in costs if not (item.inside and item.is_each_inside)],
+        summary(costs),
+    )
+    _log.info("%s; outside: %s", numbers, items_outside_bounds)
     assert numbers.changes >= MIN_CHANGE_COUNT, numbers
-    assert min(numbers.counts_by_figure.values()) >= 0.95 * numbers.changes, (numbers, outside)
-    assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, outside)
+    assert min(numbers.counts_by_figure.values()) >= 0.95 * numbers.changes, (numbers, items_outside_bounds)
+    assert numbers.per_partition >= 0.95 * numbers.changes, (numbers, items_outside_bounds)
 
 
 def test_records_deleted_by_retention_are_counted(cluster: EmbeddedBroker, tmp_path: Path) -> None:

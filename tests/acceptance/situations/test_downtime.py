@@ -83,7 +83,7 @@ def test_measured_downtime_lies_inside_the_bounds(
             ROUNDS,
         )
         assert collecting.stop() == 0, collecting.output()
-    measured_lines, outside = [], []
+    measured_lines, items_outside_bounds = [], []
     for changes, protocol in zip(played, protocols, strict=True):
         events = collecting.events(changes.group)
         for evidence, wanted in EVIDENCE.items():
@@ -97,13 +97,13 @@ def test_measured_downtime_lies_inside_the_bounds(
                 if not partitions:
                     continue
             measured_lines.append(line(f"{client}, {NAMES.get(protocol, protocol)}", evidence, ROUNDS, partitions))
-            outside += [item for item in partitions if not item.inside]
+            items_outside_bounds += [item for item in partitions if not item.inside]
     lines[client] = measured_lines
     assert measured_lines, "members were starved in every round: nothing was measured"
     round_count = sum(line.rounds for line in measured_lines)
-    assert sum(line.measurable_rounds for line in measured_lines) >= floor(0.95 * round_count), outside
+    assert sum(line.measurable_rounds for line in measured_lines) >= floor(0.95 * round_count), items_outside_bounds
     if ROUNDS >= MIN_MEDIAN_ROUNDS:
-        assert sum(line.inside for line in measured_lines) >= 0.95 * round_count, outside
+        assert sum(line.inside for line in measured_lines) >= 0.95 * round_count, items_outside_bounds
         lines_with_log_evidence = [
             line for line in measured_lines if line.evidence != "commits" or NAMES["consumer"] in line.group
         ]

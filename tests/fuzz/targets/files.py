@@ -152,13 +152,13 @@ def _check_resize(folder: Path) -> None:
     batch = last_batch(folder / "commits")
     if batch is None:
         return
-    staged = checkpoint.staging_folder(folder)
-    shutil.rmtree(staged, ignore_errors=True)
+    staging_folder = checkpoint.staging_folder(folder)
+    shutil.rmtree(staging_folder, ignore_errors=True)
     for part in ("offsets", "sources"):
-        (staged / part).mkdir(parents=True)
+        (staging_folder / part).mkdir(parents=True)
     with suppress(OSError):  # files that Spark would create again; `resize` reports them
-        resize._copy_state(folder, staged, batch, resize.Layout(8, 9))
-        assert resize.layout(staged, _METADATA) == resize.Layout(4, 9)
+        resize._copy_state(folder, staging_folder, batch, resize.Layout(8, 9))
+        assert resize.layout(staging_folder, _METADATA) == resize.Layout(4, 9)
 
 
 def _checkpoint_seeds() -> Iterator[Case]:

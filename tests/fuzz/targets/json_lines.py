@@ -143,8 +143,8 @@ def _partition(case: Case) -> None:
     partitions = max(1, int.from_bytes(number[:4]) & 0x7FFF_FFFF)
     lines = source.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     lines = lines[: len(lines) - (not lines[-1])]
-    formats: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
-    for keys in formats:
+    key_formats: tuple[Literal["utf8", "base64"], ...] = ("utf8", "base64")
+    for keys in key_formats:
         for limit in (None, 64):
             choose_partition = partition_chooser("murmur2", partitions)
             answers: list[Any] = []

@@ -58,7 +58,7 @@ class _GroupDescription(msgspec.Struct):
     state: Literal["STABLE", "EMPTY", "DEAD", "UNKNOWN", "PREPARING_REBALANCING", "COMPLETING_REBALANCING"]
     assignor: str = ""
     members: list[_Member] = []
-    simple: bool = False
+    is_simple: bool = False
 
     def partition_as_in_the_client(self) -> admin.ConsumerGroupDescription:
         members = [
@@ -73,7 +73,7 @@ class _GroupDescription(msgspec.Struct):
             for description in {member.member_id: member for member in self.members}.values()
         ]
         state, kind = ConsumerGroupState[self.state], ConsumerGroupType[self.type]
-        return admin.ConsumerGroupDescription("g", self.simple, members, self.assignor, state, None, type=kind)
+        return admin.ConsumerGroupDescription("g", self.is_simple, members, self.assignor, state, None, type=kind)
 
 
 def _assignment(places: Sequence[_Place]) -> admin.MemberAssignment:

@@ -62,8 +62,8 @@ def test_select_topics_returns_only_the_given_topics(share: TopicPartitions, top
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abc"), SHARES))
 def test_collect_sets_contains_all_owned_partitions(shares: dict[str, TopicPartitions]) -> None:
-    sets = assignment.collect_sets(shares)
-    assert {(topic, p) for topic, partitions in sets.items() for p in partitions} == set().union(
+    partition_sets = assignment.collect_sets(shares)
+    assert {(topic, p) for topic, partitions in partition_sets.items() for p in partitions} == set().union(
         *map(_topic_partitions, shares.values())
     )
 

@@ -51,11 +51,11 @@ def test_listener_events_survive_an_outage_of_the_monitor(broker: Kafka, written
             # Meanwhile another member joins and leaves, and there are more events than the outbox keeps.
             second.subscribe([written])
             eventually(lambda: holding(first, second))
-            (reporting,) = [
+            (reporting_listener,) = [
                 consumer for consumer in list(outbox._consumers) if first.memberid() in _reported_members(consumer)
             ]
             for _ in range(MAX_WAITING_EVENTS):
-                outbox.put(reporting.membership.renewed(read_clocks()))
+                outbox.put(reporting_listener.membership.renewed(read_clocks()))
             second.close()
             eventually(lambda: holding(first))
             assert len(outbox._waiting_events) <= MAX_WAITING_EVENTS

@@ -261,7 +261,7 @@ class BrokerScenario:
                 self.java.close(name, "LEAVE_GROUP")
         self.log.consumer.close()
 
-    def real(self) -> Rounds:
+    def real_rounds(self) -> Rounds:
         """Return every generation, or target epoch, that has members."""
         return [(number, shares) for number, shares in sorted(self.log.generations.items()) if shares]
 

@@ -70,13 +70,13 @@ def played(broker: Kafka, java: JavaMembers, collector: CollectorProcess, seed: 
     try:
         predictions = Predictions(collector, play)
         play.run(predictions)
-        real, machine = play.real(), play.machine()
+        real_rounds, machine = play.real_rounds(), play.machine()
         # The real group has more rounds, with the same final assignment.
-        is_superseded = len(real) > len(machine) and real[-1][1] == machine[-1][1]
+        is_superseded = len(real_rounds) > len(machine) and real_rounds[-1][1] == machine[-1][1]
         if not last and KINDS[seed % len(KINDS)][0] == "cooperative" and is_superseded:
             return False
-        assert machine == real, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
-        compared_rounds = eventually(lambda: rounds(collector, play.group_id, real[-1][0]))
+        assert machine == real_rounds, f"{KINDS[seed % len(KINDS)]} {document} {play.log.ids}"
+        compared_rounds = eventually(lambda: rounds(collector, play.group_id, real_rounds[-1][0]))
     finally:
         play.close()
     verdicts = Counter("none" if judgement is UNSET else judgement.verdict for judgement in compared_rounds)

@@ -29,8 +29,8 @@ IS_FULL_SIZE = EVENT_COUNT >= 100_000
 #: Batch size limits, in proportion for a log shorter than the full one; None: no limit.
 BATCH_LIMITS = (1000, 7777, None) if IS_FULL_SIZE else (EVENT_COUNT // 5, EVENT_COUNT // 3, None)
 #: (maximum events per batch, buckets, shuffle partitions): each value differs.
-VARIANTS = [(BATCH_LIMITS[0], 1, 1), (BATCH_LIMITS[2], 16, 2)]
-#: Together with ``VARIANTS``, every value is combined with every value of each other parameter.
+FIRST_VARIANTS = [(BATCH_LIMITS[0], 1, 1), (BATCH_LIMITS[2], 16, 2)]
+#: Together with ``FIRST_VARIANTS``, every value is combined with every value of each other parameter.
 OTHER_VARIANTS = [
     (BATCH_LIMITS[1], 4, 2),
     (BATCH_LIMITS[0], 4, 2),
@@ -50,7 +50,9 @@ def test_batches_buckets_and_partitions_change_no_byte(broker: Kafka, tmp_path: 
     kafka, names = source.settings.kafka, source.settings.topics
     wanted = expected(source, log)
     with session(SessionOptions(log_file=tmp_path / "spark.log")) as spark:
-        for number, (bound, buckets, partitions) in enumerate([*VARIANTS, *(OTHER_VARIANTS if IS_FULL_SIZE else ())]):
+        for number, (bound, buckets, partitions) in enumerate(
+            [*FIRST_VARIANTS, *(OTHER_VARIANTS if IS_FULL_SIZE else ())]
+        ):
             job = Job(broker, tmp_path / str(number))
             ticks = Job(broker, tmp_path).settings.topics.dead_letters  # an empty topic without group events
             spark.conf.set("spark.sql.shuffle.partitions", str(partitions))

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @contextmanager
-def reporting(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
+def run_reporting_member(job: Job, member_id: str) -> Iterator[Callable[[], None]]:
     """Run a member that reports its heartbeat three times a second until it stops without a LeaveGroup."""
     killed = threading.Event()
 
@@ -60,9 +60,9 @@ def test_a_killed_member_is_fenced_and_a_replay_agrees(broker: Kafka, tmp_path: 
     with EventProducer(job.settings) as producer:
         producer.send(Event("app", "0", PartitionsChanged(group_id="g", timestamp=1, topics=counts)))
     log = (tmp_path / "log").open("w")
-    with log, job.running("--log-format", "json", log=log), reporting(job, "alive"):
+    with log, job.running("--log-format", "json", log=log), run_reporting_member(job, "alive"):
         eventually(lambda: job.count(topics.diffs) == 1, timeout=180)
-        with reporting(job, "dead") as kill:
+        with run_reporting_member(job, "dead") as kill:
             eventually(lambda: job.count(topics.diffs) == 2, timeout=60)
             kill()
             killed = time()

@@ -30,7 +30,7 @@ def partitions(rng: random.Random) -> list[int]:
     return rng.sample(range(300), rng.randrange(4))
 
 
-def by_id(rng: random.Random) -> list[dict[str, Any]]:
+def random_topics(rng: random.Random) -> list[dict[str, Any]]:
     return [
         {"topicId": topic_id, "partitions": partitions(rng)} for topic_id in rng.sample(TOPIC_IDS, rng.randrange(3))
     ]
@@ -64,7 +64,7 @@ def target_epoch(rng: random.Random) -> tuple[dict[str, Any], Any]:
 
 
 def target(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    entries = by_id(rng)
+    entries = random_topics(rng)
     return {"topicPartitions": entries}, ids(entries)
 
 
@@ -108,12 +108,12 @@ def consumer(rng: random.Random) -> tuple[dict[str, Any], Any]:
 
 def current(rng: random.Random) -> tuple[dict[str, Any], Any]:
     value, expected = random_tasks(rng)
-    entries = by_id(rng)
+    entries = random_topics(rng)
     return value | {"partitionsPendingRevocation": entries}, expected | {"pending_revocation": ids(entries)}
 
 
 def random_tasks(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    entries, now = by_id(rng), rng.randrange(2**31)
+    entries, now = random_topics(rng), rng.randrange(2**31)
     value = {"memberEpoch": now, "previousMemberEpoch": 3, "state": 0, "assignedPartitions": entries}
     return value, {"member_epoch": now, "previous_member_epoch": 3, "state": "STABLE", "active": ids(entries)}
 
@@ -269,7 +269,7 @@ def test_coordinator_records_are_decoded_or_refused(
     )
     refused = {data: refusal(keys[0], data) for data in damaged_values}
     # Such partitions and names do not exist in Kafka, and the size of a tagged field determines its end.
-    beyond = (
+    java_limit_errors = (
         "is not a partition number",
         "not UTF-8",
         "tagged field",
@@ -278,7 +278,7 @@ def test_coordinator_records_are_decoded_or_refused(
     )
     for data, java in zip(damaged_values, answers, strict=True):
         error = refused[data]
-        if error is not None and not any(part in error for part in beyond):
+        if error is not None and not any(part in error for part in java_limit_errors):
             assert "error" in java, (data.hex(), error)
     assert any(refused.values())
 

@@ -46,8 +46,8 @@ embedded = st.one_of(
 
 @st.composite
 def rows(draw: st.DrawFn) -> RawRecord:
-    real = draw(st.sampled_from(CAPTURED_RECORDS))
-    key, value = real.key or b"", real.value
+    captured_record = draw(st.sampled_from(CAPTURED_RECORDS))
+    key, value = captured_record.key or b"", captured_record.value
     match draw(st.sampled_from(["real", "mutated", "client", "commit", "noise"])):
         case "mutated":
             key, value = draw(mutated_bytes(key)), None if value is None else draw(mutated_bytes(value))
@@ -64,8 +64,10 @@ def rows(draw: st.DrawFn) -> RawRecord:
         case "noise":
             key = pack(">h", draw(RECORD_TYPES)) + draw(st.binary(max_size=30))
             value = draw(st.none() | st.binary(max_size=60))
-    at = draw(st.sampled_from([real.timestamp, real.timestamp + 1, -1, 2**62]))
-    return RawRecord(real.partition, real.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value)
+    at = draw(st.sampled_from([captured_record.timestamp, captured_record.timestamp + 1, -1, 2**62]))
+    return RawRecord(
+        captured_record.partition, captured_record.offset, at, draw(st.sampled_from([key, None] + [key] * 20)), value
+    )
 
 
 @st.composite

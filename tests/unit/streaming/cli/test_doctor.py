@@ -74,7 +74,7 @@ def test_topics_without_describe_permission_are_reported(command: Command, kafka
     assert (status, "may not describe the configuration of topic rebalance.diffs" in line) == (3, True)
 
 
-def installed(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
+def replace_installed_functions(monkeypatch: pytest.MonkeyPatch, *functions: str) -> None:
     monkeypatch.setitem(sys.modules, "rebalance_kernel", SimpleNamespace(**dict.fromkeys(functions)))
 
 
@@ -87,7 +87,7 @@ def hide_native_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_all_native_functions_are_present(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, *NATIVE_FUNCTIONS, "something_newer")
+    replace_installed_functions(monkeypatch, *NATIVE_FUNCTIONS, "something_newer")
     assert assignment_code() == AssignmentCode("native", is_chosen=True)
 
 
@@ -104,7 +104,7 @@ def test_all_native_functions_are_present(monkeypatch: pytest.MonkeyPatch) -> No
 def test_native_code_of_another_release_is_reported(
     monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...], text: str
 ) -> None:
-    installed(monkeypatch, *there)
+    replace_installed_functions(monkeypatch, *there)
     finding = assignment_code()
     assert (finding.text.startswith(text), finding.is_chosen) == (True, False)
 

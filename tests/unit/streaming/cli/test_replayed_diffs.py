@@ -81,8 +81,8 @@ def test_missing_changed_and_surplus_diffs_are_named(log: MemoryKafka) -> None:
     extra_record = DiffRecord("extra", changed_diff, msgspec.json.encode(changed_diff), 0, 0)
     write(log, [changed_record, *rest, extra_record])
     log.append(SETTINGS.topics.diffs, b"no diff", key=b"g", headers=[("ce_id", b"x")])
-    unreadable, *lines = differences(SETTINGS)
-    assert unreadable.startswith("rebalance.diffs partition 0 offset 8: ")
+    unreadable_line, *lines = differences(SETTINGS)
+    assert unreadable_line.startswith("rebalance.diffs partition 0 offset 8: ")
     assert lines == [
         f"g, event at partition 0 offset 1: the diff {missing.id} is not in the topic",
         f"g, event at partition 0 offset 2: the diff {changed.id} has other content in the topic",

@@ -145,12 +145,12 @@ def test_story_published_with_a_diff_is_printed_above_it(
     assert shown == ["a diff", "another"]
 
 
-SINCE_SECONDS = 1_700_000_000
+OUTDATED_SINCE_SECONDS = 1_700_000_000
 SILENT_COLLECTOR = Freshness(
-    late=Lateness("collector-silent", "No heartbeat from collector \x1bc", SINCE_SECONDS * 1000)
+    late=Lateness("collector-silent", "No heartbeat from collector \x1bc", OUTDATED_SINCE_SECONDS * 1000)
 )
 FRESHNESS_WITHOUT_KAFKA = Freshness(
-    is_known=False, late=Lateness("kafka-unreachable", "No contact with Kafka", SINCE_SECONDS * 1000)
+    is_known=False, late=Lateness("kafka-unreachable", "No contact with Kafka", OUTDATED_SINCE_SECONDS * 1000)
 )
 UNKNOWN_FRESHNESS = Freshness(is_known=False)
 
@@ -172,7 +172,7 @@ def test_each_freshness_change_prints_one_line(capsys: pytest.CaptureFixture[str
         Freshness(),
     )
     for number, freshness in enumerate(states):  # noqa: B007 - the function's result
-        warnings.poll(2.0 * number, SINCE_SECONDS + 130)
+        warnings.poll(2.0 * number, OUTDATED_SINCE_SECONDS + 130)
         printed_lines += capsys.readouterr().err.splitlines()
     assert [re.sub(r"\d\d:\d\d:\d\d", "<time>", line) for line in printed_lines] == [
         r"No heartbeat from collector \x1bc since <time> (2 min ago): groups may have changed since",
@@ -185,7 +185,7 @@ def test_freshness_is_checked_once_a_second(capsys: pytest.CaptureFixture[str]) 
     check_times = []
     warnings = FreshnessWarnings(lambda now: (check_times.append(now), Freshness())[1])
     for moment in (5.0, 5.1, 5.9, 6.0, 6.5):
-        warnings.poll(moment, SINCE_SECONDS)
+        warnings.poll(moment, OUTDATED_SINCE_SECONDS)
     assert check_times == [5.0, 6.0]
     assert capsys.readouterr().err == ""
 

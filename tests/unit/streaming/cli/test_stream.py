@@ -160,8 +160,8 @@ def test_checkpoint_is_resized_as_requested(command: Command, monkeypatch: pytes
     words = ("stream", "resize", "--checkpoint", str(tmp_path / "link"))
     status, out, _ = command(*words, "--buckets", "64", "--shuffle-partitions", "4", "--dry-run", "--json")
     assert (status, json.loads(out)) == (0, msgspec.to_builtins(done))
-    real = str(tmp_path / "real")  # the command moves the real folder, not a link to it or the working directory
-    assert calls == [(real, None, None, False), (real, 64, 4, True)]
+    real_folder = str(tmp_path / "real")  # the command moves the real folder, not a link to it or the working directory
+    assert calls == [(real_folder, None, None, False), (real_folder, 64, 4, True)]
 
 
 @pytest.mark.parametrize(("words", "every"), [((), False), (("--verbose",), True), (("--log-format", "json"), True)])

@@ -92,8 +92,8 @@ def cluster_changes(publisher: CountsPublisher, *, away: bool = False) -> list[t
 
 
 def test_counts_are_published_once_before_their_snapshot(kafka: MemoryKafka) -> None:
-    publisher, event, unusable = make_publisher(), view(), RejectedRecord(RAW_RECORD, MalformedRecord("x"))
-    assert published_counts(publisher, unusable, event, event) == [unusable, {"t": 2}, event, event]
+    publisher, event, rejected_record = make_publisher(), view(), RejectedRecord(RAW_RECORD, MalformedRecord("x"))
+    assert published_counts(publisher, rejected_record, event, event) == [rejected_record, {"t": 2}, event, event]
     assert published_counts(publisher, CollectedEvent(RAW_RECORD, event)) == [CollectedEvent(RAW_RECORD, event)]
     assert kafka.requests.count("list_topics") == 1
 

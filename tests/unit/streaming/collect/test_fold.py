@@ -97,11 +97,11 @@ def test_truncated_value_is_returned_and_reading_continues(value_length: int) ->
         value=(generation(2, 2, {"m": {"t": [0]}}).value or b"")[:value_length]
     )
 
-    first, unusable, last = fold([readable_record, truncated_record, after])
+    first, rejected, last = fold([readable_record, truncated_record, after])
 
     assert observed(first).generation == 1
-    assert isinstance(unusable, RejectedRecord)
-    assert (unusable.record, unusable.error.type) == (truncated_record, "MalformedRecord")
+    assert isinstance(rejected, RejectedRecord)
+    assert (rejected.record, rejected.error.type) == (truncated_record, "MalformedRecord")
     assert observed(last).generation == 3
 
 
@@ -132,8 +132,8 @@ def test_record_after_a_bad_assignment_is_still_collected() -> None:
 
     out = fold(rows)
 
-    [unusable] = [item for item in out if isinstance(item, RejectedRecord)]
-    assert (unusable.record.offset, str(unusable.error)) == (
+    [rejected] = [item for item in out if isinstance(item, RejectedRecord)]
+    assert (rejected.record.offset, str(rejected.error)) == (
         4,
         "assignment of member m: assignedPartitions.partitions: null",
     )
@@ -168,10 +168,10 @@ def test_unwanted_group_is_neither_decoded_nor_dead_lettered() -> None:
 def test_time_outside_the_range_of_events_is_refused(timestamp: int) -> None:
     row = generation(1, 1, {"m": {"t": [0]}}, at=timestamp)
 
-    [unusable] = fold([row])
+    [rejected] = fold([row])
 
-    assert isinstance(unusable, RejectedRecord)
-    assert str(unusable.error) == f"timestamp: {timestamp} is not a time in milliseconds"
+    assert isinstance(rejected, RejectedRecord)
+    assert str(rejected.error) == f"timestamp: {timestamp} is not a time in milliseconds"
 
 
 def test_commits_show_resumed_consumption_in_log_order() -> None:

@@ -228,12 +228,12 @@ def test_background_reader_restarts_after_a_failure(
     kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     leave(kafka)
-    real, failing = hearing.heartbeat_rules.decode_heartbeat, [RuntimeError("odd")]
+    real_decode, failing = hearing.heartbeat_rules.decode_heartbeat, [RuntimeError("odd")]
 
     def decode_heartbeat(*arguments: Any) -> ComponentHeartbeat:
         if failing:
             raise failing.pop()
-        return real(*arguments)
+        return real_decode(*arguments)
 
     monkeypatch.setattr(hearing.heartbeat_rules, "decode_heartbeat", decode_heartbeat)
     with HeartbeatTracker(SETTINGS) as tracker:

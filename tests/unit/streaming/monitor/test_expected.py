@@ -183,10 +183,10 @@ class TestOtherClients:
 
 
 def test_error_in_the_comparison_does_not_lose_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def fail_to_compare(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(registry, "find", lambda *_: registry.Assignor(broken, broken, ("EAGER",)))
+    monkeypatch.setattr(registry, "find", lambda *_: registry.Assignor(fail_to_compare, fail_to_compare, ("EAGER",)))
     verdict = second(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}))
     assert verdict == Expected(verdict="unknown", why="the check failed: KeyError: 'x'")
 

@@ -71,7 +71,7 @@ def started(members: int = 4, partitions: int = 12, **settings: Any) -> WatchedG
     return group
 
 
-def killed(group: WatchedGroup, times: int, first: int = 0) -> list[Incident]:
+def expire_session(group: WatchedGroup, times: int, first: int = 0) -> list[Incident]:
     """Let the session of member 1 expire and the member rejoin, ``times`` times."""
     return [
         incident
@@ -97,7 +97,7 @@ def test_healthy_group_has_no_incident_when_restarted_or_scaled() -> None:
 def test_storm_is_one_incident_with_member_and_period() -> None:
     group = started()
     group.rest()
-    written_incidents = killed(group, 9)
+    written_incidents = expire_session(group, 9)
     assert {(incident.incident, incident.kind, incident.status, incident.times) for incident in written_incidents} == {
         (1, "storm", "open", 1)
     }
@@ -112,14 +112,14 @@ def test_storm_is_one_incident_with_member_and_period() -> None:
 def test_quick_recurrence_is_the_same_incident() -> None:
     group = started()
     group.rest()
-    killed(group, 3)
+    expire_session(group, 3)
     group.rest()
-    again = killed(group, 3, first=3)[-1]
+    again = expire_session(group, 3, first=3)[-1]
     assert (again.incident, again.status, again.times, again.closed_at) == (1, "open", 2, None)
     assert "UTC, 2 times)" in again.story
     group.rest()
     group.log.count += 180  # advances the log by half an hour
-    (*_, second) = killed(group, 3, first=6)
+    (*_, second) = expire_session(group, 3, first=6)
     assert (second.incident, second.times) == (2, 1)
 
 

@@ -20,9 +20,9 @@ def test_third_consumer_gets_partitions_after_revocation() -> None:
     text = THIRD_CONSUMER_SCENARIO
     answer = played(text, "cooperative")
     first, revoke, assign = answer["rounds"]
-    owned_after = after(first)
+    shares_after = after(first)
     # Java's hash order of the names decides which member owns which three partitions; the sizes don't depend on it.
-    assert {name: len(share["p"]) for name, share in owned_after.items()} == {"consumer1": 3, "consumer2": 3}
+    assert {name: len(share["p"]) for name, share in shares_after.items()} == {"consumer1": 3, "consumer2": 3}
     assert round_summary(revoke) == (2, 1, "member.joined", ["consumer3"])
     revoked_by_member = {name: member["revoked"] for name, member in revoke["members"].items()}
     assert {name: sum(map(len, share.values())) for name, share in revoked_by_member.items()} == {

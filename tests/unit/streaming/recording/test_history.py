@@ -57,14 +57,14 @@ def test_past_state_equals_the_stream_at_that_time(seed: int) -> None:
     log = log_records(sorted(membership_log(250, 8, seed), key=lambda event: event.data.timestamp))
     history, rest = RecordedHistory(SINKS), iter(log)
     next_record: Record | None = next(rest)
-    moments = list(stream_outputs(log, chance))
-    assert len(moments) > 72  # 14 logs give more than 1,000 moments
-    for at_ms, expected in moments:
+    states_by_batch = list(stream_outputs(log, chance))
+    assert len(states_by_batch) > 72  # 14 logs give more than 1,000 moments
+    for at_ms, expected in states_by_batch:
         while next_record is not None and event_time(next_record) <= at_ms:
             history.apply(next_record)
             next_record = next(rest, None)
         assert compacted_records(history) == expected
-    for at_ms, expected in chance.sample(moments, 4):
+    for at_ms, expected in chance.sample(states_by_batch, 4):
         assert compacted_records(history_at(log, at_ms, SINKS)) == expected
 
 
@@ -72,12 +72,12 @@ def test_future_events_and_broken_records_change_nothing() -> None:
     log = list(membership_log(60, 3, seed=5))
     ahead = msgspec.structs.replace(log[0].data, timestamp=10**15 // 5)
     records = log_records([Event("other", "ahead", ahead), *log])
-    broken = records[3]._replace(value=b"{")
+    broken_record = records[3]._replace(value=b"{")
     at_ms = log[-1].data.timestamp
-    assert compacted_records(history_at([*records, broken], at_ms, SINKS)) == compacted_records(
+    assert compacted_records(history_at([*records, broken_record], at_ms, SINKS)) == compacted_records(
         history_at(log_records(log), at_ms, SINKS)
     )
-    assert event_time(broken) == 0
+    assert event_time(broken_record) == 0
 
 
 def test_recorded_history_gives_the_records_of_the_stream() -> None:

@@ -108,7 +108,7 @@ def test_times_that_no_reader_can_show_are_refused_by_name(timestamp: float) -> 
 def test_every_accepted_time_can_be_written_and_shown(timestamp: int, text: bytes) -> None:
     assert dict(headers("t", "s", "i", timestamp))["ce_time"] == text
     at = datetime.fromtimestamp(timestamp / 1000, tz=UTC)
-    assert [at.astimezone(timezone(timedelta(hours=hours))).year for hours in (-14, 14)]
+    assert [at.astimezone(timezone(timedelta(hours=offset_hours))).year for offset_hours in (-14, 14)]
 
 
 HEARTBEAT_EVENT = Event("s", "1", MemberHeartbeat(group_id="g", timestamp=1, member_id="c"))

@@ -71,11 +71,11 @@ def test_round_and_timeline_are_returned(app: ASGIApp) -> None:
 
 
 def test_time_range_accepts_rfc_3339_and_milliseconds(app: ASGIApp) -> None:
-    stamp = ask(app, "/api/v1/groups/orders/rounds/10").json["summary"]["timestamp"]
-    by_number = ask(app, f"/api/v1/groups/orders/rounds?from={stamp}&view=summary").json
-    text = datetime.fromtimestamp(stamp / 1000, UTC).isoformat().replace("+", "%2B")
-    assert ask(app, f"/api/v1/groups/orders/rounds?from={text}&view=summary").json == by_number
-    assert by_number["rounds"][-1]["seq"] == 10
+    round_timestamp = ask(app, "/api/v1/groups/orders/rounds/10").json["summary"]["timestamp"]
+    answer_by_number = ask(app, f"/api/v1/groups/orders/rounds?from={round_timestamp}&view=summary").json
+    text = datetime.fromtimestamp(round_timestamp / 1000, UTC).isoformat().replace("+", "%2B")
+    assert ask(app, f"/api/v1/groups/orders/rounds?from={text}&view=summary").json == answer_by_number
+    assert answer_by_number["rounds"][-1]["seq"] == 10
 
 
 def test_groups_are_paged_by_id(app: ASGIApp) -> None:

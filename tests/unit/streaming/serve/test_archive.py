@@ -110,11 +110,11 @@ def test_last_page_has_no_cursor(archive: Archive) -> None:
 def test_timelines_and_rounds_use_display_names(history: History) -> None:
     """A timeline names the members at its oldest and newest round; a round names the members that its diff lists."""
     first = {"c1": change(assigned={"t": [0]}, client_id="orders", client_host="/h1")}
-    two = {
+    two_rounds = {
         "c1": change(owned={"t": [0]}, kept={"t": [0]}, client_id="orders", client_host="/h1"),
         "c2": change(assigned={"t": [1]}, client_id="orders", client_host="/h2"),
     }
-    rounds = [(1, first), (2, two), (3, {"c3": change()})]
+    rounds = [(1, first), (2, two_rounds), (3, {"c3": change()})]
     history.append(records([sample(members=members, generation=number) for number, members in rounds]))
     archive = Archive(history.path)
     timelines = [archive.timeline(PageQuery(group="g", limit=limit, before=4)) for limit in (1, 2, 3)]

@@ -89,13 +89,13 @@ def test_lock_of_another_program_is_recognised(history: History) -> None:
 
 
 def test_invalid_diff_is_skipped_and_reported(history: History, caplog: pytest.LogCaptureFixture) -> None:
-    good = diff_records(1)[0]
-    broken = [
+    valid_record = diff_records(1)[0]
+    invalid_records = [
         TopicRecord(DIFFS, 0, 1, b"g", b"{", "x"),
-        TopicRecord(DIFFS, 0, 2, b"g", good.value, None),
+        TopicRecord(DIFFS, 0, 2, b"g", valid_record.value, None),
         TopicRecord(ASSIGNMENTS, 0, 0, None, b"{}", "y"),
     ]
-    batch = history.append([good, *broken])
+    batch = history.append([valid_record, *invalid_records])
     assert (len(batch.rounds), batch.refused) == (1, 3)
     assert "rebalance.diffs partition 0 offset 1: not usable" in caplog.text
     assert history.positions() == {(DIFFS, 0): 3, (ASSIGNMENTS, 0): 1}
@@ -130,8 +130,8 @@ ASSIGNMENT = assignment()
     ],
 )
 def test_an_assignment_that_is_refused_is_not_served(history: History, value: bytes) -> None:
-    good = TopicRecord(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
-    history.append([good, msgspec.structs.replace(good, key=b"h")])
+    valid_record = TopicRecord(ASSIGNMENTS, 0, 0, b"g", ASSIGNMENT, None)
+    history.append([valid_record, msgspec.structs.replace(valid_record, key=b"h")])
     batch = history.append(
         [TopicRecord(ASSIGNMENTS, 0, 2, b"g", value, None), TopicRecord(ASSIGNMENTS, 0, 3, b"new", value, None)]
     )
@@ -156,15 +156,17 @@ def test_an_assignment_that_is_refused_is_not_served(history: History, value: by
     ],
 )
 def test_diff_with_numbers_out_of_range_is_refused(history: History, fields: dict[str, object]) -> None:
-    good = diff_records(2)
-    invalid_record = msgspec.structs.replace(good[1], value=changed(good[1].value, **fields), offset=1, id="bad")
-    batch = history.append([good[0], invalid_record, msgspec.structs.replace(good[1], offset=2)])
+    valid_record = diff_records(2)
+    invalid_record = msgspec.structs.replace(
+        valid_record[1], value=changed(valid_record[1].value, **fields), offset=1, id="bad"
+    )
+    batch = history.append([valid_record[0], invalid_record, msgspec.structs.replace(valid_record[1], offset=2)])
     assert (len(batch.rounds), batch.refused, history.positions()) == (2, 1, {(DIFFS, 0): 3})
 
 
 def test_diff_with_unknown_fields_in_invalid_utf8_is_refused(history: History) -> None:
-    good = diff_records(1)[0]
-    invalid_record = msgspec.structs.replace(good, value=(good.value or b"")[:-1] + b',"more":"\xff"}')
+    valid_record = diff_records(1)[0]
+    invalid_record = msgspec.structs.replace(valid_record, value=(valid_record.value or b"")[:-1] + b',"more":"\xff"}')
     assert history.append([invalid_record]).refused == 1
 
 

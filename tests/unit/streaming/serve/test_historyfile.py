@@ -240,10 +240,10 @@ def test_killed_writer_releases_the_lock(path: Path) -> None:
 def test_a_file_that_is_removed_or_replaced_is_noticed(path: Path, replaced: bool) -> None:
     with closing(opened(path)) as history:
         history.check()
-        copy = path.with_name("copy.sqlite")
-        write_history(copy)
+        history_copy = path.with_name("copy.sqlite")
+        write_history(history_copy)
         if replaced:
-            copy.replace(path)
+            history_copy.replace(path)
         else:
             path.unlink()
         history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
@@ -266,12 +266,12 @@ def test_removed_write_ahead_log_is_noticed(path: Path) -> None:
 
 def test_older_copy_that_is_put_back_is_reported(path: Path) -> None:
     write_history(path)
-    copy = path.read_bytes()
+    history_copy = path.read_bytes()
     with closing(opened(path)) as history:
         history.append(records(Group("late", {"t": 6}, 1).diffs(3)))
     with closing(opened(path)) as history:
         assert history.notice == ""
-    path.write_bytes(copy)
+    path.write_bytes(history_copy)
     with closing(opened(path)) as history:
         message = "an older copy was put back; 3 rounds are read again from the topics"
         assert history.notice == f"history {path}: {message}"

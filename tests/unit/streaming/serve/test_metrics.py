@@ -169,9 +169,9 @@ def test_feed_exports_its_own_metrics(history: History) -> None:
 def test_stored_repeated_and_refused_records_are_counted(history: History) -> None:
     diffs = records(Group("g", {"t": 6}, 1).diffs(5))
     board = Board(history.extent, history.groups)
-    unusable = [msgspec.structs.replace(diff, value=b"{", offset=8) for diff in diffs[:3]]
+    invalid_records = [msgspec.structs.replace(diff, value=b"{", offset=8) for diff in diffs[:3]]
     again = [msgspec.structs.replace(diff, offset=6) for diff in diffs[:2]]
-    board.publish(history.append([*diffs, *again, *unusable]))
+    board.publish(history.append([*diffs, *again, *invalid_records]))
     board.publish(history.append([msgspec.structs.replace(diffs[0], offset=9)]))
     exported = samples(board)
     names = ("rounds", "repeated_records", "refused_records", "clients_behind", "clients_cut_off")

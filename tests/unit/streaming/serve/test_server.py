@@ -89,8 +89,8 @@ def test_sigterm_drains_and_exits_with_0(tmp_path: Path) -> None:
 def test_server_address_is_a_url(host: str, shown: str) -> None:
     if ":" in host and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    with open_socket(host, 0) as listening:
-        assert address(listening) == f"http://{shown}:{listening.getsockname()[1]}"
+    with open_socket(host, 0) as listening_socket:
+        assert address(listening_socket) == f"http://{shown}:{listening_socket.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(

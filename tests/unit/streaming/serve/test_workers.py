@@ -21,8 +21,8 @@ from streaming.serve.problems import Problem
 class UnpicklableError(BadInput):
     """A test error whose arguments pickle cannot restore."""
 
-    def __init__(self, first: str, two: str) -> None:
-        super().__init__(f"{first} and {two}")
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
 
 
 def work(folder: str, seconds: float) -> bytes:

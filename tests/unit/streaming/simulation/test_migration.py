@@ -17,7 +17,7 @@ ROLLING_RESTART = RollingRestart(parallel=1, down_ms=3000, between_ms=27_000)
 NAMES = ("a", "b")
 
 
-def two(**more: Any) -> list[LiveMember]:
+def live_members_a_and_b(**more: Any) -> list[LiveMember]:
     return [member(name, 2 * number, 2 * number + 1, **more) for number, name in enumerate(NAMES)]
 
 
@@ -35,7 +35,7 @@ def costs(migration: dict[str, Any]) -> list[tuple[int, int] | None]:
 
 
 def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
-    migration = path("cooperative", *two(assignors=("range",)))
+    migration = path("cooperative", *live_members_a_and_b(assignors=("range",)))
 
     assert migration["state"] == "ready"
     assert {
@@ -50,7 +50,7 @@ def test_without_cooperative_assignor_two_restarts_are_needed() -> None:
 
 
 def test_default_assignor_lists_need_one_restart() -> None:
-    migration = path("cooperative", *two(assignors=("range", "cooperative-sticky")))
+    migration = path("cooperative", *live_members_a_and_b(assignors=("range", "cooperative-sticky")))
 
     assert [
         (migration_obstacle["reason"], migration_obstacle["step"]) for migration_obstacle in migration["inTheWay"]
@@ -68,23 +68,23 @@ def test_first_restart_is_of_members_without_cooperative() -> None:
 
 
 def test_unknown_assignor_list_falls_back_to_the_groups_choice() -> None:
-    first, _ = path("cooperative", *two())["inTheWay"]
+    first, _ = path("cooperative", *live_members_a_and_b())["inTheWay"]
     assert first["reason"] == "its list is not known; the group chose range"
 
 
 def test_later_restarts_with_instance_ids_move_nothing() -> None:
-    migration = path("static", *two())
+    migration = path("static", *live_members_a_and_b())
 
     assert [
         (migration_obstacle["name"], migration_obstacle["reason"]) for migration_obstacle in migration["inTheWay"]
     ] == [(name, "has no group.instance.id") for name in NAMES]
     assert [cost and cost[0] for cost in costs(migration)] == [4, 0]
-    (unknown_part,) = path("static", *two(session_timeout_ms=2500))["unsure"]
+    (unknown_part,) = path("static", *live_members_a_and_b(session_timeout_ms=2500))["unsure"]
     assert unknown_part.startswith("members that are away for 3000 ms lose their session, with a timeout of 2500 ms")
 
 
 def test_migration_to_kip_848_is_one_rolling_restart() -> None:
-    migration = path("consumer", *two())
+    migration = path("consumer", *live_members_a_and_b())
 
     assert (migration["state"], migration["inTheWay"]) == ("ready", [])
     # The first member's next heartbeat, 5 s after the previous one, shows that the second member left and rejoined.
@@ -121,10 +121,10 @@ def test_obstacle_that_no_step_removes_blocks_the_migration(obstacle: LiveMember
 @pytest.mark.parametrize(
     ("to", "members", "more"),
     [
-        ("cooperative", two(assignors=("cooperative-sticky",)), {"assignor": "cooperative-sticky"}),
+        ("cooperative", live_members_a_and_b(assignors=("cooperative-sticky",)), {"assignor": "cooperative-sticky"}),
         ("static", [member("a", 0, instance="i")], {}),
-        ("consumer", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
-        ("cooperative", two(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
+        ("consumer", live_members_a_and_b(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
+        ("cooperative", live_members_a_and_b(classic=False), {"protocol": "consumer", "assignor": "uniform"}),
     ],
 )
 def test_migrated_group_has_no_steps_left(to: str, members: list[LiveMember], more: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def test_migrated_group_has_no_steps_left(to: str, members: list[LiveMember], mo
 
 def test_migration_step_begins_where_the_previous_step_ended() -> None:
     """The first restart of a migration makes members static, so the second one costs as much as a static group's."""
-    live = group(*two())
+    live = group(*live_members_a_and_b())
     plan = plan_migration(live, ["static"], restart=ROLLING_RESTART, times={"processing_ms": 0})
     second = plan["targets"]["static"]["steps"][1]["forecast"]
     migration_document = {
@@ -148,7 +148,7 @@ def test_migration_step_begins_where_the_previous_step_ended() -> None:
 
 
 def test_migration_as_json_has_steps_with_forecasts() -> None:
-    migration = plan_migration(group(*two()), restart=ROLLING_RESTART)
+    migration = plan_migration(group(*live_members_a_and_b()), restart=ROLLING_RESTART)
 
     assert (migration["groupId"], migration["now"], list(migration["targets"])) == (
         "g",
@@ -165,7 +165,7 @@ def test_migration_lists_past_restarts_of_the_group() -> None:
     records = [record.episode for record in episode_records(checkout_group())]
     assert [restart_step.kind for restart_step in recent_steps(records)] == ["rolling-restart"]
     steps_without_end = [(restart_step, None) for restart_step in recent_steps(records)]
-    (step,) = plan_migration(group(*two()), ["static"], happened=steps_without_end)["happened"]
+    (step,) = plan_migration(group(*live_members_a_and_b()), ["static"], happened=steps_without_end)["happened"]
     assert (step["episode"], step["rebalances"], step["downtime"], step["forecast"]) == (2, 4, None, None)
 
 

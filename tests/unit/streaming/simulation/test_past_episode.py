@@ -20,8 +20,8 @@ def episodes(builder: DiffBuilder) -> list[Episode]:
 
 
 def rounds(builder: DiffBuilder, episode: Episode) -> list[Diff]:
-    by_id = dict(builder.diffs)
-    return [by_id[diff_id] for diff_id in episode.rounds]
+    diff_by_id = dict(builder.diffs)
+    return [diff_by_id[diff_id] for diff_id in episode.rounds]
 
 
 def replay_episode(builder: DiffBuilder, which: str = "last", **more: Any) -> Any:
@@ -75,8 +75,8 @@ def test_returning_killed_group_was_down_for_its_session_too() -> None:
     replay = replay_episode(builder)
     kinds = [next(key for key in event if key in ("crash", "join", "bounce")) for event in replay.document["events"]]
     assert kinds == ["crash", "crash", "join", "join"]
-    crashed, back = (replay.document["events"][number]["at"] for number in (0, 3))
-    assert back - crashed >= replay.document["session_timeout_ms"]
+    crash_time, back = (replay.document["events"][number]["at"] for number in (0, 3))
+    assert back - crash_time >= replay.document["session_timeout_ms"]
     assert forecast_change(replay).costs[0].worst_ms >= replay.document["session_timeout_ms"]
 
 

@@ -45,7 +45,7 @@ def group(*members: LiveMember, assignor: str = "range", kind: str = "consumer",
     return LiveGroup("g", kind, protocol, assignor, 5, 9, members, topics)
 
 
-def two(assignor: str = "range") -> LiveGroup:
+def group_of_two(assignor: str = "range") -> LiveGroup:
     return group(member("a", {"t": [0, 1]}), member("b", {"t": [2, 3]}), assignor=assignor)
 
 
@@ -57,7 +57,7 @@ def shares_by_name(group: LiveGroup, preview: what_if.Preview) -> dict[str, dict
 
 
 def test_balanced_group_without_changes_is_unchanged() -> None:
-    outlook_by_way = {item.way: item for item in previews(apply_change(two(), GroupChange()))}
+    outlook_by_way = {item.way: item for item in previews(apply_change(group_of_two(), GroupChange()))}
     assert list(outlook_by_way) == list(what_if.PROTOCOL_ASSIGNORS)
     assert [item.way for item in outlook_by_way.values() if item.own] == [EAGER]
     own = outlook_by_way[EAGER]
@@ -67,7 +67,7 @@ def test_balanced_group_without_changes_is_unchanged() -> None:
 
 
 def test_one_member_joins_and_one_leaves() -> None:
-    change = apply_change(two(), GroupChange(add=("c",), remove=("a",)))
+    change = apply_change(group_of_two(), GroupChange(add=("c",), remove=("a",)))
     result = what_if.preview(change, EAGER)
     assert shares_by_name(change.after, result) == {"b": {"t": [0, 1]}, "c": {"t": [2, 3]}}
     assert (result.moved, result.rounds, result.exact_rounds) == (4, 1, True)
@@ -77,17 +77,22 @@ def test_one_member_joins_and_one_leaves() -> None:
 
 
 def test_cooperative_group_assigns_in_a_second_round() -> None:
-    change = apply_change(two("cooperative-sticky"), GroupChange(add=("c",)))
+    change = apply_change(group_of_two("cooperative-sticky"), GroupChange(add=("c",)))
     result = what_if.preview(change, COOPERATIVE)
     assert (result.own, result.rounds, result.moved, result.unowned) == (True, 2, 1, 0)
-    assert what_if.preview(apply_change(two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE).rounds == 1
+    assert (
+        what_if.preview(
+            apply_change(group_of_two("cooperative-sticky"), GroupChange(remove=("a",))), COOPERATIVE
+        ).rounds
+        == 1
+    )
 
 
 def test_more_partitions_or_other_topics_are_assigned() -> None:
-    grown = apply_change(two(), GroupChange(partitions={"t": 6}))
+    grown = apply_change(group_of_two(), GroupChange(partitions={"t": 6}))
     assert shares_by_name(grown.after, what_if.preview(grown, EAGER)) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4, 5]}}
     assert what_if.preview(grown, EAGER).newly_assigned == 2
-    change = apply_change(two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
+    change = apply_change(group_of_two(), GroupChange(subscribe=("u", "v"), partitions={"v": 1}))
     assert shares_by_name(change.after, what_if.preview(change, EAGER)) == {"a": {"u": [0], "v": [0]}, "b": {"u": [1]}}
 
 
@@ -118,7 +123,7 @@ def test_new_partitions_lack_racks_and_new_members_balance() -> None:
 )
 def test_impossible_change_is_refused_with_the_option(changes: GroupChange, message: str) -> None:
     with pytest.raises(BadInput) as problem:
-        apply_change(two(), changes)
+        apply_change(group_of_two(), changes)
     assert str(problem.value) == message
 
 
@@ -137,9 +142,9 @@ def test_other_kinds_of_groups_are_rejected(kind: str) -> None:
 
 
 def test_custom_assignor_cannot_be_simulated() -> None:
-    assert apply_change(two("StreamsPartitionAssignor"), GroupChange()).own is None
-    assert apply_change(two("uniform"), GroupChange()).own == UNIFORM
-    assert not any(item.own for item in previews(apply_change(two("mine"), GroupChange())))
+    assert apply_change(group_of_two("StreamsPartitionAssignor"), GroupChange()).own is None
+    assert apply_change(group_of_two("uniform"), GroupChange()).own == UNIFORM
+    assert not any(item.own for item in previews(apply_change(group_of_two("mine"), GroupChange())))
 
 
 def test_static_members_are_joined_by_static_members() -> None:
@@ -159,12 +164,14 @@ def test_static_members_are_joined_by_static_members() -> None:
 def test_inexact_what_if_results_state_the_reason() -> None:
     random_ids_reason = "ids of new members are random: interchangeable members may swap partitions"
     reason = "members get other ids under this protocol: interchangeable members may swap partitions"
-    reasons_by_way = {item.way: item.inexact for item in previews(apply_change(two(), GroupChange(add=("c",))))}
+    reasons_by_way = {
+        item.way: item.inexact for item in previews(apply_change(group_of_two(), GroupChange(add=("c",))))
+    }
     assert reasons_by_way[EAGER] == ()  # the new member's name alone decides its position
     assert random_ids_reason in reasons_by_way[ProtocolAssignor("eager", "sticky")]
     assert reason in reasons_by_way[UNIFORM]
     assert "topic ids are unknown: their order, and so tie-breaks, may differ" in reasons_by_way[UNIFORM]
-    outlook_with_alike_members = apply_change(two(), GroupChange(add=("a",)))
+    outlook_with_alike_members = apply_change(group_of_two(), GroupChange(add=("a",)))
     assert what_if.preview(outlook_with_alike_members, EAGER).inexact == (random_ids_reason,)
     unequal_group = group(member("a", {}, topics=("t",)), member("b", {}, topics=("u",)))
     assert apply_change(unequal_group, GroupChange(add=("c",))).notes == (

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.full]
 #: Seconds that a busy machine takes to start a JVM.
 TIMEOUT_SECONDS = 180.0
 #: Longer than a worker takes to start on a busy machine.
-DELAY_MS = 60_000
+REBALANCE_DELAY_MS = 60_000
 SHORT_TIMEOUTS = {
     "group.streams.min.session.timeout.ms": "1000",
     "group.streams.session.timeout.ms": "6000",
@@ -125,7 +125,7 @@ class Cluster:
         self.group, self.servers, self.folder = group, servers, folder
 
     def worker(self, name: str) -> ConnectWorker:
-        delay = {"scheduled.rebalance.max.delay.ms": DELAY_MS}
+        delay = {"scheduled.rebalance.max.delay.ms": REBALANCE_DELAY_MS}
         return ConnectWorker(name, self.servers, self.group.group_id, self.folder, **delay)
 
     def create_connectors(self, worker: ConnectWorker, topic: str) -> int:
@@ -172,7 +172,7 @@ def test_connect_join_crash_and_return_give_right_rounds(cluster: EmbeddedBroker
                 lost = connect.at_rest(first_worker, second_worker, tasks=tasks)[second_worker.worker_id]
                 second_worker.kill()
                 eventually(lambda: group.diffs()[-1].unassigned == lost, timeout=TIMEOUT_SECONDS)
-                assert group.diffs()[-1].delay_ms == DELAY_MS
+                assert group.diffs()[-1].delay_ms == REBALANCE_DELAY_MS
             with connect.worker("w2") as again:
                 connect.at_rest(first_worker, again, tasks=tasks)
                 again.close()
@@ -191,9 +191,9 @@ def test_connect_join_crash_and_return_give_right_rounds(cluster: EmbeddedBroker
     assert any(diff.moved and diff.round == 2 for diff in joined)
     # Tasks are unassigned for the delay twice; after the first, the rejoin reports the rest of the delay again.
     waits = [diff.delay_ms for diff in rounds if diff.delay_ms]
-    assert waits[0] == DELAY_MS
-    assert waits.count(DELAY_MS) >= 2
-    assert any(0 < ms < DELAY_MS for ms in waits)
+    assert waits[0] == REBALANCE_DELAY_MS
+    assert waits.count(REBALANCE_DELAY_MS) >= 2
+    assert any(0 < ms < REBALANCE_DELAY_MS for ms in waits)
     assert all(diff.unassigned for diff in rounds if diff.delay_ms)
 
 

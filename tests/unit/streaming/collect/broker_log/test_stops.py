@@ -130,14 +130,14 @@ def test_member_has_stopped_when_it_requests_a_join_or_leave(lines: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("protocol", "owned_after", "revoked_partitions"),
+    ("protocol", "expected_owned", "revoked_partitions"),
     [("range", {}, {"t": [0, 1, 2]}), ("cooperative-sticky", {"t": [0]}, {"t": [1, 2]})],
 )
 def test_stop_lists_the_partitions_that_a_member_revoked(
-    protocol: str, owned_after: Holding, revoked_partitions: Holding
+    protocol: str, expected_owned: Holding, revoked_partitions: Holding
 ) -> None:
     previous = snapshot(protocol, 4, assigned={"t": [0]}, owned={"t": [0, 1, 2]})
-    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=owned_after))
+    now = Event("s", "i", snapshot(protocol, 5, assigned={"t": [0]}, owned=expected_owned))
     event = stop_event(now, read_lines((prepare_line("01,000", REVOKED), assigned("05,000"))), previous)
     assert event is not None
     assert event.data == PartitionsStopped(

@@ -150,8 +150,8 @@ def test_a_static_member_that_stays_away_has_left() -> None:
     assert [(item.kind, item.reason) for item in gone.evidence("g", 9)] == [
         ("member.left", "temporarily left the group, fenced from the group because its session expired.")
     ]
-    crashed = read(away, back, fenced.format("n"), "[GroupId g] Bumped group epoch to 9.")
-    assert kinds(crashed, 9) == [("member.fenced", ["n"])]
+    events_of_crash = read(away, back, fenced.format("n"), "[GroupId g] Bumped group epoch to 9.")
+    assert kinds(events_of_crash, 9) == [("member.fenced", ["n"])]
 
 
 def test_client_text_naming_another_group_is_ignored() -> None:

@@ -20,10 +20,10 @@ def test_lists_take_at_most_half_the_request_budget(brokers: int, seconds: float
 
 
 @pytest.mark.parametrize(
-    ("until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
+    ("seconds_until_due", "seconds"), [(-1.0, 0.05), (0.0, 0.05), (0.06, 0.06), (0.2, 0.2), (0.21, 0.2), (inf, 0.2)]
 )
-def test_answers_are_awaited_until_a_request_is_due(until_due: float, seconds: float) -> None:
-    assert RequestSchedule(POLL_PACE, 0.0).pause(0.0, until_due) == seconds
+def test_answers_are_awaited_until_a_request_is_due(seconds_until_due: float, seconds: float) -> None:
+    assert RequestSchedule(POLL_PACE, 0.0).pause(0.0, seconds_until_due) == seconds
 
 
 def test_budget_refills_evenly_and_is_not_saved() -> None:
