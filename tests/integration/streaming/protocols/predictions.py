@@ -81,7 +81,9 @@ class Predictions:
         if not events:
             return None
         group = log.group(None)
-        has_reached_the_end = group.number == self._play.real_rounds()[-1][0] and len(group.members) == len(self._play.live)
+        has_reached_the_end = group.number == self._play.real_rounds()[-1][0] and len(group.members) == len(
+            self._play.live
+        )
         is_complete = all(
             topic in group.topics and group.topics[topic].partitions == self._play.counts[topic]
             for topics in self._play.live.values()
