@@ -255,6 +255,11 @@ def restart_worker(group: RealGroup) -> Outcome:
     return Outcome(advice, before, _restarted(group))
 
 
+def _workers(group: Connect) -> set[str]:
+    """Return the workers that run connectors and tasks by their statuses; an empty name until all of them run."""
+    return {*group.owned()} or {""}
+
+
 def _restarted(group: Connect) -> DeployCost:
     """Restart the worker w2, and return how long its connectors and tasks did not run."""
     lost = sum(map(len, group.owned().get("w2", {}).values()))
@@ -264,6 +269,9 @@ def _restarted(group: Connect) -> DeployCost:
         stopped = monotonic()
         group.start("w2")
         group.whole()
+        # Until the scheduled delay is over, Connect still reports tasks as running on the departed worker.
+        wait_s = 2 * group.delay_ms / 1000
+        eventually(lambda: _workers(group) <= group.subscribed.keys(), timeout=wait_s, every=0.2)
         running = monotonic()
     rebalances = sum(episode.rebalances for episode in group.steps[-1].episodes[LOG])
     return DeployCost((round((running - stopped) * 1000) * lost, round((running - left) * 1000) * lost), rebalances)
