@@ -41,8 +41,8 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ServeOptions]]:
     class FakeServer:
         address = "http://here"
 
-        def __init__(self, clusters: list[Cluster], options: ServeOptions, *, beat: Any) -> None:
-            beat()
+        def __init__(self, clusters: list[Cluster], options: ServeOptions, *, report_progress: Any) -> None:
+            report_progress()
             assert options == clusters[0].options
             for served in clusters:
                 assert served.lags() == {}

@@ -18,14 +18,14 @@ from streaming.process.watchdog import Watchdog
 faulthandler.enable()
 with Watchdog(float(sys.argv[2])) as dog:
     for _ in range(12):
-        dog.beat()
+        dog.report_progress()
         time.sleep(0.1)
     print("beating", flush=True)
     if sys.argv[1] == "freeze":  # PyDLL keeps the interpreter lock while it sleeps: no thread runs, no handler
         ctypes.PyDLL(None).sleep(60)
     elif sys.argv[1] == "beat":
         for _ in range(30):
-            dog.beat()
+            dog.report_progress()
             time.sleep(0.1)
 print("ended", flush=True)
 """
